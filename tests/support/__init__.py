@@ -1,0 +1,1 @@
+"""Makers of test material: encoded batches, log directories, the sample directories."""
