@@ -24,7 +24,8 @@ CODES = (
         summary="A replica outside the ISR was elected",
         meaning="Its log may end below what was committed. High while a replica still holds records that conflict with "
         "the new lineage, since these can be saved; afterwards a note of what happened.",
-        proof="The election in the metadata history: the leader was in neither the ISR nor the eligible leader replicas "
+        proof="The election in the metadata history: the leader was in neither the ISR nor the eligible leader "
+        "replicas "
         "before. The bound of loss is the old leader's log end less the new epoch's start.",
         remedy="Keep the old leader from rejoining and copy its log directory, if the records matter.",
         traps="A last known leader that is elected again counts as unclean, and with ELR the setting "
@@ -49,7 +50,8 @@ CODES = (
         meaning="The topic was deleted and created again while a broker was away, or a directory was restored. Logs of "
         "different topic ids are never compared.",
         proof="The topic ids and their files; or, without ids, no batch in common at all (suspect).",
-        remedy="None if the older directory's broker is about to return: it becomes a -stray directory. Otherwise remove it.",
+        remedy="None if the older directory's broker is about to return: it becomes a -stray directory. Otherwise "
+        "remove it.",
         traps="",
     ),
     Code(

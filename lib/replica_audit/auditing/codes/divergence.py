@@ -24,7 +24,8 @@ CODES = (
         severities=("info",),
         verdicts=("UNCOMMITTED_DIVERGENCE",),
         summary="An old leader's uncommitted tail, to be cut after a clean election",
-        meaning="The replica led before, its last records never reached the in-sync replicas, and the election after it "
+        meaning="The replica led before, its last records never reached the in-sync replicas, and the election after "
+        "it "
         "was clean. It cuts them as soon as it follows.",
         proof="The range, the epochs on either side, and the election in the metadata log.",
         remedy="None. Producers with acks=1 may miss these records.",
@@ -73,7 +74,8 @@ CODES = (
         meaning="One replica has a hole where another has records. In a compacted log that is normal (info).",
         proof="The range, who has it and who has not, and the batches on both sides of the hole.",
         remedy="Rebuild the replica with the hole. If it leads, move leadership first.",
-        traps="Compaction, retention, tiered storage, DeleteRecords, transaction markers (which hold offsets of their own).",
+        traps="Compaction, retention, tiered storage, DeleteRecords, transaction markers (which hold offsets of their "
+        "own).",
     ),
     Code(
         code="DIV-KEY-STATE",
@@ -103,7 +105,8 @@ CODES = (
         severities=("info",),
         verdicts=(),
         summary="Equal records in another message format",
-        meaning="The records agree, one side has them in an older message format: a follower fetched during an upgrade.",
+        meaning="The records agree, one side has them in an older message format: a follower fetched during an "
+        "upgrade.",
         proof="The range and the format version on both sides.",
         remedy="None.",
         traps="",

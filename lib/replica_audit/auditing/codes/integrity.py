@@ -12,10 +12,12 @@ CODES = (
         summary="Damaged bytes with sound records after them",
         meaning="A batch fails its checksum or its structure makes no sense, and sound batches follow in the same file "
         "or in later segments. A broker that recovers this log cuts it at the damage and deletes everything after it. "
-        "After a clean stop, or below the recovery point, Kafka checks nothing, so the damage waits until a fetch hits it.",
+        "After a clean stop, or below the recovery point, Kafka checks nothing, so the damage waits until a fetch "
+        "hits it.",
         proof="The byte position, the length, what was expected there and what was found; the number of sound records "
         "after it that a recovery would destroy; whether the next start would notice.",
-        remedy="Do not restart this broker before another in-sync replica is known to hold the range. Then stop it, move "
+        remedy="Do not restart this broker before another in-sync replica is known to hold the range. Then stop it, "
+        "move "
         "the partition directory away and let the broker fetch the partition anew. Check the disk.",
         traps="A tail that is cut short, or zeros at the end of the last segment, have codes of their own.",
     ),
@@ -25,9 +27,11 @@ CODES = (
         verdicts=(),
         summary="The last batch of the log is incomplete",
         meaning="The file ends inside a batch: it was copied, or the broker died, while the batch was written. "
-        "Recovery cuts the fragment off. With the clean-shutdown flag it should not be there, and Kafka will not look for it.",
+        "Recovery cuts the fragment off. With the clean-shutdown flag it should not be there, and Kafka will not look "
+        "for it.",
         proof="The position where the last sound batch ends and the number of bytes after it.",
-        remedy="None after a crash or on a live copy. With the clean-shutdown flag, find out who wrote to the file after "
+        remedy="None after a crash or on a live copy. With the clean-shutdown flag, find out who wrote to the file "
+        "after "
         "the stop; removing .kafka_cleanshutdown makes the broker recover the log.",
         traps="A live copy cuts files anywhere, often at a multiple of 4096 bytes.",
     ),
@@ -39,7 +43,8 @@ CODES = (
         meaning="The bytes after the last sound batch are all zero: a file that was allocated in advance "
         "(log.preallocate), or a file system that lost unwritten pages at a power loss.",
         proof="The position of the first zero byte and the number of bytes up to the end of the file.",
-        remedy="None with log.preallocate or after a crash: recovery cuts the zeros. With the clean-shutdown flag Kafka "
+        remedy="None with log.preallocate or after a crash: recovery cuts the zeros. With the clean-shutdown flag "
+        "Kafka "
         "will not look; remove the flag so that the log is recovered.",
         traps="Preallocation trims the file at a clean stop only.",
     ),
@@ -60,7 +65,8 @@ CODES = (
         severities=("high",),
         verdicts=("LATENT_CORRUPTION",),
         summary="Offsets go back: a batch begins at or below the last offset of the one before",
-        meaning="Two batches of one log claim some of the same offsets. Readers get records twice or in the wrong order, "
+        meaning="Two batches of one log claim some of the same offsets. Readers get records twice or in the wrong "
+        "order, "
         "and recovery may empty the whole segment (the class of KAFKA-3919).",
         proof="Both batches with their positions and offset ranges.",
         remedy="Rebuild this replica from one whose offsets are in order. If it is the leader, move leadership first.",
@@ -93,12 +99,14 @@ CODES = (
         severities=("medium", "info"),
         verdicts=(),
         summary="Offsets are missing between two batches",
-        meaning="The log goes on at a greater offset than the one that should follow. In a compacted log that is normal "
+        meaning="The log goes on at a greater offset than the one that should follow. In a compacted log that is "
+        "normal "
         "(info); elsewhere records were lost from this replica, for instance when an old follower cut inside a batch "
         "and fetched on from the middle of it.",
         proof="The last offset before and the first offset after the gap, and whether other replicas hold the range.",
         remedy="If another replica holds the range, rebuild this one from it. Do not let this replica become leader.",
-        traps="Compaction, DeleteRecords, tiered storage; a segment that the copy does not have is CAP-MISSING-SEGMENT.",
+        traps="Compaction, DeleteRecords, tiered storage; a segment that the copy does not have is "
+        "CAP-MISSING-SEGMENT.",
     ),
     Code(
         code="LOG-SEGMENT-NAME",
@@ -139,7 +147,8 @@ CODES = (
         severities=("medium",),
         verdicts=(),
         summary="One producer sequence at two offsets",
-        meaning="The same producer id, producer epoch and sequence number were appended twice. An idempotent producer's "
+        meaning="The same producer id, producer epoch and sequence number were appended twice. An idempotent "
+        "producer's "
         "broker should have refused the second one: it had lost its producer state, or the batch was copied.",
         proof="Both batches with offset, producer id, producer epoch and sequence.",
         remedy="Expect consumers to have read these records twice. Look for a loss of producer snapshots at that time.",

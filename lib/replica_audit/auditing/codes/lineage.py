@@ -14,8 +14,11 @@ CODES = (
         "wrong, or it is empty while batches carry epochs. A 4.3 broker refuses to start on the first two. "
         "Without the file a replica truncates by its high watermark, which loses or keeps the wrong records.",
         proof="The file, the line, what was expected and what was found; the epochs that the batches show.",
-        remedy="Keep a copy. With the broker stopped, delete the file: recovery rebuilds it from the batches only after "
-        "an unclean stop, so remove .kafka_cleanshutdown too, or rebuild the replica from the leader.",
+        remedy="Keep a copy of the file. If this replica leads, move leadership first. Then, with the broker stopped, "
+        "move "
+        "the partition directory away and let the broker fetch the partition anew. Deleting the file alone is not "
+        "enough: "
+        "after a clean stop nothing rebuilds it, after a crash only the segments past the recovery point are read.",
         traps="A file of 0 bytes beside a log without batches of format 2 is healthy.",
     ),
     Code(
@@ -23,11 +26,13 @@ CODES = (
         severities=("high", "info"),
         verdicts=("LATENT_CORRUPTION",),
         summary="A batch's epoch is not what leader-epoch-checkpoint says for its offset",
-        meaning="The epoch in a batch and the epoch that the checkpoint file gives for the batch's offset differ. Kafka "
+        meaning="The epoch in a batch and the epoch that the checkpoint file gives for the batch's offset differ. "
+        "Kafka "
         "answers followers from the file, so truncation on either side goes wrong at the next change of leader.",
         proof="The batch with offset and epoch, the file's entries around that offset.",
-        remedy="Trust the batches unless their epochs are out of order too. Rebuild the replica, or let recovery rebuild "
-        "the file (stop, delete the file and .kafka_cleanshutdown, start).",
+        remedy="Trust the batches unless their epochs are out of order too. If this replica leads, move leadership "
+        "first; "
+        "then rebuild it from a replica whose file and batches agree.",
         traps="Info when the copies may be of different moments and only the newest epochs miss: the file was copied "
         "before the segments.",
     ),
@@ -59,7 +64,8 @@ CODES = (
         verdicts=("COMMITTED_DIVERGENCE",),
         summary="One epoch begins at different offsets on two replicas",
         meaning="An epoch has one leader and so one first offset. Where two replicas disagree, one of them holds "
-        "another leader's records below: the trace of a broker that was not fenced (KAFKA-6880). No truncation protocol "
+        "another leader's records below: the trace of a broker that was not fenced (KAFKA-6880). No truncation "
+        "protocol "
         "notices it when the tails agree.",
         proof="The first batch of the epoch on both replicas, each inside the range that can be compared.",
         remedy="Look at the divergence finding for the range between the two offsets, decide which side is right, and "
@@ -85,7 +91,8 @@ CODES = (
         meaning="Nobody can lead in an epoch that the controller has not given out. The metadata copy is older than "
         "the log, or the epoch field is wrong.",
         proof="The batch with offset and epoch, the leader epoch of the metadata and its source.",
-        remedy="Copy the metadata log after the partitions. If the copies are of one moment, treat it as LOG-CRC-BLIND.",
+        remedy="Copy the metadata log after the partitions. If the copies are of one moment, treat it as "
+        "LOG-CRC-BLIND.",
         traps="Info when the copies may be of different moments.",
     ),
 )

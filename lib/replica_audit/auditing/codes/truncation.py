@@ -21,7 +21,8 @@ CODES = (
         severities=("critical",),
         verdicts=("COMMITTED_DIVERGENCE",),
         summary="Truncation would stop above the first difference",
-        meaning="The protocol keeps more than the common prefix: a difference survives and is never repaired. Normal for "
+        meaning="The protocol keeps more than the common prefix: a difference survives and is never repaired. Normal "
+        "for "
         "truncation to the high watermark and for the first generation of leader epochs (KIP-101) after fast "
         "failovers; with KIP-279 and later it takes a broker that was not fenced.",
         proof="The replayed offset with its steps, and the end of the common prefix.",
