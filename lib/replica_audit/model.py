@@ -1,0 +1,243 @@
+"""What the rooms talk about: partitions, batches, segments, replicas, leadership.
+
+Every class is a frozen dataclass of plain values, so that it can be pickled to an executor, written as JSON and
+compared in a test. Offsets are int64, ranges are half-open, times are milliseconds since the epoch, absent is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+#: Offsets are compared in chunks of this many; a batch belongs to the chunk of its base offset.
+CHUNK_OFFSETS = 65_536
+
+#: The four generations of follower truncation, oldest first (KIP-101, KIP-279, KIP-595 style fetch).
+PROTOCOLS = ("high-watermark", "kip-101", "kip-279", "fetch")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """One partition of one topic; its directory is called `<topic>-<partition>`."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    @classmethod
+    def parse(cls, name: str) -> TopicPartition:
+        """Cut `name` at its last dash (Kafka `UnifiedLog.parseTopicPartitionName`).
+
+        Raises ValueError when there is no dash, no topic, or no plain non-negative number after it.
+        """
+        topic, dash, number = name.rpartition("-")
+        if not dash or not topic or not (number.isascii() and number.isdigit()):
+            raise ValueError(f"{name!r} is not <topic>-<partition>")
+        return cls(topic, int(number))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OffsetRange:
+    """Offsets from `start_offset` up to, not including, `end_offset`."""
+
+    start_offset: int
+    end_offset: int
+
+    def __len__(self) -> int:
+        return max(0, self.end_offset - self.start_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A stretch of a segment file that holds no usable batch, with sound batches or the end of the file after it."""
+
+    position: int
+    length: int
+    reason: str
+    """One sentence: what was expected there and what was found."""
+    kind: str
+    """`corrupt` between sound batches or up to the file's end; else the tail kinds `partial`, `zero_filled`, `garbage`."""
+    expected_offset: int | None
+    """Offset that the next batch should have had there; None at the start of a file that begins with damage."""
+    next_offset: int | None
+    """Base offset of the first sound batch after the damage in this file; None when there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Irregularity:
+    """A batch that is readable but breaks a rule of its log; `kind` is one of `IRREGULARITIES`."""
+
+    kind: str
+    position: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    previous: int | None
+    """The neighbour's value that is contradicted: last offset or leader epoch of the batch before; None for crc, field."""
+    detail: str
+
+
+#: crc: checksum differs. gap: base > previous last + 1. regression / duplicate: base <= previous last, partly / fully
+#: known. epoch_regression: leader epoch below the previous one. segment_name: first base below the file's name, or span
+#: beyond 2^31-1. field: counts, deltas, attribute bits or magic that cannot be. producer_duplicate: same producer id,
+#: epoch and sequence twice in the segment.
+IRREGULARITIES = (
+    "crc",
+    "gap",
+    "regression",
+    "duplicate",
+    "epoch_regression",
+    "segment_name",
+    "field",
+    "producer_duplicate",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkDigest:
+    """What one segment holds of one chunk of offsets; those of a chunk that spans segments are added up.
+
+    `digest` is the sum modulo 2^64 of a 64-bit hash of (base, last, epoch, crc, size) of each batch: a sum, since XOR
+    would cancel a batch that is there twice.
+    """
+
+    chunk: int
+    batch_count: int
+    record_count: int
+    size_bytes: int
+    base_offset: int
+    last_offset: int
+    digest: int
+    first_timestamp_ms: int | None
+    last_timestamp_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class EpochStart:
+    """The first batch of a stretch of batches with one leader epoch, in file order (-1: batches without an epoch)."""
+
+    leader_epoch: int
+    base_offset: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSummary:
+    """One segment file after its scan: everything that the audit needs to know of it short of its batches."""
+
+    path: str
+    """Relative to the snapshot."""
+    base_offset: int
+    """From the file's name."""
+    size_bytes: int
+    batch_count: int = 0
+    record_count: int = 0
+    """Sum of the batches' record counts; a legacy entry counts its inner messages."""
+    first_base_offset: int | None = None
+    first_leader_epoch: int | None = None
+    last_base_offset: int | None = None
+    last_offset: int | None = None
+    """Last offset of the last sound batch of the file; None when there is none."""
+    last_leader_epoch: int | None = None
+    greatest_last_offset: int | None = None
+    epoch_starts: tuple[EpochStart, ...] = ()
+    irregularities: tuple[Irregularity, ...] = ()
+    irregularity_counts: Mapping[str, int] = field(default_factory=dict)
+    """Exact number per kind; `irregularities` holds the first 100 of each kind only."""
+    damage: tuple[Damage, ...] = ()
+    tail_kind: str = "clean"
+    """clean, partial, zero_filled or garbage: the bytes after the last sound batch."""
+    tail_length: int = 0
+    chunks: tuple[ChunkDigest, ...] = ()
+    least_magic: int | None = None
+    greatest_magic: int | None = None
+    has_epochs: bool = False
+    """A batch of magic 2 with a leader epoch of 0 or more."""
+    has_delete_horizon: bool = False
+    has_sparse_batch: bool = False
+    """A batch of magic 2 with fewer records than its span: a cleaner was at work."""
+    first_timestamp_ms: int | None = None
+    last_timestamp_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFile:
+    """A checkpoint file as read: `state` is present, empty (0 bytes: no entries), missing or malformed."""
+
+    state: str
+    path: str
+    problem: str | None = None
+    """For malformed: line number, what was expected, what was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaDir:
+    """One current partition directory of one log dir, with all that its log dir says of it."""
+
+    broker_id: int
+    log_dir: str
+    """Path of the log dir relative to the snapshot, '' for the snapshot itself."""
+    topic: str
+    partition: int
+    path: str
+    topic_id: str | None
+    clean_shutdown: bool
+    directory_id: str | None
+    epoch_file: CheckpointFile
+    checkpoint_epochs: tuple[tuple[int, int], ...] | None
+    """(leader epoch, start offset) as found; None unless the file is present or empty."""
+    high_watermark_file: CheckpointFile
+    recovery_point_file: CheckpointFile
+    log_start_file: CheckpointFile
+    cleaner_file: CheckpointFile
+    high_watermark_checkpoint: int | None = None
+    recovery_point_checkpoint: int | None = None
+    log_start_checkpoint: int | None = None
+    cleaner_checkpoint: int | None = None
+    problem: str | None = None
+    """Why the directory could not be read, or its partition.metadata not used; None when all is well."""
+    segment_count: int = 0
+    """`.log` files found; a replica whose segments could not all be scanned has fewer summaries than this."""
+    index_bases: tuple[int, ...] = ()
+    """Base offsets of .index/.timeindex/.snapshot files that have no .log beside them."""
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """Who leads a partition and who is in sync, and who says so."""
+
+    topic: str
+    partition: int
+    source: str
+    """metadata_log, topics_describe, user or inferred."""
+    leader_id: int | None = None
+    """None: the newest state has no leader (or, with source inferred, nobody said)."""
+    leader_epoch: int | None = None
+    isr: tuple[int, ...] | None = None
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    replicas: tuple[int, ...] | None = None
+    """The assignment; None when unknown."""
+    topic_id: str | None = None
+    configs: Mapping[str, str] = field(default_factory=dict)
+    """Topic configs that the source shows; a key that is not there is unknown, not the default."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineRow:
+    """Input that could not be used."""
+
+    broker_id: int | None
+    path: str
+    position: int | None
+    length: int | None
+    code: str
+    reason: str
+    topic: str | None = None
+    partition: int | None = None

@@ -1,0 +1,104 @@
+"""The epoch lineage of one replica: which leader epoch wrote from which offset on.
+
+Follows Kafka's `LeaderEpochFileCache` (KIP-101, KIP-279; eviction rules since KAFKA-7415). A lineage is immutable;
+every operation returns another one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Entries (leader epoch, start offset), both strictly increasing: epoch e's first record here is at its start."""
+
+    entries: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def of(cls, entries: Iterable[tuple[int, int]]) -> Lineage:
+        """The lineage that Kafka's loader makes of `entries` in file order: each assigned in turn.
+
+        Entries with a negative epoch or offset are what `assign` refuses; they are left out here and reported by
+        whoever read the file.
+        """
+        lineage = cls()
+        for leader_epoch, start_offset in entries:
+            if leader_epoch >= 0 and start_offset >= 0:
+                lineage = lineage.assign(leader_epoch, start_offset)
+        return lineage
+
+    def __bool__(self) -> bool:
+        return bool(self.entries)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @property
+    def latest_epoch(self) -> int | None:
+        """Greatest epoch of the lineage; None when it is empty."""
+        return self.entries[-1][0] if self.entries else None
+
+    def start_of(self, leader_epoch: int) -> int | None:
+        """Start offset of exactly this epoch; None when the lineage does not have it."""
+        return dict(self.entries).get(leader_epoch)
+
+    def assign(self, leader_epoch: int, start_offset: int) -> Lineage:
+        """The lineage after a batch of `leader_epoch` at `start_offset` was appended, or the epoch began there.
+
+        Entries that contradict the new one (an epoch or a start not below it) are evicted from the end. Raises
+        ValueError for a negative epoch or offset (`LeaderEpochFileCache.assign`).
+        """
+        if leader_epoch < 0 or start_offset < 0:
+            raise ValueError(f"cannot assign epoch {leader_epoch} from offset {start_offset}: both must be 0 or more")
+        entries = list(self.entries)
+        if entries and entries[-1][0] == leader_epoch and start_offset >= entries[-1][1]:
+            return self
+        while entries and (entries[-1][0] >= leader_epoch or entries[-1][1] >= start_offset):
+            entries.pop()
+        return Lineage((*entries, (leader_epoch, start_offset)))
+
+    def truncate_from_end(self, end_offset: int) -> Lineage:
+        """Without the entries that start at or after `end_offset` (`truncateFromEndAsyncFlush`)."""
+        return Lineage(tuple(entry for entry in self.entries if entry[1] < end_offset))
+
+    def truncate_from_start(self, start_offset: int) -> Lineage:
+        """Without the entries before `start_offset`, but that the last of them now starts there."""
+        below = [entry for entry in self.entries if entry[1] <= start_offset]
+        if not below:
+            return self
+        return Lineage(((below[-1][0], start_offset), *self.entries[len(below) :]))
+
+    def epoch_for_offset(self, offset: int) -> int | None:
+        """Epoch that wrote `offset`; None below the first entry."""
+        index = bisect_right(self.entries, offset, key=lambda entry: entry[1])
+        return self.entries[index - 1][0] if index else None
+
+    def end_offset_for(self, requested_epoch: int | None, log_end_offset: int) -> tuple[int, int] | None:
+        """Answer to OffsetsForLeaderEpoch: (epoch, its end offset), or None for undefined.
+
+        The end of an epoch is the start of the next greater one, or the log end for the latest. Since 2.0.1: below
+        the first entry the requested epoch itself is answered, with the first entry's start
+        (`LeaderEpochFileCache.endOffsetFor`).
+        """
+        if requested_epoch is None or requested_epoch < 0 or not self.entries:
+            return None
+        if requested_epoch == self.entries[-1][0]:
+            return requested_epoch, log_end_offset
+        index = bisect_right(self.entries, requested_epoch, key=lambda entry: entry[0])
+        if index == len(self.entries):
+            return None
+        end_offset = self.entries[index][1]
+        return (self.entries[index - 1][0] if index else requested_epoch), end_offset
+
+    def end_offset_for_kip101(self, requested_epoch: int | None, log_end_offset: int) -> int | None:
+        """The end offset alone, as 0.11 to 2.0.0 answered it: also undefined below the first entry."""
+        if not self.entries or requested_epoch is None or requested_epoch < self.entries[0][0]:
+            return None
+        answer = self.end_offset_for(requested_epoch, log_end_offset)
+        return answer[1] if answer else None

@@ -1,0 +1,63 @@
+"""What a broker's next start would leave of a log (Kafka `LogLoader.load`, `LogSegment.recover`).
+
+After a clean stop nothing is looked at. Otherwise the segments from the recovery point on are scanned; at the first
+bad batch the file is cut and every later segment deleted, sound or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from replica_audit.model import SegmentSummary
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedLog:
+    """The log end offset after a start, and where the loader cut the log, if it did."""
+
+    log_end_offset: int
+    cut_path: str | None = None
+    cut_position: int | None = None
+
+
+def load_log(
+    segments: Sequence[SegmentSummary], *, clean: bool, recovery_point: int | None, log_start_checkpoint: int | None
+) -> LoadedLog:
+    """The log that a start leaves of `segments` (ascending base offsets); recovery point None counts as 0.
+
+    Does not emulate the emptying of a segment whose index cannot be rebuilt (KAFKA-3919): which batches are indexed
+    depends on settings that are not in the files.
+    """
+    loaded = LoadedLog(log_end_of(segments))
+    if not clean:
+        for index, segment in enumerate(segments):
+            following = segments[index + 1].base_offset if index + 1 < len(segments) else None
+            if following is not None and following <= (recovery_point or 0):
+                continue
+            cut = _first_bad(segment)
+            if cut is not None:
+                position, end_offset = cut
+                loaded = LoadedLog(max(end_offset, segment.base_offset), segment.path, position)
+                break
+    if log_start_checkpoint is not None and loaded.log_end_offset < log_start_checkpoint:
+        return LoadedLog(log_start_checkpoint, loaded.cut_path, loaded.cut_position)
+    return loaded
+
+
+def log_end_of(segments: Sequence[SegmentSummary]) -> int:
+    """End of the last sound batch, or the last segment's base offset when that is greater; 0 without segments."""
+    if not segments:
+        return 0
+    ends = [segment.last_offset + 1 for segment in segments if segment.last_offset is not None]
+    return max([segments[-1].base_offset, *ends])
+
+
+def _first_bad(segment: SegmentSummary) -> tuple[int, int] | None:
+    """(position, log end offset before it) of the first batch that recovery refuses; None when all are sound."""
+    bad = [
+        (damage.position, segment.base_offset if damage.expected_offset is None else damage.expected_offset)
+        for damage in segment.damage
+    ]
+    bad += [(item.position, item.base_offset) for item in segment.irregularities if item.kind == "crc"]
+    return min(bad) if bad else None

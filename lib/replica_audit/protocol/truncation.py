@@ -1,0 +1,160 @@
+"""Follower truncation, one function per generation of the protocol, all with one signature.
+
+Each takes the follower and the leader as `ReplicaState` and returns a `Replay`: where the follower's log ends when it
+goes on fetching. Follows `AbstractFetcherThread.getOffsetTruncationState`, `truncateOnFetchResponse` and
+`fetchOffsetAndTruncate`, and `Partition.readRecords` on the leader's side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from replica_audit.protocol.lineage import Lineage
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaState:
+    """What truncation looks at: a log's two ends, its lineage and its own high watermark."""
+
+    log_start_offset: int
+    log_end_offset: int
+    lineage: Lineage
+    high_watermark: int
+    """The replica's own, already clamped between its log start and end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One answer of the leader and what the follower made of it; None where the protocol carries no such value."""
+
+    request_epoch: int | None
+    leader_epoch: int | None
+    leader_end_offset: int | None
+    replica_epoch: int | None
+    replica_end_offset: int | None
+    truncate_to: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The outcome: the follower keeps [its log start, truncate_to)."""
+
+    protocol: str
+    truncate_to: int
+    rounds: int
+    """Answers of the leader that were used."""
+    reason: str
+    """epoch_match, stepped_back, hw_fallback, out_of_range_tail, full_truncate or none."""
+    steps: tuple[Step, ...] = ()
+
+
+def replay_high_watermark(follower: ReplicaState, leader: ReplicaState) -> Replay:
+    """0.8 to 0.10.2: cut to the follower's own high watermark, ask nobody."""
+    return _after_fetch("high-watermark", follower, leader, follower.high_watermark, (), "hw_fallback")
+
+
+def replay_kip101(follower: ReplicaState, leader: ReplicaState) -> Replay:
+    """0.11 to 2.0.0 (KIP-101): ask once for the end of the follower's latest epoch; undefined means high watermark."""
+    request = follower.lineage.latest_epoch
+    if request is None:
+        return _after_fetch("kip-101", follower, leader, follower.high_watermark, (), "hw_fallback")
+    end_offset = leader.lineage.end_offset_for_kip101(request, leader.log_end_offset)
+    undefined = end_offset is None
+    truncate_to = follower.high_watermark if undefined else min(end_offset, follower.log_end_offset)
+    step = Step(request, None, end_offset, None, None, truncate_to)
+    return _after_fetch(
+        "kip-101", follower, leader, truncate_to, (step,), "hw_fallback" if undefined else "epoch_match"
+    )
+
+
+def replay_kip279(follower: ReplicaState, leader: ReplicaState) -> Replay:
+    """2.0.1 to 2.7 (KIP-279): ask again with the next lower epoch until leader and follower name the same one."""
+    lineage, end, steps = follower.lineage, follower.log_end_offset, []
+    while True:
+        request = lineage.latest_epoch
+        answer = leader.lineage.end_offset_for(request, leader.log_end_offset)
+        if answer is None:
+            end = min(follower.high_watermark, end)
+            if request is not None:
+                steps.append(Step(request, None, None, None, None, end))
+            return _after_fetch("kip-279", follower, leader, end, tuple(steps), "hw_fallback")
+        step, done = _diverging_step(request, answer, lineage, end)
+        steps.append(step)
+        end, lineage = step.truncate_to, lineage.truncate_from_end(step.truncate_to)
+        if done:
+            return _after_fetch("kip-279", follower, leader, end, tuple(steps), _epoch_reason(steps))
+
+
+def replay_fetch(follower: ReplicaState, leader: ReplicaState) -> Replay:
+    """2.8 and later: fetch from the log end; a leader that sees a divergence answers with its epoch and end offset.
+
+    Goes on until a fetch is served. The fetch that is served right after a matching epoch brings no news and is not
+    counted, so that rounds are those of `kip-279` on the same logs.
+    """
+    lineage, end, steps = follower.lineage, follower.log_end_offset, []
+    if not lineage:
+        return _after_fetch("fetch", follower, leader, follower.high_watermark, (), "hw_fallback")
+    matched = False
+    while True:
+        request = lineage.latest_epoch
+        if request is None:
+            # A log that was cut before its first epoch fetches without one and is served.
+            return _after_fetch("fetch", follower, leader, end, tuple(steps), _epoch_reason(steps))
+        answer = leader.lineage.end_offset_for(request, leader.log_end_offset)
+        if answer is None or end < leader.log_start_offset:
+            # OFFSET_OUT_OF_RANGE: from here on only the two ends of the leader's log decide.
+            steps.append(Step(request, *(answer or (None, None)), None, None, min(end, leader.log_end_offset)))
+            return _after_fetch("fetch", follower, leader, end, tuple(steps), "out_of_range_tail")
+        served = answer[0] == request and answer[1] >= end
+        if served and matched:
+            return _after_fetch("fetch", follower, leader, end, tuple(steps), _epoch_reason(steps))
+        step, matched = _diverging_step(request, answer, lineage, end)
+        steps.append(step)
+        end, lineage = step.truncate_to, lineage.truncate_from_end(step.truncate_to)
+        if served:
+            return _after_fetch("fetch", follower, leader, end, tuple(steps), _epoch_reason(steps))
+
+
+def _diverging_step(request: int, answer: tuple[int, int], lineage: Lineage, end: int) -> tuple[Step, bool]:
+    """What a follower makes of (epoch, end offset); True when both sides name the same epoch, so that it is done."""
+    leader_epoch, leader_end = answer
+    own_epoch, own_end = lineage.end_offset_for(leader_epoch, end) or (None, None)
+    if own_epoch is None:
+        truncate_to, done = min(leader_end, end), True
+    elif own_epoch != leader_epoch:
+        truncate_to, done = min(own_end, end), False
+    else:
+        truncate_to, done = min(own_end, leader_end, end), True
+    return Step(request, leader_epoch, leader_end, own_epoch, own_end, truncate_to), done
+
+
+def _epoch_reason(steps: list[Step]) -> str:
+    return "stepped_back" if len(steps) > 1 else "epoch_match"
+
+
+def _after_fetch(
+    protocol: str, follower: ReplicaState, leader: ReplicaState, truncate_to: int, steps: tuple[Step, ...], reason: str
+) -> Replay:
+    """The out-of-range step that every generation ends with, and the reason `none` where nothing is cut."""
+    if truncate_to > leader.log_end_offset:
+        truncate_to, reason = leader.log_end_offset, "out_of_range_tail"
+    elif leader.log_start_offset > truncate_to:
+        # The follower's log is emptied and restarts at the leader's log start.
+        truncate_to, reason = leader.log_start_offset, "full_truncate"
+    elif truncate_to >= follower.log_end_offset and (reason != "hw_fallback" or protocol == "high-watermark"):
+        truncate_to, reason = follower.log_end_offset, "none"
+    return Replay(protocol, truncate_to, len(steps), reason, steps)
+
+
+PROTOCOL_REPLAYS: dict[str, Callable[[ReplicaState, ReplicaState], Replay]] = {
+    "high-watermark": replay_high_watermark,
+    "kip-101": replay_kip101,
+    "kip-279": replay_kip279,
+    "fetch": replay_fetch,
+}
+
+
+def replay(protocol: str, follower: ReplicaState, leader: ReplicaState) -> Replay:
+    """Replay one generation by its name in `model.PROTOCOLS`; KeyError for another name."""
+    return PROTOCOL_REPLAYS[protocol](follower, leader)

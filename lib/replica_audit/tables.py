@@ -1,0 +1,325 @@
+"""The tables of the warehouse and of audit.json: names, columns, types. Nothing else spells a column's type.
+
+A column is (name, type); types are Spark DDL, since that is what the warehouse is made of. Offsets are `bigint`.
+Rows travel as plain dicts with exactly these keys.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Column(NamedTuple):
+    """A column's name and its type in Spark DDL."""
+
+    name: str
+    type: str
+
+
+def _columns(text: str) -> tuple[Column, ...]:
+    return tuple(Column(*line.split(None, 1)) for line in text.strip().splitlines())
+
+
+_EPOCHS = "array<array<bigint>>"
+_STEPS = (
+    "array<struct<request_epoch:int,leader_epoch:int,leader_end_offset:bigint,"
+    "replica_epoch:int,replica_end_offset:bigint,truncate_to:bigint>>"
+)
+_EVIDENCE = "array<struct<kind:string,broker_id:int,path:string,position:bigint,value:string,text:string>>"
+_SEVERITIES = "struct<critical:int,high:int,medium:int,low:int,info:int>"
+
+#: Columns that begin every bronze table.
+SNAPSHOT_COLUMNS = _columns("""
+cluster_id string
+snapshot_id string
+""")
+
+#: Columns that begin every report table.
+AUDIT_COLUMNS = (*SNAPSHOT_COLUMNS, Column("audit_id", "string"))
+
+#: As ingested, without `SNAPSHOT_COLUMNS`.
+BRONZE_TABLES: dict[str, tuple[Column, ...]] = {
+    "snapshots": _columns("""
+uri string
+manifest string
+log_dir_count int
+replica_count int
+segment_count int
+batch_count bigint
+size_bytes bigint
+inventory map<string,bigint>
+"""),
+    "replica_dirs": _columns("""
+broker_id int
+log_dir string
+topic string
+partition int
+path string
+topic_id string
+clean_shutdown boolean
+directory_id string
+epoch_file struct<state:string,path:string,problem:string>
+high_watermark_file struct<state:string,path:string,problem:string>
+recovery_point_file struct<state:string,path:string,problem:string>
+log_start_file struct<state:string,path:string,problem:string>
+cleaner_file struct<state:string,path:string,problem:string>
+problem string
+segment_count int
+index_bases array<bigint>
+"""),
+    "segments": _columns("""
+broker_id int
+log_dir string
+topic string
+partition int
+path string
+base_offset bigint
+size_bytes bigint
+batch_count bigint
+record_count bigint
+last_offset bigint
+tail_kind string
+tail_length bigint
+summary string
+"""),
+    "batches": _columns("""
+broker_id int
+log_dir string
+topic string
+partition int
+segment_base_offset bigint
+position bigint
+size bigint
+base_offset bigint
+last_offset bigint
+leader_epoch int
+magic tinyint
+crc bigint
+crc_valid boolean
+attributes smallint
+base_timestamp bigint
+max_timestamp bigint
+producer_id bigint
+producer_epoch smallint
+base_sequence int
+record_count int
+"""),
+    "leader_epochs": _columns("""
+broker_id int
+log_dir string
+topic string
+partition int
+leader_epoch int
+start_offset bigint
+"""),
+    "offset_checkpoints": _columns("""
+broker_id int
+log_dir string
+file string
+topic string
+partition int
+value bigint
+"""),
+    "partition_states": _columns("""
+topic string
+partition int
+source string
+time_ms bigint
+topic_id string
+leader_id int
+leader_epoch int
+partition_epoch int
+isr array<int>
+elr array<int>
+last_known_elr array<int>
+replicas array<int>
+configs map<string,string>
+"""),
+    "quarantine": _columns("""
+broker_id int
+topic string
+partition int
+path string
+position bigint
+length bigint
+code string
+reason string
+"""),
+}
+
+#: Answers, without `AUDIT_COLUMNS`; in this order in audit.json. Rows are sorted by `SORT_KEYS`.
+REPORT_TABLES: dict[str, tuple[Column, ...]] = {
+    "partitions": _columns(f"""
+topic string
+partition int
+topic_id string
+verdict string
+leader_id int
+reference_id int
+leader_epoch int
+isr array<int>
+under_replicated boolean
+hw_lower bigint
+hw_upper bigint
+max_lag_records bigint
+max_lag_bytes bigint
+dropped_records bigint
+committed_dropped bigint
+findings {_SEVERITIES}
+"""),
+    "replicas": _columns(f"""
+topic string
+partition int
+broker_id int
+log_dir string
+topic_id string
+is_leader boolean
+in_isr boolean
+log_start_offset bigint
+log_end_offset bigint
+loaded_log_end_offset bigint
+recovered_log_end_offset bigint
+high_watermark_checkpoint bigint
+recovery_point_checkpoint bigint
+epochs {_EPOCHS}
+checkpoint_epochs {_EPOCHS}
+batch_count bigint
+record_count bigint
+size_bytes bigint
+tail_kind string
+clean_shutdown boolean
+compacted boolean
+common_prefix_end bigint
+"""),
+    "high_watermarks": _columns("""
+topic string
+partition int
+leader_id int
+reference_id int
+leader_epoch int
+isr array<int>
+leadership_source string
+hw_lower bigint
+hw_upper bigint
+exact boolean
+method string
+lower_evidence string
+upper_evidence string
+limiting_broker_id int
+leader_log_end_offset bigint
+"""),
+    "high_watermark_timeline": _columns("""
+topic string
+partition int
+time_ms bigint
+occasion string
+leader_id int
+isr array<int>
+hw_recomputed bigint
+hw_observed bigint
+deviation string
+"""),
+    "divergences": _columns("""
+topic string
+partition int
+broker_id int
+reference_id int
+start_offset bigint
+end_offset bigint
+code string
+leader_epoch int
+replica_epoch int
+record_count bigint
+committed boolean
+committed_records bigint
+first_timestamp_ms bigint
+last_timestamp_ms bigint
+"""),
+    "truncations": _columns(f"""
+topic string
+partition int
+broker_id int
+leader_id int
+protocol string
+truncate_to bigint
+rounds int
+reason string
+steps {_STEPS}
+dropped_records bigint
+dropped_bytes bigint
+common_prefix_end bigint
+committed_dropped bigint
+first_timestamp_ms bigint
+last_timestamp_ms bigint
+"""),
+    "verifications": _columns("""
+topic string
+partition int
+broker_id int
+kept_to bigint
+expected bigint
+verdict string
+"""),
+    "elections": _columns("""
+topic string
+partition int
+candidate_id int
+broker_id int
+dropped_records bigint
+dropped_bytes bigint
+committed_dropped bigint
+clean boolean
+"""),
+    "findings": _columns(f"""
+finding_id string
+code string
+severity string
+confidence string
+topic string
+partition int
+broker_id int
+start_offset bigint
+end_offset bigint
+message string
+evidence {_EVIDENCE}
+status string
+"""),
+    "quarantine": _columns("""
+broker_id int
+path string
+position bigint
+length bigint
+code string
+reason string
+"""),
+}
+
+#: Columns that rows are sorted by, where a table has them; null sorts first.
+SORT_KEYS = ("topic", "partition", "broker_id", "protocol", "start_offset", "code", "candidate_id", "time_ms", "path", "position")
+
+AUDITS = _columns("""
+cluster_id string
+snapshot_id string
+audit_id string
+stage string
+state string
+started string
+finished string
+tool_version string
+table_versions map<string,bigint>
+""")
+
+
+def ddl(columns: tuple[Column, ...]) -> str:
+    """Spark DDL of `columns`, e.g. for `StructType.fromDDL`."""
+    return ", ".join(f"`{column.name}` {column.type}" for column in columns)
+
+
+def sort_rows(rows: list[dict]) -> list[dict]:
+    """Rows in the order of `SORT_KEYS`, a row without a key's value before those with one."""
+
+    def key(row: dict) -> list:
+        values = (row.get(name) for name in SORT_KEYS)
+        return [(value is not None, value if value is not None else 0) for value in values]
+
+    return sorted(rows, key=key)
