@@ -1,0 +1,133 @@
+"""Record batches of magic 2: the 61-byte header, decoded for many batches at once, and its CRC-32C.
+
+A segment file is a chain of entries; every entry, of whatever version, begins with an offset (8 bytes), the length of
+what follows the first 12 bytes (4), and has its magic at byte 16. Kafka: `DefaultRecordBatch`, `FileLogInputStream`.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import google_crc32c
+import numpy as np
+
+#: One batch, or one legacy entry, of a segment file. Native byte order; absent is -1. `position` is the byte position in
+#: the file, `size` counts the whole entry with its 12-byte prefix.
+BATCH_DTYPE = np.dtype(
+    [
+        ("position", "i8"),
+        ("size", "i8"),
+        ("base_offset", "i8"),
+        ("last_offset", "i8"),
+        ("leader_epoch", "i4"),
+        ("magic", "i1"),
+        ("crc", "i8"),
+        ("crc_valid", "?"),
+        ("attributes", "i2"),
+        ("base_timestamp", "i8"),
+        ("max_timestamp", "i8"),
+        ("producer_id", "i8"),
+        ("producer_epoch", "i2"),
+        ("base_sequence", "i4"),
+        ("record_count", "i4"),
+    ]
+)
+
+#: The header on disk, big-endian and packed (61 bytes).
+HEADER_DTYPE = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("length", ">i4"),
+        ("leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("base_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("record_count", ">i4"),
+    ]
+)
+
+HEADER_BYTES = HEADER_DTYPE.itemsize
+#: Bytes before the part that `length` counts.
+PREFIX_BYTES = 12
+MAGIC_AT = 16
+#: The CRC of magic 2 covers everything from here to the end of the batch.
+CRC_FROM = 21
+#: Smallest entry of any version: prefix and a magic-0 message without key and value.
+LEAST_ENTRY_BYTES = PREFIX_BYTES + 14
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40
+KNOWN_ATTRIBUTES = 0x7F
+
+GREATEST_OFFSET = 2**63 - 1
+#: An offset index keeps offsets relative to the segment's base in an int32, so no segment spans more.
+GREATEST_SPAN = 2**31 - 1
+
+_COPIED = tuple(name for name in BATCH_DTYPE.names if name in HEADER_DTYPE.names)
+
+
+def follow_lengths(data: bytes, start: int, limit: int) -> tuple[np.ndarray, int]:
+    """Starts of the whole entries in `data` that the length fields lead to from `start`, and where the last one ends.
+
+    Stops before an entry that does not end within `data`, whose length is below the smallest entry's, or after `limit`
+    entries. This loop is all that is done per entry in Python besides the CRC.
+    """
+    lengths = struct.Struct(">i").unpack_from
+    starts = []
+    append = starts.append
+    end = len(data)
+    last_head = end - LEAST_ENTRY_BYTES
+    position = start
+    while position <= last_head:
+        following = position + PREFIX_BYTES + lengths(data, position + 8)[0]
+        if following > end or following - position < LEAST_ENTRY_BYTES:
+            break
+        append(position)
+        position = following
+        if len(starts) == limit:
+            break
+    return np.array(starts, dtype=np.int64), position
+
+
+def gather_headers(data: bytes, starts: np.ndarray) -> np.ndarray:
+    """The 61 bytes at each of `starts` as an array of `HEADER_DTYPE`; each must lie within `data`."""
+    if not len(starts):
+        return np.empty(0, HEADER_DTYPE)
+    rows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(data, np.uint8), HEADER_BYTES)[starts]
+    return rows.reshape(-1).view(HEADER_DTYPE)
+
+
+def decode_headers(headers: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Headers of magic 2 as `BATCH_DTYPE`, `crc_valid` still False, and a mask of those whose frame cannot be.
+
+    Such a frame has an offset below 0 or past int64 (`last_offset` wraps there), or a last offset below the base.
+    """
+    batches = np.zeros(len(headers), BATCH_DTYPE)
+    for name in _COPIED:
+        batches[name] = headers[name]
+    batches["position"] = positions
+    batches["size"] = headers["length"].astype(np.int64) + PREFIX_BYTES
+    batches["last_offset"] = batches["base_offset"] + headers["last_offset_delta"]
+    return batches, (batches["base_offset"] < 0) | (batches["last_offset"] < batches["base_offset"])
+
+
+def decode_batches(data: bytes, starts: np.ndarray, file_position: int) -> tuple[np.ndarray, np.ndarray]:
+    """Batches of magic 2 at `starts` of `data`, which lies at `file_position` of its file, each wholly inside.
+
+    Returns the `BATCH_DTYPE` array with `crc_valid` set, and the mask of `decode_headers`.
+    """
+    batches, broken = decode_headers(gather_headers(data, starts), starts + file_position)
+    ends = (starts + batches["size"]).tolist()
+    value = google_crc32c.value
+    crcs = [value(data[a:b]) for a, b in zip((starts + CRC_FROM).tolist(), ends)]
+    batches["crc_valid"] = batches["crc"] == np.array(crcs, dtype=np.int64)
+    return batches, broken
