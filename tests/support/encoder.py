@@ -51,7 +51,9 @@ def _encode_bytes(content: bytes | None) -> bytes:
 
 def encode_record(record: Record, offset_delta: int, timestamp_delta: int) -> bytes:
     """One record of a v2 batch, length first."""
-    headers = [encode_varint(len(name.encode())) + name.encode() + _encode_bytes(value) for name, value in record.headers]
+    headers = [
+        encode_varint(len(name.encode())) + name.encode() + _encode_bytes(value) for name, value in record.headers
+    ]
     body = b"".join(
         (
             b"\0",
@@ -138,7 +140,9 @@ def encode_batch(
     base_timestamp = timestamp_ms if placed else -1
     if delete_horizon_ms is not None:
         base_timestamp = delete_horizon_ms
-    content = b"".join(encode_record(record, record.offset_delta, record.timestamp_ms - base_timestamp) for record in placed)
+    content = b"".join(
+        encode_record(record, record.offset_delta, record.timestamp_ms - base_timestamp) for record in placed
+    )
     if last_offset_delta is None:
         last_offset_delta = placed[-1].offset_delta if placed else 0
     if attributes is None:
@@ -225,7 +229,7 @@ def encode_wrapper(
     deltas = list(range(len(messages))) if offset_deltas is None else list(offset_deltas)
     inner = b"".join(
         encode_legacy(delta + (base_offset if magic == 0 else 0), value, key, magic=magic, timestamp_ms=timestamp_ms)
-        for delta, (key, value) in zip(deltas, messages)
+        for delta, (key, value) in zip(deltas, messages, strict=True)
     )
     return encode_legacy(
         base_offset + deltas[-1],
