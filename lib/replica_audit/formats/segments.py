@@ -15,6 +15,7 @@ from replica_audit.formats.batches import (
     BATCH_DTYPE,
     CRC_FROM,
     HEADER_BYTES,
+    LEAST_ENTRY_BYTES,
     MAGIC_AT,
     PREFIX_BYTES,
     decode_batches,
@@ -83,11 +84,8 @@ class _Scan:
         """Entries of one kind from the current position on, and which of them have an impossible frame."""
         data, at = self._window.view(self._position)
         starts, end = follow_lengths(data, at, self._limit)
-        if not len(starts) and at:
-            data, at = self._window.load(self._position)
-            starts, end = follow_lengths(data, at, self._limit)
         if not len(starts):
-            return self._decode_long(data)
+            return self._decode_single()
         file_position = self._position - at
         legacy = np.frombuffer(data, np.uint8)[starts + MAGIC_AT] < 2
         changes = np.flatnonzero(legacy != legacy[0])
@@ -99,23 +97,30 @@ class _Scan:
         short = np.flatnonzero(sizes < HEADER_BYTES)
         return decode_batches(data, starts[: short[0]] if len(short) else starts, file_position)
 
-    def _decode_long(self, data: bytes) -> tuple[np.ndarray, np.ndarray]:
-        """The entry at the current position where it is longer than the window; nothing where its length is wrong.
+    def _decode_single(self) -> tuple[np.ndarray, np.ndarray]:
+        """The entry at the current position, which does not end within the window; nothing where its length is wrong.
 
-        Its CRC is paid from the budget of the search and paid back when it is right: a file of lies must not have each
+        It is paid from the budget of the search and paid back when its CRC is right: a file of lies must not have each
         of them read to the end of the file.
         """
         nothing = np.empty(0, BATCH_DTYPE), np.empty(0, bool)
-        if len(data) < HEADER_BYTES:
+        head = self._window.peek(self._position, HEADER_BYTES)
+        size = int.from_bytes(head[8:12], "big", signed=True) + PREFIX_BYTES
+        left = self._size - self._position
+        if len(head) < LEAST_ENTRY_BYTES or not LEAST_ENTRY_BYTES <= size <= left:
             return nothing
-        size = int.from_bytes(data[8:12], "big", signed=True) + PREFIX_BYTES
-        if size <= len(data) or size > self._size - self._position or not self._search.affords(size):
+        legacy = head[MAGIC_AT] < 2
+        if (size < HEADER_BYTES and not legacy) or not self._search.affords(size):
             return nothing
-        if data[MAGIC_AT] < 2:
-            data, _ = self._window.load(self._position, size)
-            entry, broken = decode_entries(data, np.array([0]), np.array([size]), self._position, self._expected)
+        if legacy or size <= self._window.capacity:
+            data, _ = self._window.load(self._position, max(size, self._window.capacity))
+            start = np.array([0])
+            if legacy:
+                entry, broken = decode_entries(data, start, np.array([size]), self._position, self._expected)
+            else:
+                entry, broken = decode_batches(data, start, self._position)
         else:
-            entry, broken = decode_headers(gather_headers(data, np.array([0])), np.array([self._position]))
+            entry, broken = decode_headers(gather_headers(head, np.array([0])), np.array([self._position]))
             crc = self._window.crc32c(self._position + CRC_FROM, self._position + size)
             entry["crc_valid"] = entry["crc"] == crc
         if entry["crc_valid"][0]:
