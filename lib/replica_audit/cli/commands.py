@@ -1,0 +1,152 @@
+"""The commands: each takes the arguments and the settings and returns the exit status.
+
+Spark is imported inside the commands that need it, so that the others answer at once and without Java.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from replica_audit.auditing.catalogue import CATALOGUE, nearest_codes
+from replica_audit.cli.output import print_note, print_result, stdout_colour
+from replica_audit.cli.places import check_files, check_outputs, check_snapshot
+from replica_audit.cli.progress import Progress
+from replica_audit.config import Settings
+from replica_audit.errors import UsageError
+from replica_audit.model import TopicPartition
+from replica_audit.reporting.audit_json import render_audit_json, render_object
+from replica_audit.reporting.explanation import render_explanation
+from replica_audit.reporting.files import write_report
+from replica_audit.reporting.partition_page import render_partition
+from replica_audit.reporting.summary import render_summary
+from replica_audit.reporting.verdict import build_verdict, render_status_line
+from replica_audit.results import Results
+
+Command = Callable[[argparse.Namespace, Settings], int]
+
+
+def run(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Ingest, audit and report; the last line on stdout is the status line."""
+    check_snapshot(arguments.snapshot)
+    check_outputs(arguments.snapshot, settings)
+    check_files(settings)
+    with _spark("replica-audit run", settings) as spark:
+        from replica_audit.spark.pipeline import load_results, run_audit, run_ingest
+
+        progress = Progress(settings.quiet)
+        snapshot_id = run_ingest(spark, arguments.snapshot, settings, progress)
+        audit_id = run_audit(spark, snapshot_id, settings, progress)
+        results = load_results(spark, audit_id, settings)
+    return _report(results, settings)
+
+
+def ingest(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Read a snapshot into the warehouse and say its id."""
+    check_snapshot(arguments.snapshot)
+    check_outputs(arguments.snapshot, settings, report=False)
+    check_files(settings)
+    with _spark("replica-audit ingest", settings) as spark:
+        from replica_audit.spark.pipeline import run_ingest
+
+        snapshot_id = run_ingest(spark, arguments.snapshot, settings, Progress(settings.quiet))
+    if settings.format == "json":
+        print_result(render_object({"snapshot_id": snapshot_id}))
+    else:
+        print_result(f"snapshot {snapshot_id}")
+    return 0
+
+
+def audit(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Audit an ingested snapshot, the latest unless `--snapshot-id` names one, and show the answer."""
+    check_outputs(None, settings, report=False)
+    check_files(settings)
+    with _spark("replica-audit audit", settings) as spark:
+        from replica_audit.spark.pipeline import load_results, run_audit
+
+        audit_id = run_audit(spark, arguments.snapshot_id, settings, Progress(settings.quiet))
+        results = load_results(spark, audit_id, settings)
+    return _show_summary(results, settings)
+
+
+def report(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Write the report of a finished audit, the latest unless `--audit-id` names one."""
+    check_outputs(None, settings)
+    with _spark("replica-audit report", settings) as spark:
+        from replica_audit.spark.pipeline import load_results
+
+        results = load_results(spark, arguments.audit_id, settings)
+    return _report(results, settings)
+
+
+def show(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Audit one partition in this process and show everything that is known of it."""
+    from replica_audit.auditing.snapshot import audit_one
+
+    try:
+        partition = TopicPartition.parse(arguments.topic_partition)
+    except ValueError as error:
+        raise UsageError(f"{error}: give a partition such as orders-0") from error
+    check_snapshot(arguments.snapshot)
+    check_files(settings)
+    results = audit_one(arguments.snapshot, partition, settings)
+    verdict = build_verdict(results, settings.fail_on)
+    if settings.format == "json":
+        print_result(render_audit_json(results, verdict))
+    else:
+        print_result(render_partition(results, colour=stdout_colour()))
+        print_result(render_status_line(verdict))
+    return verdict["exit_status"]
+
+
+def explain(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Say what a finding code means; an unknown code is answered with the nearest ones."""
+    code = CATALOGUE.get(arguments.code.strip().upper())
+    if code is None:
+        near = nearest_codes(arguments.code) or list(CATALOGUE)
+        raise UsageError(f"{arguments.code} is no finding code; known are {', '.join(near)}")
+    if settings.format == "json":
+        print_result(render_object({name: getattr(code, name) for name in code.__dataclass_fields__}))
+    else:
+        print_result(render_explanation(code, colour=stdout_colour()))
+    return 0
+
+
+COMMANDS: dict[str, Command] = {
+    "run": run,
+    "ingest": ingest,
+    "audit": audit,
+    "report": report,
+    "show": show,
+    "explain": explain,
+}
+
+
+@contextmanager
+def _spark(app_name: str, settings: Settings) -> Iterator[Any]:
+    from replica_audit.spark.session import build_session
+
+    spark = build_session(app_name, settings.spark)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _report(results: Results, settings: Settings) -> int:
+    written = write_report(results, settings.report, settings.fail_on)
+    if not settings.quiet:
+        print_note(f"report: {written}")
+    return _show_summary(results, settings)
+
+
+def _show_summary(results: Results, settings: Settings) -> int:
+    verdict = build_verdict(results, settings.fail_on)
+    if settings.format == "json":
+        print_result(render_audit_json(results, verdict))
+    else:
+        print_result(render_summary(results, colour=stdout_colour()))
+        print_result(render_status_line(verdict))
+    return verdict["exit_status"]

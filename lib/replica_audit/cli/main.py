@@ -1,0 +1,77 @@
+"""The program: arguments in, exit status out; the one place that catches errors."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from replica_audit.cli.commands import COMMANDS
+from replica_audit.cli.output import print_error, print_fault, print_note, print_result
+from replica_audit.cli.parser import given_flags, parse_arguments
+from replica_audit.config import Resolved, Settings, resolve_settings
+from replica_audit.errors import EngineError, InputError, ReplicaAuditError, UsageError
+from replica_audit.formats.errors import FormatError
+from replica_audit.reporting.audit_json import render_object
+from replica_audit.reporting.files import write_failure
+from replica_audit.reporting.settings_page import build_settings, render_settings
+from replica_audit.reporting.verdict import build_failure, render_status_line
+
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status; nothing is raised but SystemExit of --help and --version."""
+    arguments: argparse.Namespace | None = None
+    settings: Settings | None = None
+    try:
+        arguments = parse_arguments(list(sys.argv[1:] if argv is None else argv))
+        resolved = resolve_settings(given_flags(arguments), config_file=arguments.config)
+        settings = resolved.settings
+        if arguments.print_config:
+            return _print_config(resolved)
+        return COMMANDS[arguments.command](arguments, settings)
+    except KeyboardInterrupt:
+        print_note("replica-audit: interrupted")
+        return INTERRUPTED
+    except SystemExit as leave:
+        # argparse leaves this way after --help and --version, with 0.
+        return leave.code if isinstance(leave.code, int) else 0
+    except UsageError as error:
+        print_error(str(error))
+        return error.exit_status
+    except ReplicaAuditError as error:
+        print_error(str(error))
+        return _fail(arguments, settings, error.exit_status, str(error))
+    except FormatError as error:
+        print_error(str(error))
+        return _fail(arguments, settings, InputError.exit_status, str(error))
+    except Exception as error:
+        print_fault()
+        return _fail(arguments, settings, EngineError.exit_status, f"internal error: {type(error).__name__}")
+
+
+def entry_point() -> None:
+    """The console script `replica-audit`."""
+    sys.exit(main())
+
+
+def _print_config(resolved: Resolved) -> int:
+    if resolved.settings.format == "json":
+        print_result(render_object(build_settings(resolved)))
+    else:
+        print_result(render_settings(resolved))
+    return 0
+
+
+def _fail(arguments: argparse.Namespace | None, settings: Settings | None, status: int, reason: str) -> int:
+    """Leave the status where a scheduler looks for it: verdict.json and the last line of `run`."""
+    if arguments is None or settings is None or arguments.command != "run":
+        return status
+    failure = build_failure(status, settings.fail_on, reason)
+    try:
+        write_failure(failure, settings.report)
+    except OSError as error:
+        print_error(f"cannot write verdict.json in {settings.report}: {error.strerror}")
+    print_result(render_object(failure) if settings.format == "json" else render_status_line(failure))
+    return status

@@ -1,0 +1,42 @@
+"""What goes to stdout and stderr: the only module that writes to either."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+
+def print_result(text: str) -> None:
+    """Write `text` and a line end to stdout.
+
+    A reader that went away (`| head`) does not change the exit status: the rest is written to nowhere.
+    """
+    try:
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def print_note(text: str) -> None:
+    """Write a line for the person at the terminal to stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def print_error(message: str) -> None:
+    """Write an error that its user can act on to stderr."""
+    print_note(f"replica-audit: {message}")
+
+
+def print_fault() -> None:
+    """Write the traceback of the exception being handled to stderr: a fault of the program, not of its user."""
+    traceback.print_exc(file=sys.stderr)
+    print_note("replica-audit: internal error, please report the lines above")
+
+
+def stdout_colour() -> bool:
+    """Whether stdout is a terminal that may be coloured (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

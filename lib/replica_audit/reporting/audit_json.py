@@ -1,0 +1,52 @@
+"""audit.json: every report table as an array, one row a line, the same bytes for the same answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from replica_audit.results import Results
+from replica_audit.tables import REPORT_TABLES, Column, sort_rows
+
+SCHEMA_VERSION = 1
+
+
+def render_audit_json(results: Results, verdict: Mapping[str, Any] | None = None) -> str:
+    """audit.json of `results`; with `verdict` also the object of verdict.json, under "verdict".
+
+    Raises ValueError for a row that lacks a column, has one that its table does not know, or holds what JSON cannot.
+    """
+    members = [f'"schema_version": {SCHEMA_VERSION}', f'"audit": {_render(results.audit, "audit")}']
+    if verdict is not None:
+        members.append(f'"verdict": {_render(verdict, "verdict")}')
+    for table, columns in REPORT_TABLES.items():
+        members.append(f'"{table}": {_render_rows(table, columns, results.rows(table))}')
+    return "{\n" + ",\n".join(members) + "\n}\n"
+
+
+def render_object(content: Mapping[str, Any]) -> str:
+    """A single JSON object, indented."""
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _render_rows(table: str, columns: tuple[Column, ...], rows: Sequence[Mapping[str, Any]]) -> str:
+    names = [column.name for column in columns]
+    plain = []
+    for row in rows:
+        if set(row) != set(names):
+            lacking, unknown = sorted(set(names) - set(row)), sorted(set(row) - set(names))
+            raise ValueError(f"table {table}: row lacks {lacking} and has unknown {unknown}")
+        plain.append({name: row[name] for name in names})
+    # Rows that the sort keys do not tell apart are put in the order of their text, so that every run agrees.
+    plain.sort(key=lambda row: _render(row, table))
+    if not plain:
+        return "[]"
+    return "[\n" + ",\n".join(_render(row, table) for row in sort_rows(plain)) + "\n]"
+
+
+def _render(content: Any, place: str) -> str:
+    try:
+        return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(", ", ": "))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{place}: {error}") from error

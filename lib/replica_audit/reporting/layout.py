@@ -1,0 +1,70 @@
+"""Text for a terminal: columns that line up, wrapped lines, colour, and nothing that could steer the terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+#: No line of ours is longer.
+WIDTH = 100
+
+_SGR = {"critical": "1;31", "high": "31", "medium": "33", "low": "36", "info": "2", "head": "1", "good": "32"}
+
+
+def paint(text: str, style: str, colour: bool) -> str:
+    """`text` in a colour of `_SGR` when `colour` is set; its width on screen is unchanged."""
+    return f"\x1b[{_SGR[style]}m{text}\x1b[0m" if colour else text
+
+
+def clean(value: Any) -> str:
+    """`value` as text without control characters: names of files come from a disk that nobody vouches for."""
+    text = "-" if value is None else str(value)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+
+
+def elide(text: str, width: int) -> str:
+    """`text` cut in its middle to `width` characters."""
+    if len(text) <= width:
+        return text
+    tail = (width - 3) // 2
+    return f"{text[: width - 3 - tail]}...{text[len(text) - tail :]}"
+
+
+def wrap(text: str, indent: str = "", hanging: str | None = None) -> list[str]:
+    """`text` in lines of at most WIDTH characters; a word that is longer is broken."""
+    following = indent if hanging is None else hanging
+    return textwrap.wrap(clean(text), WIDTH, initial_indent=indent, subsequent_indent=following, break_on_hyphens=False) or [
+        indent.rstrip()
+    ]
+
+
+def align_columns(rows: Sequence[Sequence[str]], right: Sequence[int] = (), indent: str = "") -> list[str]:
+    """Rows as lines with columns two spaces apart; the columns numbered in `right` are set to the right."""
+    if not rows:
+        return []
+    widths = [max(len(row[number]) for row in rows) for number in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [cell.rjust(width) if n in right else cell.ljust(width) for n, (cell, width) in enumerate(zip(row, widths))]
+        lines.append((indent + "  ".join(cells)).rstrip())
+    return lines
+
+
+def natural_width(rows: Sequence[Sequence[str]]) -> int:
+    """Width of `align_columns(rows)` before trailing spaces go."""
+    if not rows:
+        return 0
+    return sum(max(len(row[n]) for row in rows) for n in range(len(rows[0]))) + 2 * (len(rows[0]) - 1)
+
+
+def render_range(start: int | None, end: int | None) -> str:
+    """Half-open range of offsets, e.g. [6, 10)."""
+    return f"[{clean(start)}, {clean(end)})"
+
+
+def render_interval(lower: int | None, upper: int | None) -> str:
+    """High watermark: one number when the bounds meet, else [lower, upper]; - when unknown."""
+    if lower is None and upper is None:
+        return "-"
+    return str(lower) if lower == upper else f"[{clean(lower)}, {clean(upper)}]"

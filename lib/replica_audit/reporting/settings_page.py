@@ -1,0 +1,34 @@
+"""The text of `--print-config`: every setting, its value, and where it comes from."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from replica_audit.config import KEYS, Resolved
+from replica_audit.reporting.layout import clean
+
+
+def build_settings(resolved: Resolved) -> dict[str, Any]:
+    """Settings and origins as plain values, by the keys of a configuration file."""
+    return {
+        "settings": {key: _plain(getattr(resolved.settings, name)) for key, name in KEYS.items()},
+        "origins": {key: resolved.origins[name] for key, name in KEYS.items()},
+    }
+
+
+def render_settings(resolved: Resolved) -> str:
+    """A configuration file that would give the same settings; its comments say where each came from."""
+    content = build_settings(resolved)
+    lines = []
+    for key, value in content["settings"].items():
+        # JSON is YAML, and quotes what YAML would take for something else.
+        plain = isinstance(value, str) and key in ("protocol", "fail_on", "format")
+        lines.append(f"{key}: {value if plain else json.dumps(value, ensure_ascii=False)}  # {clean(content['origins'][key])}")
+    return "\n".join(lines) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if hasattr(value, "items") else value

@@ -1,0 +1,88 @@
+"""verdict.json and the status line: what a scheduler needs to know of an audit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS, at_or_above, worst_verdict
+from replica_audit.results import Results
+
+SCHEMA_VERSION = 1
+
+#: Codes of input that could not be read at all: the audit is then not whole.
+UNREADABLE_CODES = ("CAP-UNREADABLE", "CHK-MALFORMED")
+
+
+def build_verdict(results: Results, fail_on: str) -> dict[str, Any]:
+    """The object of verdict.json.
+
+    `findings` counts those that are new; those of a baseline, known and resolved, are counted apart and neither raise
+    the exit status nor the word of the status line. `untrusted` says why the audit is not whole, null when it is.
+    """
+    findings = results.rows("findings")
+    counts = Counter(row["severity"] for row in findings if row["status"] == "new")
+    partitions = Counter(row["verdict"] for row in results.rows("partitions"))
+    untrusted = _untrusted(results)
+    failing = any(at_or_above(severity, fail_on) for severity in counts)
+    exit_status = 1 if failing else 3 if untrusted else 0
+    if exit_status == 0:
+        status = "WARNING" if any(at_or_above(severity, "medium") for severity in counts) else "OK"
+    else:
+        status = "CRITICAL" if exit_status == 1 else "UNKNOWN"
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "audit_id": results.audit.get("audit_id"),
+        "verdict": worst_verdict(partitions) if partitions else "INCONCLUSIVE",
+        "status": status,
+        "exit_status": exit_status,
+        "fail_on": fail_on,
+        "findings": {severity: counts[severity] for severity in SEVERITIES},
+        "partitions": {verdict: partitions[verdict] for verdict in VERDICTS},
+        "known_findings": sum(row["status"] == "known" for row in findings),
+        "resolved_findings": sum(row["status"] == "resolved" for row in findings),
+        "untrusted": untrusted,
+    }
+
+
+def build_failure(exit_status: int, fail_on: str, reason: str) -> dict[str, Any]:
+    """The object of verdict.json for a run that ended in an error and has no answers."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "audit_id": None,
+        "verdict": "INCONCLUSIVE",
+        "status": "UNKNOWN",
+        "exit_status": exit_status,
+        "fail_on": fail_on,
+        "findings": dict.fromkeys(SEVERITIES, 0),
+        "partitions": dict.fromkeys(VERDICTS, 0),
+        "known_findings": 0,
+        "resolved_findings": 0,
+        "untrusted": reason,
+    }
+
+
+def render_status_line(verdict: Mapping[str, Any]) -> str:
+    """The last line of `run`: the status, then counts; for UNKNOWN the reason as well."""
+    count = sum(verdict["partitions"].values())
+    findings = ", ".join(f"{number} {severity}" for severity, number in verdict["findings"].items())
+    line = f"{verdict['status']}: {count} partition{'' if count == 1 else 's'}, {verdict['verdict']}; findings: {findings}"
+    if verdict["status"] == "UNKNOWN" and verdict["untrusted"]:
+        line += f"; {' '.join(str(verdict['untrusted']).split())}"
+    return line
+
+
+def _untrusted(results: Results) -> str | None:
+    partitions = results.rows("partitions")
+    if not partitions:
+        return "no log directory or partition found"
+    inconclusive = sum(row["verdict"] == "INCONCLUSIVE" for row in partitions)
+    unreadable = sum(row["code"] in UNREADABLE_CODES and row["status"] != "resolved" for row in results.rows("findings"))
+    unreadable = unreadable or sum(row["code"] in UNREADABLE_CODES for row in results.rows("quarantine"))
+    reasons = []
+    if inconclusive:
+        reasons.append(f"{inconclusive} partition{'' if inconclusive == 1 else 's'} inconclusive")
+    if unreadable:
+        reasons.append(f"{unreadable} input{'' if unreadable == 1 else 's'} unreadable")
+    return ", ".join(reasons) or None

@@ -1,0 +1,41 @@
+"""A YAML file of settings, read strictly: one mapping, no key twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from replica_audit.errors import UsageError
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """PyYAML keeps the last of two equal keys without a word; a setting must not vanish like that."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value} is set twice", key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
+def parse_yaml_mapping(path: str, origin: str) -> dict[Any, Any]:
+    """The mapping in the file at `path`, {} for an empty file; raises UsageError naming file and line."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            content = yaml.load(stream, _StrictLoader)  # noqa: S506  (a SafeLoader)
+    except OSError as error:
+        raise UsageError(f"{origin}: cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: byte {error.start}: expected UTF-8 text") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" line {mark.line + 1}:" if mark is not None else ""
+        raise UsageError(f"{path}:{line} {getattr(error, 'problem', None) or 'is not YAML'}") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise UsageError(f"{path}: expected settings such as 'fail_on: high', found {type(content).__name__}")
+    return content
