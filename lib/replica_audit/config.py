@@ -23,8 +23,10 @@ FORMATS = ("text", "json")
 OTHER_VARIABLES = ("CONFIG", "HISTORIES")
 
 
-def _setting(default: Any, help_text: str, *, key: str | None = None, choices: tuple[str, ...] = (), **more: Any) -> Any:
-    metadata = {"help": help_text, "key": key, "choices": choices, **more}
+def _setting(
+    default: Any, text: str, *, key: str | None = None, choices: tuple[str, ...] = (), file_only: bool = False
+) -> Any:
+    metadata = {"help": text, "key": key, "choices": choices, "file_only": file_only}
     if isinstance(default, dict):
         return field(default_factory=dict, metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -35,7 +37,7 @@ class Settings:
     """Everything that a user can set; relative paths are relative to the working directory."""
 
     warehouse: str = _setting("replica-audit-warehouse", "directory or URI of the Delta tables")
-    catalog: str | None = _setting(None, "NAME.SCHEMA of the Delta tables in a catalog, instead of a warehouse directory")
+    catalog: str | None = _setting(None, "NAME.SCHEMA of the Delta tables in a catalog, not in a warehouse")
     report: str = _setting("replica-audit-report", "directory that the report is written to")
     topics: tuple[str, ...] = _setting((), "shell pattern on the whole topic name, case-sensitive", key="topic")
     leadership: str | None = _setting(None, "JSON file that says who leads, where the snapshot does not")
@@ -46,7 +48,7 @@ class Settings:
     format: str = _setting("text", "what is written to stdout", choices=FORMATS)
     quality: bool = _setting(True, "check the quality of the tables")
     quiet: bool = _setting(False, "no progress on stderr")
-    spark: Mapping[str, str] = _setting({}, "Spark settings of the session; spark-submit's own go first", file_only=True)
+    spark: Mapping[str, str] = _setting({}, "Spark settings; spark-submit's own go first", file_only=True)
 
 
 def key_of(name: str) -> str:
@@ -151,7 +153,7 @@ def _from_file(path: str, origin: str) -> dict[str, tuple[Any, str]]:
 
 
 def _file_only(name: str) -> bool:
-    return bool(_FIELDS[name].metadata.get("file_only"))
+    return _FIELDS[name].metadata["file_only"]
 
 
 def _parse_flag(text: str, origin: str) -> bool:

@@ -5,8 +5,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from replica_audit.auditing.codes import SEVERITIES, VERDICTS, Code, capture, divergence, integrity, lineage
-from replica_audit.auditing.codes import truncation, watermark
+from replica_audit.auditing.codes import (
+    SEVERITIES,
+    VERDICTS,
+    Code,
+    capture,
+    divergence,
+    integrity,
+    lineage,
+    truncation,
+    watermark,
+)
 
 __all__ = [
     "CATALOGUE",

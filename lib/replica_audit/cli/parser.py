@@ -107,7 +107,8 @@ def _common_options() -> argparse.ArgumentParser:
     place.add_argument("--catalog", metavar="NAME.SCHEMA", help=help_of["catalog"])
     group.add_argument("--report", metavar="DIR", help=f"{help_of['report']} (default: {default.report})")
     group.add_argument("--config", metavar="FILE", default=None, help="settings in YAML; conf/audit.yaml explains them")
-    group.add_argument("--topic", dest="topics", metavar="GLOB", action="append", help=f"{help_of['topics']}; repeatable")
+    topic_help = f"{help_of['topics']}; repeatable"
+    group.add_argument("--topic", dest="topics", metavar="GLOB", action="append", help=topic_help)
     group.add_argument("--leadership", metavar="FILE", help=help_of["leadership"])
     group.add_argument(
         "--protocol", choices=PROTOCOLS, metavar="NAME",
@@ -122,6 +123,7 @@ def _common_options() -> argparse.ArgumentParser:
     group.add_argument("--format", choices=FORMATS, help=f"{help_of['format']} (default: {default.format})")
     group.add_argument("--no-quality", dest="quality", action="store_false", help="leave the quality checks out")
     group.add_argument("--quiet", action="store_true", help=help_of["quiet"])
-    group.add_argument("--print-config", action="store_true", default=False, help="show the settings and where they come from")
+    shown = "show the settings and where they come from"
+    group.add_argument("--print-config", action="store_true", default=False, help=shown)
     group.add_argument("--version", action="version", version=f"replica-audit {__version__}", help="show the version")
     return parser

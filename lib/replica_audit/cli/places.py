@@ -38,7 +38,8 @@ def check_outputs(snapshot: str | None, settings: Settings, *, warehouse: bool =
         outputs.append(("report", settings.report))
     for name, place in outputs:
         if snapshot is not None and lies_inside(place, snapshot):
-            raise UsageError(f"{name} {place} lies inside the snapshot {snapshot}, which is only read: choose another --{name}")
+            inside = f"{name} {place} lies inside the snapshot {snapshot}, which is only read"
+            raise UsageError(f"{inside}: choose another --{name}")
         _check_directory(name, place)
     # The report is written to a local directory: executors do not see it, scripts and people do.
     if report and local_path(settings.report) is None:

@@ -34,9 +34,8 @@ def elide(text: str, width: int) -> str:
 def wrap(text: str, indent: str = "", hanging: str | None = None) -> list[str]:
     """`text` in lines of at most WIDTH characters; a word that is longer is broken."""
     following = indent if hanging is None else hanging
-    return textwrap.wrap(clean(text), WIDTH, initial_indent=indent, subsequent_indent=following, break_on_hyphens=False) or [
-        indent.rstrip()
-    ]
+    wrapper = textwrap.TextWrapper(WIDTH, initial_indent=indent, subsequent_indent=following, break_on_hyphens=False)
+    return wrapper.wrap(clean(text)) or [indent.rstrip()]
 
 
 def align_columns(rows: Sequence[Sequence[str]], right: Sequence[int] = (), indent: str = "") -> list[str]:
@@ -46,7 +45,7 @@ def align_columns(rows: Sequence[Sequence[str]], right: Sequence[int] = (), inde
     widths = [max(len(row[number]) for row in rows) for number in range(len(rows[0]))]
     lines = []
     for row in rows:
-        cells = [cell.rjust(width) if n in right else cell.ljust(width) for n, (cell, width) in enumerate(zip(row, widths))]
+        cells = [cell.rjust(widths[n]) if n in right else cell.ljust(widths[n]) for n, cell in enumerate(row)]
         lines.append((indent + "  ".join(cells)).rstrip())
     return lines
 

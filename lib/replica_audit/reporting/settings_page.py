@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from replica_audit.config import KEYS, Resolved
 from replica_audit.reporting.layout import clean
+
+#: Spark's own rule for what its pages must not show (spark.redaction.regex).
+_SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
 
 
 def build_settings(resolved: Resolved) -> dict[str, Any]:
@@ -24,11 +29,14 @@ def render_settings(resolved: Resolved) -> str:
     for key, value in content["settings"].items():
         # JSON is YAML, and quotes what YAML would take for something else.
         plain = isinstance(value, str) and key in ("protocol", "fail_on", "format")
-        lines.append(f"{key}: {value if plain else json.dumps(value, ensure_ascii=False)}  # {clean(content['origins'][key])}")
+        text = value if plain else json.dumps(value, ensure_ascii=False)
+        lines.append(f"{key}: {text}  # {clean(content['origins'][key])}")
     return "\n".join(lines) + "\n"
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
-    return dict(value) if hasattr(value, "items") else value
+    if isinstance(value, Mapping):
+        return {key: "(not shown)" if _SECRET.search(key) else part for key, part in value.items()}
+    return value

@@ -67,7 +67,8 @@ def render_status_line(verdict: Mapping[str, Any]) -> str:
     """The last line of `run`: the status, then counts; for UNKNOWN the reason as well."""
     count = sum(verdict["partitions"].values())
     findings = ", ".join(f"{number} {severity}" for severity, number in verdict["findings"].items())
-    line = f"{verdict['status']}: {count} partition{'' if count == 1 else 's'}, {verdict['verdict']}; findings: {findings}"
+    partitions = f"{count} partition{'' if count == 1 else 's'}"
+    line = f"{verdict['status']}: {partitions}, {verdict['verdict']}; findings: {findings}"
     if verdict["status"] == "UNKNOWN" and verdict["untrusted"]:
         line += f"; {' '.join(str(verdict['untrusted']).split())}"
     return line
@@ -78,7 +79,9 @@ def _untrusted(results: Results) -> str | None:
     if not partitions:
         return "no log directory or partition found"
     inconclusive = sum(row["verdict"] == "INCONCLUSIVE" for row in partitions)
-    unreadable = sum(row["code"] in UNREADABLE_CODES and row["status"] != "resolved" for row in results.rows("findings"))
+    present = [row for row in results.rows("findings") if row["status"] != "resolved"]
+    unreadable = sum(row["code"] in UNREADABLE_CODES for row in present)
+    # A directory without a partition has no finding of its own, only its row among the input that was not used.
     unreadable = unreadable or sum(row["code"] in UNREADABLE_CODES for row in results.rows("quarantine"))
     reasons = []
     if inconclusive:

@@ -1,0 +1,167 @@
+"""The terminal's answer for one partition: everything that is known of it, for `show`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from replica_audit.reporting.findings import render_evidence, render_headline, worst_first
+from replica_audit.reporting.layout import align_columns, clean, paint, render_interval, render_range, wrap
+from replica_audit.reporting.moments import render_time
+from replica_audit.results import Results
+
+#: Rows of one list that a terminal shows; audit.json has them all.
+LIMIT = 50
+
+_HEAD = "BROKER ISR START END LOADED RECOVERED CHECKPOINT PREFIX BATCHES TAIL STOPPED"
+
+
+def render_partition(results: Results, colour: bool = False) -> str:
+    """One block per partition of `results`: replicas, lineages, high watermark, differences, truncations, findings."""
+    blocks = []
+    for partition in results.rows("partitions"):
+        place = (partition["topic"], partition["partition"])
+
+        def rows(table: str, place: tuple[str, int] = place) -> list[Mapping[str, Any]]:
+            return [row for row in results.rows(table) if (row["topic"], row["partition"]) == place]
+
+        lines = _head(partition, colour)
+        lines += _section("Replicas", _replicas(rows("replicas")), colour)
+        lines += _section("Lineage (epoch:start offset)", _lineages(rows("replicas")), colour)
+        lines += _section("High watermark", _high_watermark(rows("high_watermarks")), colour)
+        lines += _section("Divergences from the reference", _divergences(rows("divergences")), colour)
+        lines += _section("Truncation, by protocol", _truncations(rows("truncations")), colour)
+        lines += _section("Findings", _findings(rows("findings"), colour), colour)
+        blocks.append("\n".join(lines) + "\n")
+    return "\n".join(blocks) or "no such partition in the snapshot\n"
+
+
+def _head(row: Mapping[str, Any], colour: bool) -> list[str]:
+    isr = "unknown" if row["isr"] is None else ", ".join(map(str, row["isr"])) or "none"
+    leader = f"leader {clean(row['leader_id'])}"
+    if row["reference_id"] != row["leader_id"]:
+        leader = f"no leader known, compared with {clean(row['reference_id'])}"
+    facts = f"{leader}, leader epoch {clean(row['leader_epoch'])}, ISR {isr}"
+    if row["topic_id"]:
+        facts += f", topic id {row['topic_id']}"
+    name = wrap(f"{row['topic']}-{row['partition']}  {row['verdict']}")
+    return [*(paint(line, "head", colour) for line in name), *wrap(facts)]
+
+
+def _section(title: str, lines: Sequence[str], colour: bool) -> list[str]:
+    return ["", paint(title, "head", colour), *(lines or ["  none"])]
+
+
+def _replicas(replicas: Sequence[Mapping[str, Any]]) -> list[str]:
+    table = [_HEAD.split()]
+    for row in replicas:
+        in_isr = "?" if row["in_isr"] is None else "yes" if row["in_isr"] else "no"
+        cells = [
+            f"{clean(row['broker_id'])}{'*' if row['is_leader'] else ''}",
+            in_isr,
+            row["log_start_offset"],
+            row["log_end_offset"],
+            row["loaded_log_end_offset"],
+            row["recovered_log_end_offset"],
+            row["high_watermark_checkpoint"],
+            row["common_prefix_end"],
+            row["batch_count"],
+            row["tail_kind"],
+            "clean" if row["clean_shutdown"] else "no",
+        ]
+        table.append([clean(cell) for cell in cells])
+    lines = align_columns(table, right=(0, *range(2, 9)), indent="  ")
+    if any(len(line) > 100 for line in lines):
+        # Offsets of ten digits and more: one fact a line instead.
+        lines = []
+        for row in table[1:]:
+            lines += wrap(", ".join(f"{name.lower()} {cell}" for name, cell in zip(table[0], row, strict=True)), "  ", "    ")
+    return [*lines, *wrap("* leads; end as found, loaded at the next start, recovered after a full recovery", "  ")]
+
+
+def _lineages(replicas: Sequence[Mapping[str, Any]]) -> list[str]:
+    lines = []
+    for row in replicas:
+        batches, file = row["epochs"], row["checkpoint_epochs"]
+        text = f"broker {row['broker_id']}: {_lineage(batches)}"
+        if file is None:
+            text += "; leader-epoch-checkpoint: none"
+        elif [list(entry) for entry in file] != [list(entry) for entry in batches or ()]:
+            text += f"; leader-epoch-checkpoint: {_lineage(file)}"
+        lines += wrap(text, "  ", "    ")
+    return lines
+
+
+def _lineage(epochs: Sequence[Sequence[int]] | None) -> str:
+    return " ".join(f"{epoch}:{start}" for epoch, start in epochs or ()) or "no epochs"
+
+
+def _high_watermark(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    lines = []
+    for row in rows:
+        exact = "exact" if row["exact"] else "not exact"
+        text = f"{render_interval(row['hw_lower'], row['hw_upper'])}, {exact} ({row['method']})"
+        text += f", leader's log end {clean(row['leader_log_end_offset'])}, leadership by {row['leadership_source']}"
+        if row["limiting_broker_id"] is not None:
+            text += f", limited by broker {row['limiting_broker_id']}"
+        lines += wrap(text, "  ", "    ")
+        for name, evidence in (("lower", row["lower_evidence"]), ("upper", row["upper_evidence"])):
+            if evidence:
+                lines += wrap(f"{name}: {evidence}", "  ", "    ")
+    return lines
+
+
+def _divergences(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    lines = []
+    for row in rows[:LIMIT]:
+        text = f"broker {row['broker_id']} {render_range(row['start_offset'], row['end_offset'])} {row['code']}"
+        text += f": epoch {clean(row['replica_epoch'])} where the reference has {clean(row['leader_epoch'])}"
+        text += f", {clean(row['record_count'])} records"
+        if row["committed"]:
+            count = row["committed_records"]
+            text += ", committed" if count is None else f", {count} of them proven committed"
+        if row["first_timestamp_ms"] is not None:
+            text += f", written {render_time(row['first_timestamp_ms'])} to {render_time(row['last_timestamp_ms'])}"
+        lines += wrap(text, "  ", "    ")
+    if len(rows) > LIMIT:
+        lines.append(f"  and {len(rows) - LIMIT} more (see audit.json)")
+    return lines
+
+
+def _truncations(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    lines = []
+    for row in rows[:LIMIT]:
+        text = f"broker {row['broker_id']} {row['protocol']}: keeps up to {clean(row['truncate_to'])} ({row['reason']})"
+        if row["dropped_records"]:
+            text += f", drops {row['dropped_records']} records, {clean(row['dropped_bytes'])} bytes"
+        if row["committed_dropped"]:
+            text += f", {row['committed_dropped']} of them proven committed"
+        if row["common_prefix_end"] != row["truncate_to"]:
+            text += f"; common prefix ends at {clean(row['common_prefix_end'])}"
+        lines += wrap(text, "  ", "    ")
+        for number, step in enumerate(row["steps"] or (), 1):
+            lines += wrap(f"{number}. {_step(step)}", "      ", "         ")
+    if len(rows) > LIMIT:
+        lines.append(f"  and {len(rows) - LIMIT} more (see audit.json)")
+    return lines
+
+
+def _step(step: Mapping[str, Any]) -> str:
+    answer = "the leader does not know"
+    if step["leader_end_offset"] is not None:
+        answer = f"the leader's epoch {clean(step['leader_epoch'])} ends at {step['leader_end_offset']}"
+    text = f"asks for epoch {clean(step['request_epoch'])}: {answer}"
+    if step["replica_end_offset"] is not None:
+        text += f", here epoch {clean(step['replica_epoch'])} ends at {step['replica_end_offset']}"
+    return f"{text}; cut to {clean(step['truncate_to'])}"
+
+
+def _findings(rows: Sequence[Mapping[str, Any]], colour: bool) -> list[str]:
+    lines = []
+    for row in worst_first(rows)[:LIMIT]:
+        lines.append("  " + render_headline(row, colour, place=False))
+        lines += wrap(row["message"] or "", " " * 12)
+        lines += render_evidence(row, " " * 12)
+    if len(rows) > LIMIT:
+        lines.append(f"  and {len(rows) - LIMIT} more (see audit.json)")
+    return lines

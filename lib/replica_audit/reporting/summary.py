@@ -1,0 +1,138 @@
+"""The terminal's answer for a whole audit: a table of partitions, then the findings, worst first."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from replica_audit.auditing.catalogue import VERDICTS
+from replica_audit.reporting.findings import render_findings, worst_first
+from replica_audit.reporting.layout import (
+    WIDTH,
+    align_columns,
+    clean,
+    elide,
+    natural_width,
+    paint,
+    render_interval,
+    render_range,
+    wrap,
+)
+from replica_audit.results import Results
+
+#: Partitions and findings that a terminal shows; audit.json has them all.
+PARTITION_LIMIT = 40
+FINDING_LIMIT = 20
+
+_HEAD = ("TOPIC", "PART", "VERDICT", "LEADER", "HIGH WATERMARK", "DROPPED", "DIVERGENT", "WORST FINDING")
+_RIGHT = (1, 3, 4, 5)
+_DIVERGENT, _WORST = 6, 7
+
+
+def render_summary(results: Results, colour: bool = False) -> str:
+    """Header, partitions (worst verdict first) and findings; no line is longer than WIDTH on the screen."""
+    audit = results.audit
+    lines = wrap(
+        f"Audit {audit.get('audit_id') or '-'} of snapshot {audit.get('snapshot_id') or '-'}"
+        + (f", cluster {audit['cluster_id']}" if audit.get("cluster_id") else "")
+    )
+    lines += ["", *_partition_table(results, colour)]
+    findings = [row for row in results.rows("findings") if row["status"] != "resolved"]
+    if findings:
+        lines += ["", paint("Findings, worst first (replica-audit explain CODE says more)", "head", colour)]
+        lines += render_findings(findings, FINDING_LIMIT, colour)
+    resolved = len(results.rows("findings")) - len(findings)
+    if resolved:
+        lines.append(f"{resolved} finding{'' if resolved == 1 else 's'} of the baseline resolved")
+    if results.rows("quarantine"):
+        count = len(results.rows("quarantine"))
+        lines += ["", f"{count} piece{'' if count == 1 else 's'} of input could not be used (quarantine in audit.json)"]
+    return "\n".join(lines) + "\n"
+
+
+def join_ranges(rows: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """Ranges of divergence rows of one replica, those that touch joined."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted((row["start_offset"], row["end_offset"]) for row in rows):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _partition_table(results: Results, colour: bool) -> list[str]:
+    partitions = sorted(
+        results.rows("partitions"), key=lambda row: (VERDICTS.index(row["verdict"]), row["topic"], row["partition"])
+    )
+    if not partitions:
+        return ["no partitions"]
+    divergent = _group(results.rows("divergences"))
+    findings = _group(row for row in results.rows("findings") if row["status"] != "resolved")
+    rows = []
+    for row in partitions[:PARTITION_LIMIT]:
+        place = (row["topic"], row["partition"])
+        rows.append(_cells(row, divergent.get(place, ()), findings.get(place, ())))
+    lines = _lay_out(rows, colour)
+    if len(partitions) > PARTITION_LIMIT:
+        lines.append(f"and {len(partitions) - PARTITION_LIMIT} more (see audit.json)")
+    return lines
+
+
+def _cells(row: Mapping[str, Any], divergent: Sequence[Mapping], findings: Sequence[Mapping]) -> list[str]:
+    dropped = "-" if row["dropped_records"] is None else str(row["dropped_records"])
+    if row["committed_dropped"]:
+        dropped += f" ({row['committed_dropped']} committed)"
+    by_broker = defaultdict(list)
+    for item in divergent:
+        by_broker[item["broker_id"]].append(item)
+    ranges = []
+    for broker_id in sorted(by_broker):
+        joined = join_ranges(by_broker[broker_id])
+        shown = " ".join(render_range(*each) for each in joined[:3])
+        more = f" and {len(joined) - 3} more" if len(joined) > 3 else ""
+        ranges.append(f"{broker_id}: {shown}{more}")
+    worst = worst_first(findings)[0] if findings else None
+    return [
+        clean(row["topic"]),
+        str(row["partition"]),
+        row["verdict"],
+        clean(row["leader_id"]),
+        render_interval(row["hw_lower"], row["hw_upper"]),
+        dropped,
+        ", ".join(ranges),
+        f"{worst['severity']} {worst['code']}" if worst else "",
+    ]
+
+
+def _lay_out(rows: list[list[str]], colour: bool) -> list[str]:
+    """The table; what does not fit beside the rest goes below its row, and a topic is cut last."""
+    table = [list(_HEAD), *rows]
+    columns = list(range(len(_HEAD)))
+    below: list[int] = []
+    for column in (_DIVERGENT, _WORST):
+        if natural_width([[row[n] for n in columns] for row in table]) > WIDTH:
+            columns.remove(column)
+            below.append(column)
+    shown = [[row[n] for n in columns] for row in table]
+    surplus = natural_width(shown) - WIDTH
+    if surplus > 0:
+        longest = max(len(row[0]) for row in shown)
+        for row in shown:
+            row[0] = elide(row[0], max(9, longest - surplus))
+    lines = align_columns(shown, right=_RIGHT)
+    answer = [paint(lines[0], "head", colour)]
+    for line, row in zip(lines[1:], rows, strict=True):
+        answer.append(line)
+        for column in sorted(below):
+            if row[column]:
+                answer += wrap(f"{_HEAD[column].lower()}: {row[column]}", "    ", "      ")
+    return answer
+
+
+def _group(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], list[Mapping[str, Any]]]:
+    grouped: dict[tuple[str, int], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        grouped[(row["topic"], row["partition"])].append(row)
+    return grouped
