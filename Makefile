@@ -1,0 +1,98 @@
+# Everything runs from a clean clone with nothing but make, Python 3.10 to 3.13 and (brought where possible) Java 17 or 21.
+#   make install   .venv with the locked packages, the engine's JARs and a class archive; at once when nothing changed
+#   make audit     audits the sample whose last standing replica lost records
+#   make test      the whole suite
+#   make zip       build/replica_audit.zip for spark-submit --py-files
+#   make lock      resolves the locks anew (needs uv)
+#   make clean     removes what was built, installed and written here
+# Paths are relative on purpose: the clone may lie in a directory with spaces.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.PHONY: install audit test zip lock clean
+MAKEFLAGS += --no-builtin-rules
+
+# PYTHON=... chooses another interpreter for .venv; IVY_SETTINGS=... a mirror for the JARs.
+PYTHON ?=
+IVY_SETTINGS ?= conf/ivysettings.xml
+SAMPLE ?= data/samples/last-replica-standing
+PYTEST_ARGS ?=
+
+VENV := .venv
+STAMPS := $(VENV)/.stamps
+RUN := $(VENV)/bin/python
+
+install: $(STAMPS)/jars
+
+# The interpreter: PYTHON, else the first of these that is 3.10 to 3.13 and can make a virtual environment.
+$(STAMPS)/venv:
+	@for candidate in $(if $(PYTHON),"$(PYTHON)",python3.11 python3.12 python3.13 python3.10 python3); do \
+	  if "$$candidate" -c 'import sys, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 14))' 2>/dev/null; then \
+	    rm -rf $(VENV) && "$$candidate" -m venv $(VENV) && mkdir -p $(STAMPS) && touch $@; exit; \
+	  fi; \
+	done; \
+	echo "error: no Python 3.10 to 3.13 with venv found; install one (Debian: apt-get install python3-venv) or run make install PYTHON=/path/to/python3" >&2; exit 1
+
+# The locks give every package with its hash; pyspark is published as source only and is built with the locked build tools.
+$(STAMPS)/packages: $(STAMPS)/venv .locks/build.txt $(wildcard .locks/py3*.txt)
+	@lock=$$($(RUN) -c 'import sys; print(".locks/py%d%d.txt" % sys.version_info[:2])'); \
+	echo "installing $$lock" >&2; \
+	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r .locks/build.txt; \
+	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation --only-binary :all: --no-binary pyspark -r "$$lock"; \
+	touch $@
+
+$(STAMPS)/project: $(STAMPS)/packages pyproject.toml
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index --editable .
+	@touch $@
+
+# Java comes from the machine. It is brought only where that takes no decision: as root, with apt-get.
+$(STAMPS)/java: $(STAMPS)/project
+	@if ! $(RUN) -m replica_audit.spark.environment 2>/dev/null; then \
+	  if [ -z "$${JAVA_HOME:-}" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq >&2 || true; \
+	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless >&2 \
+	      || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openjdk-21-jre-headless >&2 || true; \
+	  fi; \
+	  $(RUN) -m replica_audit.spark.environment; \
+	fi
+	@touch $@
+
+$(STAMPS)/jars: $(STAMPS)/java conf/jars.lock
+	@$(RUN) -m replica_audit.spark.jars --settings "$(IVY_SETTINGS)"
+	@touch $@
+
+# Classes loaded once and mapped from a file ever after; without it everything works, more slowly.
+$(STAMPS)/archive: $(STAMPS)/jars
+	@$(RUN) -m replica_audit.spark.archive
+	@touch $@
+
+audit: install
+	$(VENV)/bin/replica-audit run $(SAMPLE) --fail-on never --warehouse replica-audit-warehouse --report replica-audit-report
+
+test: install
+	$(RUN) -m pytest $(PYTEST_ARGS)
+
+zip: build/replica_audit.zip
+
+# Sources only, in a fixed order; a --py-files zip is imported by driver and executors alike, a wheel by the driver only.
+build/replica_audit.zip: $(shell find lib -type f -not -name '*.pyc' -not -path '*.egg-info/*' 2>/dev/null)
+	@mkdir -p build
+	@python="$$(command -v python3 || echo $(RUN))"; "$$python" -c 'import pathlib, sys, zipfile; \
+	archive = zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED); \
+	[archive.write(path, path.relative_to("lib")) for path in sorted(pathlib.Path("lib/replica_audit").rglob("*")) \
+	if path.is_file() and path.suffix != ".pyc"]; archive.close()' $@
+	@echo $@
+
+# One lock for each Python, since their newest packages differ; no registry's address is written.
+lock:
+	@for version in 3.10 3.11 3.12 3.13; do \
+	  uv pip compile --quiet pyproject.toml --extra test --python-version $$version --python-platform x86_64-manylinux_2_28 \
+	    --upgrade --generate-hashes --no-emit-index-url --no-header --only-binary :all: --no-binary pyspark \
+	    --output-file .locks/py$${version/./}.txt; \
+	done
+	@printf 'setuptools>=77\nwheel\n' | uv pip compile --quiet - --python-version 3.10 --upgrade --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/build.txt
+
+clean:
+	rm -rf $(VENV) build dist replica-audit-warehouse replica-audit-report spark-warehouse metastore_db derby.log lib/*.egg-info
