@@ -1,0 +1,93 @@
+"""What the names of directories and files in a Kafka log dir mean (`LocalLog`, `LogFileUtils`, `LogManager`)."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from replica_audit.model import TopicPartition
+
+METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
+
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+OFFSET_CHECKPOINTS = (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_STARTS, CLEANER_OFFSETS)
+EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+
+#: Other files of a log dir, with the kind that the inventory counts them under.
+LOG_DIR_FILES = {
+    META_PROPERTIES: "meta_properties",
+    CLEAN_SHUTDOWN: "clean_shutdown",
+    ".lock": "lock",
+    "bootstrap.checkpoint": "bootstrap_checkpoint",
+    **{name: name.replace("-", "_") for name in OFFSET_CHECKPOINTS},
+}
+
+_SUFFIXED = re.compile(r"(.*)\.([0-9a-f]{32})-(delete|future|stray)", re.S)
+_SEGMENT_FILE = re.compile(r"([0-9]{1,20})\.(log|index|timeindex|txnindex|snapshot)(?:\.(deleted|cleaned|swap))?")
+_KRAFT_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint(?:\.(part|deleted))?")
+_PARTITION_FILES = {
+    EPOCH_CHECKPOINT: "epoch_checkpoint",
+    PARTITION_METADATA: "partition_metadata",
+    "quorum-state": "quorum_state",
+}
+
+
+class DirectoryName(NamedTuple):
+    """A directory of a log dir: kind `current`, `future`, `delete`, `stray`, `metadata` or `other`."""
+
+    kind: str
+    topic_partition: TopicPartition | None
+
+
+class FileName(NamedTuple):
+    """A file of a partition directory.
+
+    `kind` is log, index, timeindex, txnindex, snapshot, epoch_checkpoint, partition_metadata, quorum_state,
+    kraft_snapshot, tmp or unknown; `state` is live, deleted, cleaned, swap or part; `base_offset` is the number of the
+    name, None where it has none.
+    """
+
+    kind: str
+    state: str
+    base_offset: int | None
+
+    @property
+    def counted_as(self) -> str:
+        """The word of the inventory: the kind, with the state unless it is live."""
+        return self.kind if self.state == "live" else f"{self.kind}_{self.state}"
+
+
+def parse_directory_name(name: str) -> DirectoryName:
+    """What a directory directly below a log dir is; the topic of -delete and -stray may have been cut short."""
+    kind, stem = "current", name
+    match = _SUFFIXED.fullmatch(name)
+    if match:
+        stem, kind = match.group(1), match.group(3)
+    try:
+        topic_partition = TopicPartition.parse(stem)
+    except ValueError:
+        return DirectoryName(kind if match else "other", None)
+    if topic_partition.partition > 2**31 - 1:
+        return DirectoryName("other", None)
+    if kind == "current" and topic_partition == METADATA_PARTITION:
+        kind = "metadata"
+    return DirectoryName(kind, topic_partition)
+
+
+def parse_file_name(name: str) -> FileName:
+    """What a file directly in a partition directory is."""
+    if name in _PARTITION_FILES:
+        return FileName(_PARTITION_FILES[name], "live", None)
+    match = _SEGMENT_FILE.fullmatch(name)
+    if match and int(match.group(1)) < 2**63:
+        return FileName(match.group(2), match.group(3) or "live", int(match.group(1)))
+    match = _KRAFT_SNAPSHOT.fullmatch(name)
+    if match:
+        return FileName("kraft_snapshot", match.group(3) or "live", int(match.group(1)))
+    return FileName("tmp" if name.endswith(".tmp") else "unknown", "live", None)
