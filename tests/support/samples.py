@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from replica_audit.model import PROTOCOLS
+
 from tests.support.encoder import TIMESTAMP_MS, Record, encode_batch
 from tests.support.logdirs import (
     PartitionFiles,

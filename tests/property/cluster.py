@@ -1,0 +1,205 @@
+"""A simulated cluster of one partition: leader, followers, ISR, elections, crashes, as Kafka's rules have them.
+
+Follows `Partition.maybeIncrementLeaderHW` for the high watermark and `AbstractFetcherThread` for truncation in the
+four generations of `replica_audit.model.PROTOCOLS`. Deterministic: all chance is the caller's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tests.property.replica import Batch, Replica
+from tests.support.encoder import TIMESTAMP_MS, encode_batch
+
+
+@dataclass(slots=True)
+class Cluster:
+    """The partition's state, and the truth that an audit does not see: what was ever committed, what went wrong."""
+
+    replica_count: int = 3
+    protocol: str = "fetch"
+    min_insync_replicas: int = 1
+    replicas: dict[int, Replica] = field(init=False)
+    leader_id: int = 0
+    leader_epoch: int = 0
+    isr: set[int] = field(init=False)
+    known_log_ends: dict[int, int] = field(default_factory=dict)
+    """The leader's view of its followers: the offset of their last accepted fetch."""
+    committed: dict[bytes, Batch] = field(default_factory=dict)
+    """Every batch that was ever below a leader's high watermark."""
+    events: list[str] = field(default_factory=list)
+    unclean_elections: int = 0
+    lost_tails: int = 0
+    """Crashes that lost committed records of a replica."""
+    zombie_fetches: int = 0
+    written: int = 0
+
+    def __post_init__(self) -> None:
+        self.replicas = {broker_id: Replica(broker_id) for broker_id in range(self.replica_count)}
+        self.isr = set(self.replicas)
+        self._lead(0, 0)
+
+    @property
+    def leader(self) -> Replica:
+        return self.replicas[self.leader_id]
+
+    @property
+    def committed_end(self) -> int:
+        """The true high watermark: the end of what was ever committed and is on the leader's log."""
+        ends = [batch.end_offset for batch in self.leader.batches if batch.content in self.committed]
+        return max(ends, default=self.leader.log_start)
+
+    def lost_batches(self) -> list[Batch]:
+        """Batches that were committed and that the leader neither has nor has deleted by retention."""
+        held = {batch.content for batch in self.leader.batches}
+        return [
+            batch
+            for batch in self.committed.values()
+            if batch.content not in held and batch.end_offset > self.leader.log_start
+        ]
+
+    def produce(self, record_count: int) -> None:
+        """The leader appends one batch."""
+        leader, self.written = self.leader, self.written + 1
+        timestamp = TIMESTAMP_MS + 1000 * self.written
+        content = encode_batch(
+            leader.log_end, record_count, self.leader_epoch, timestamp_ms=timestamp, mark=str(self.written)
+        )
+        end = leader.log_end + record_count
+        leader.append(Batch(leader.log_end, end, self.leader_epoch, timestamp, content))
+        self._log(f"produce {record_count} -> leader {self.leader_id} ends at {end}")
+        self._advance_high_watermark()
+
+    def fetch(self, broker_id: int, max_batches: int, join_isr: bool = True, zombie: bool = False) -> None:
+        """One round of a follower: truncate as its generation does, or fetch up to `max_batches`.
+
+        `zombie` skips the truncation, as a follower did that missed a change of leader (KAFKA-6880).
+        """
+        follower, leader = self.replicas[broker_id], self.leader
+        if zombie:
+            self.zombie_fetches += 1
+        elif self._truncates(follower):
+            self._log(f"broker {broker_id} truncated to {follower.log_end}")
+            return
+        if follower.log_end > leader.log_end:
+            follower.truncate_to(max(leader.log_end, follower.log_start))
+            self._log(f"broker {broker_id} out of range, now ends at {follower.log_end}")
+            return
+        if follower.log_end < leader.log_start:
+            follower.truncate_fully(leader.log_start)
+            self._log(f"broker {broker_id} emptied, starts at {follower.log_start}")
+            return
+        position = follower.log_end
+        self.known_log_ends[broker_id] = position
+        epoch_start = next((start for epoch, start in leader.cache if epoch == self.leader_epoch), leader.log_end)
+        if join_isr and broker_id not in self.isr and position >= max(leader.high_watermark, epoch_start):
+            self.isr.add(broker_id)
+            self._log(f"broker {broker_id} joins the ISR at {position}")
+        self._advance_high_watermark()
+        for batch in [batch for batch in leader.batches if batch.base_offset >= position][:max_batches]:
+            follower.append(batch)
+        follower.high_watermark = max(follower.log_start, min(leader.high_watermark, follower.log_end))
+        follower.advance_log_start(min(leader.log_start, follower.high_watermark))
+        self._log(f"broker {broker_id} fetched {position}..{follower.log_end}, hw {follower.high_watermark}")
+
+    def shrink(self, broker_id: int) -> None:
+        """A follower falls out of the ISR for lag."""
+        self.isr.discard(broker_id)
+        self._log(f"broker {broker_id} leaves the ISR")
+        self._advance_high_watermark()
+
+    def elect(self, broker_id: int, epochs: int = 1) -> None:
+        """Make a living replica the leader, `epochs` epochs on; out of the ISR is unclean and resets the ISR."""
+        clean = broker_id in self.isr
+        if not clean:
+            self.unclean_elections += 1
+            self.isr = {broker_id}
+        self._log(
+            f"broker {broker_id} elected {'cleanly' if clean else 'uncleanly'}, epoch {self.leader_epoch + epochs}"
+        )
+        self._lead(broker_id, self.leader_epoch + epochs)
+
+    def crash(self, broker_id: int, lost_batches: int) -> None:
+        """A broker dies with its unflushed tail. It leaves the ISR, unless it is the last member."""
+        replica = self.replicas[broker_id]
+        lost = replica.lose_tail(lost_batches)
+        replica.alive = False
+        self.lost_tails += any(batch.content in self.committed for batch in lost)
+        if len(self.isr) > 1:
+            self.isr.discard(broker_id)
+        self._log(f"broker {broker_id} crashes, ends at {replica.log_end}, isr {sorted(self.isr)}")
+        if broker_id != self.leader_id:
+            self._advance_high_watermark()
+
+    def restart(self, broker_id: int) -> None:
+        self.replicas[broker_id].restart()
+        self._log(f"broker {broker_id} restarts at {self.replicas[broker_id].log_end}")
+
+    def _lead(self, broker_id: int, leader_epoch: int) -> None:
+        self.leader_id, self.leader_epoch = broker_id, leader_epoch
+        self.known_log_ends = {}
+        if self.protocol in ("kip-279", "fetch"):
+            # Since KAFKA-7415; before, an epoch without records left no trace.
+            self.leader.assign(leader_epoch, self.leader.log_end)
+        self._advance_high_watermark()
+
+    def _advance_high_watermark(self) -> None:
+        leader = self.leader
+        if not leader.alive or len(self.isr) < min(self.min_insync_replicas, self.replica_count):
+            return
+        others = (self.known_log_ends.get(broker_id, -1) for broker_id in self.isr if broker_id != self.leader_id)
+        candidate = min([leader.log_end, *others])
+        if candidate > leader.high_watermark:
+            leader.high_watermark = candidate
+            self.committed.update({batch.content: batch for batch in leader.batches if batch.end_offset <= candidate})
+            self._log(f"high watermark {candidate}")
+
+    def _truncates(self, follower: Replica) -> bool:
+        """Do the truncation that is due before the next fetch; True when this round went into it."""
+        leader = self.leader
+        if self.protocol == "fetch":
+            answer = leader.end_offset_for(follower.latest_epoch)
+            if answer is None or follower.log_end < leader.log_start:
+                return False
+            if answer[0] >= follower.latest_epoch and answer[1] >= follower.log_end:
+                return False
+            self._apply(follower, *answer)
+            return True
+        if follower.follows_epoch == self.leader_epoch:
+            return False
+        follower.follows_epoch = self.leader_epoch
+        before = follower.log_end
+        if self.protocol == "high-watermark":
+            follower.truncate_to(follower.high_watermark)
+        elif self.protocol == "kip-101":
+            answer = leader.end_offset_for(follower.latest_epoch)
+            known = answer is not None and follower.latest_epoch >= leader.cache[0][0]
+            target = min(answer[1], follower.log_end) if known else follower.high_watermark
+            follower.truncate_to(max(target, follower.log_start))
+        else:
+            self._step_back(follower)
+        return follower.log_end < before
+
+    def _step_back(self, follower: Replica) -> None:
+        done = False
+        while not done and follower.cache:
+            answer = self.leader.end_offset_for(follower.latest_epoch)
+            if answer is None:
+                follower.truncate_to(follower.high_watermark)
+                return
+            done = self._apply(follower, *answer)
+
+    def _apply(self, follower: Replica, leader_epoch: int, leader_end: int) -> bool:
+        """Cut by one answer of the leader; True when leader and follower named the same epoch."""
+        own = follower.end_offset_for(leader_epoch)
+        if own is None:
+            target, done = leader_end, True
+        elif own[0] != leader_epoch:
+            target, done = own[1], False
+        else:
+            target, done = min(own[1], leader_end), True
+        follower.truncate_to(max(min(target, follower.log_end), follower.log_start))
+        return done
+
+    def _log(self, event: str) -> None:
+        self.events.append(event)

@@ -1,0 +1,173 @@
+"""Random histories of the simulated cluster, each a pure function of its seed."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+
+from tests.property.cluster import Cluster
+
+#: How many histories a property is tried on; `PROPERTY_HISTORIES=20000` for a long run.
+HISTORIES = int(os.environ.get("PROPERTY_HISTORIES", "300"))
+
+#: What happens how often.
+EVENTS = {
+    "produce": 24,
+    "fetch": 52,
+    "checkpoint": 9,
+    "flush": 5,
+    "shrink": 3,
+    "fail_over": 3,
+    "unclean_fail_over": 1,
+    "move_leader": 2,
+    "crash_follower": 2,
+    "restart": 7,
+    "retention": 2,
+}
+
+
+def play(
+    seed: int,
+    *,
+    protocol: str = "fetch",
+    unclean: bool = True,
+    lost_tails: bool = True,
+    retention: bool = True,
+    zombies: bool = False,
+) -> Cluster:
+    """The cluster after 20 to 120 random events."""
+    chance = random.Random(seed)
+    cluster = Cluster(chance.randint(2, 4), protocol, chance.choice((1, 1, 1, 2)))
+    weights = dict(EVENTS)
+    if not unclean:
+        del weights["unclean_fail_over"]
+    if not retention:
+        del weights["retention"]
+    if zombies:
+        weights["zombie_fetch"] = 5
+    names = list(weights)
+    for name in chance.choices(names, list(weights.values()), k=chance.randint(20, 120)):
+        _HAPPENINGS[name](cluster, chance, lost_tails)
+    return cluster
+
+
+def histories(count: int = HISTORIES, first_seed: int = 0, **options: object) -> Iterator[tuple[int, Cluster]]:
+    """`count` histories with their seeds."""
+    for seed in range(first_seed, first_seed + count):
+        yield seed, play(seed, **options)
+
+
+def narrate(seed: int, cluster: Cluster) -> str:
+    """What a failing property prints: seed, end state, and every event in order."""
+    state = "\n".join(
+        f"  broker {replica.broker_id}: [{replica.log_start}, {replica.log_end}) cp {replica.checkpoint} "
+        f"cache {replica.cache} batches "
+        f"{[(batch.base_offset, batch.end_offset, batch.leader_epoch) for batch in replica.batches]}"
+        for replica in cluster.replicas.values()
+    )
+    events = "\n".join(f"  {event}" for event in cluster.events)
+    return (
+        f"seed {seed}, protocol {cluster.protocol}, min.insync.replicas {cluster.min_insync_replicas}: leader "
+        f"{cluster.leader_id} epoch {cluster.leader_epoch} isr {sorted(cluster.isr)} "
+        f"committed to {cluster.committed_end}\n{state}\n{events}"
+    )
+
+
+def _living_followers(cluster: Cluster) -> list[int]:
+    return [r.broker_id for r in cluster.replicas.values() if r.alive and r.broker_id != cluster.leader_id]
+
+
+def _produce(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None:
+    # The generations before KIP-279 can cut anywhere; with one record to a batch that is a batch boundary.
+    single = cluster.protocol in ("high-watermark", "kip-101")
+    cluster.produce(1 if single else chance.randint(1, 5))
+
+
+def _fetch(cluster: Cluster, chance: random.Random, lost_tails: bool, zombie: bool = False) -> None:
+    followers = _living_followers(cluster)
+    if followers:
+        cluster.fetch(chance.choice(followers), chance.randint(1, 3), chance.random() < 0.9, zombie)
+
+
+def _zombie_fetch(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None:
+    _fetch(cluster, chance, lost_tails, zombie=True)
+
+
+def _checkpoint(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None:
+    replica = chance.choice([replica for replica in cluster.replicas.values() if replica.alive])
+    replica.checkpoint = replica.high_watermark
+
+
+def _flush(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None:
+    replica = chance.choice([replica for replica in cluster.replicas.values() if replica.alive])
+    replica.recovery_point = replica.log_end
+
+
+def _shrink(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None:
+    members = sorted(cluster.isr - {cluster.leader_id})
+    if members:
+        cluster.shrink(chance.choice(members))
+
+
+def _lost(chance: random.Random, lost_tails: bool) -> int:
+    return chance.choice((0, 0, 1, 2)) if lost_tails else 0
+
+
+def _fail_over(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None:
+    """The leader dies; an ISR member follows it, or, when it was the last one, it comes back itself."""
+    old = cluster.leader_id
+    cluster.crash(old, _lost(chance, lost_tails))
+    candidates = sorted(cluster.isr - {old}) or [old]
+    successor = chance.choice(candidates)
+    if successor == old:
+        cluster.restart(old)
+    cluster.elect(successor, chance.choice((1, 1, 2)))
+
+
+def _unclean_fail_over(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None:
+    outsiders = [broker_id for broker_id in _living_followers(cluster) if broker_id not in cluster.isr]
+    if outsiders:
+        cluster.crash(cluster.leader_id, _lost(chance, lost_tails))
+        cluster.elect(chance.choice(outsiders), chance.choice((1, 1, 2)))
+
+
+def _move_leader(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None:
+    """An election with every broker up: also of the leader itself, which leaves an epoch without records."""
+    cluster.elect(chance.choice(sorted(b for b in cluster.isr if cluster.replicas[b].alive)), 1)
+
+
+def _crash_follower(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None:
+    followers = _living_followers(cluster)
+    if followers:
+        cluster.crash(chance.choice(followers), _lost(chance, lost_tails))
+
+
+def _restart(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None:
+    dead = [replica.broker_id for replica in cluster.replicas.values() if not replica.alive]
+    if dead:
+        cluster.restart(chance.choice(dead))
+
+
+def _retention(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None:
+    replica = chance.choice([replica for replica in cluster.replicas.values() if replica.alive])
+    ends = [batch.end_offset for batch in replica.batches if batch.end_offset <= replica.high_watermark]
+    if ends:
+        replica.advance_log_start(chance.choice(ends[: max(1, len(ends) // 2)]))
+        cluster.events.append(f"broker {replica.broker_id} deletes below {replica.log_start}")
+
+
+_HAPPENINGS: dict[str, Callable[[Cluster, random.Random, bool], None]] = {
+    "produce": _produce,
+    "fetch": _fetch,
+    "zombie_fetch": _zombie_fetch,
+    "checkpoint": _checkpoint,
+    "flush": _flush,
+    "shrink": _shrink,
+    "fail_over": _fail_over,
+    "unclean_fail_over": _unclean_fail_over,
+    "move_leader": _move_leader,
+    "crash_follower": _crash_follower,
+    "restart": _restart,
+    "retention": _retention,
+}
