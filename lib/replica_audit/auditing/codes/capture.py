@@ -44,7 +44,7 @@ CODES = (
     ),
     Code(
         code="META-TOPICID-MISMATCH",
-        severities=("medium",),
+        severities=("medium", "info"),
         verdicts=("INCONCLUSIVE",),
         summary="Directories of one name belong to different topics",
         meaning="The topic was deleted and created again while a broker was away, or a directory was restored. Logs of "

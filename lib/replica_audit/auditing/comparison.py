@@ -1,0 +1,234 @@
+"""One follower against the reference: differences, runs, replays of all four protocols, and what each would drop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from replica_audit.auditing.alignment import Alignment, Batch, Difference, align, conflicting_ranges
+from replica_audit.auditing.chunks import Tally, chunks_at, differing_chunks, tally_batches, tally_from
+from replica_audit.auditing.facts import ReplicaFacts
+from replica_audit.auditing.reference import Reference
+from replica_audit.model import PROTOCOLS, OffsetRange
+from replica_audit.protocol.lineage import Lineage
+from replica_audit.protocol.truncation import Replay, replay
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A maximal range of differing offsets with one code and one leader epoch on either side."""
+
+    code: str
+    start_offset: int
+    end_offset: int
+    leader_epoch: int | None
+    replica_epoch: int | None
+    tally: Tally
+    committed_end: int | None
+    """Offsets below this one were proven committed by the follower's own checkpoint; None where it proves nothing."""
+    committed_records: int
+    kind: str
+    """Of its differences: epoch, content, hole_here, hole_there or format."""
+
+    @property
+    def conflicting(self) -> bool:
+        return self.kind in ("epoch", "content")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All that is concluded of one follower beside the reference."""
+
+    follower: ReplicaFacts
+    alignment: Alignment
+    replays: Mapping[str, Replay]
+    file_replay: Replay | None
+    """The chosen protocol with the lineages of the files; None when one of the two has no usable file."""
+    drops: Mapping[str, Tally]
+    committed_drops: Mapping[str, int]
+    runs: tuple[Run, ...]
+    stretches: tuple[OffsetRange, ...]
+    """Conflicting ranges, touching runs joined."""
+    common_prefix_end: int | None
+    lag: Tally
+    """What the reference has above the follower's end."""
+
+    @property
+    def conflicts(self) -> bool:
+        return bool(self.stretches)
+
+    def diverging_suffix(self, reference_end: int) -> OffsetRange | None:
+        """The conflicting stretch that holds the follower's last record at or below the reference's end, if one does."""
+        last = min(self.follower.log_end_offset, reference_end) - 1
+        return next((part for part in self.stretches if part.start_offset <= last < part.end_offset), None)
+
+
+def replay_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
+    """The lineage that truncation should go by: that of the batches.
+
+    Where batches may have vanished from below it (compaction, tiering) the file's is used instead, as long as no
+    batch contradicts it: an entry still tells where its epoch really began.
+    """
+    written = facts.file_lineage
+    if written and (facts.compacted or tiered):
+        if all(written.epoch_for_offset(start) == epoch for epoch, start in facts.lineage):
+            return written
+    return facts.lineage
+
+
+def replay_all(reference: Reference, follower: ReplicaFacts, tiered: bool) -> dict[str, Replay]:
+    """Each protocol by name. For kip-279 and fetch the reference's lineage is completed with its own epoch (B.5)."""
+    own = follower.state(replay_lineage(follower, tiered))
+    plain = replay_lineage(reference.facts, tiered)
+    complete = _completed(plain, reference)
+    return {
+        name: replay(name, own, reference.facts.state(complete if name in ("kip-279", "fetch") else plain))
+        for name in PROTOCOLS
+    }
+
+
+def needed_chunks(reference: Reference, follower: ReplicaFacts, replays: Mapping[str, Replay]) -> tuple[set[int], set[int]]:
+    """Chunks whose batches the comparison wants: (of the reference, of the follower)."""
+    shared = differing_chunks(reference.facts, follower)
+    cuts = set().union(*(chunks_at(follower, outcome.truncate_to) for outcome in replays.values()))
+    return shared | chunks_at(reference.facts, follower.log_end_offset), shared | cuts
+
+
+def compare(
+    reference: Reference,
+    follower: ReplicaFacts,
+    protocol: str,
+    reference_batches: tuple[Batch, ...],
+    follower_batches: tuple[Batch, ...],
+    loaded: tuple[set[int], set[int]],
+    hw_lower: int | None = None,
+    tiered: bool = False,
+) -> Comparison:
+    """Compare one follower, given the batches of the chunks in `loaded` (reference's, follower's).
+
+    `hw_lower` is known only once all followers are aligned; `with_high_watermark` adds what depends on it.
+    """
+    replays = replay_all(reference, follower, tiered)
+    leader = reference.facts
+    alignment = align(leader, follower, reference.leader_epoch, reference_batches, follower_batches)
+    stretches = conflicting_ranges(alignment.differences)
+    cut = replays[protocol].truncate_to
+    runs = _runs(alignment.differences, stretches, cut, follower)
+    drops = {
+        name: tally_from(follower, outcome.truncate_to, follower_batches, loaded[1]) for name, outcome in replays.items()
+    }
+    overlap = min(leader.log_end_offset, follower.log_end_offset) >= max(leader.local_start_offset, follower.local_start_offset)
+    shorter = min(leader.log_end_offset, follower.log_end_offset)
+    comparison = Comparison(
+        follower=follower,
+        alignment=alignment,
+        replays=replays,
+        file_replay=_file_replay(reference, follower, protocol),
+        drops=drops,
+        committed_drops={},
+        runs=runs,
+        stretches=stretches,
+        common_prefix_end=(runs[0].start_offset if runs else shorter) if overlap else None,
+        lag=tally_from(leader, follower.log_end_offset, reference_batches, loaded[0])
+        if leader.log_end_offset > follower.log_end_offset
+        else Tally(),
+    )
+    return with_high_watermark(comparison, hw_lower)
+
+
+def with_high_watermark(comparison: Comparison, hw_lower: int | None) -> Comparison:
+    """The same with `committed_drops`: dropped records that are proven committed, under each protocol.
+
+    Proven by the follower's own checkpoint in a conflicting run, else by `hw_lower` on the common prefix.
+    """
+    counts = {}
+    prefix = comparison.common_prefix_end
+    for name, outcome in comparison.replays.items():
+        lost = sum(
+            _records_between(comparison.alignment.own, max(run.start_offset, outcome.truncate_to), min(run.end_offset, run.committed_end))
+            for run in comparison.runs
+            if run.committed_end is not None
+        )
+        ceiling = min(value for value in (prefix, hw_lower, comparison.follower.log_end_offset) if value is not None)
+        shared = max(0, ceiling - outcome.truncate_to) if hw_lower is not None and prefix is not None else 0
+        counts[name] = min(lost + shared, comparison.drops[name].record_count)
+    return replace(comparison, committed_drops=counts)
+
+
+def _completed(lineage: Lineage, reference: Reference) -> Lineage:
+    epoch = reference.leader_epoch
+    if epoch is None or (lineage.latest_epoch is not None and epoch <= lineage.latest_epoch):
+        return lineage
+    return lineage.assign(epoch, reference.facts.log_end_offset)
+
+
+def _file_replay(reference: Reference, follower: ReplicaFacts, protocol: str) -> Replay | None:
+    theirs, own = reference.facts.file_lineage, follower.file_lineage
+    if theirs is None or own is None:
+        return None
+    leader = _completed(theirs, reference) if protocol in ("kip-279", "fetch") else theirs
+    return replay(protocol, follower.state(own), reference.facts.state(leader))
+
+
+def _runs(
+    differences: tuple[Difference, ...], stretches: tuple[OffsetRange, ...], cut: int, follower: ReplicaFacts
+) -> tuple[Run, ...]:
+    groups: list[list[Difference]] = []
+    for item in differences:
+        if item.kind == "format":
+            continue
+        last = groups[-1][-1] if groups else None
+        if (
+            last is not None
+            and item.start_offset <= last.end_offset
+            and (item.kind, item.leader_epoch, item.replica_epoch) == (last.kind, last.leader_epoch, last.replica_epoch)
+            and (item.start_offset >= cut) == (last.start_offset >= cut)
+        ):
+            groups[-1].append(item)
+        else:
+            groups.append([item])
+    return tuple(_run(group, stretches, cut, follower) for group in groups)
+
+
+def _run(group: list[Difference], stretches: tuple[OffsetRange, ...], cut: int, follower: ReplicaFacts) -> Run:
+    first = group[0]
+    start, end = first.start_offset, max(item.end_offset for item in group)
+    batches = tuple(batch for item in group for batch in item.batches)
+    committed_end = None
+    if first.kind in ("epoch", "content"):
+        stretch = next(part for part in stretches if part.start_offset <= start < part.end_offset)
+        checkpoint = follower.directory.high_watermark_checkpoint
+        if checkpoint is not None and start < checkpoint <= min(stretch.end_offset, follower.log_end_offset):
+            committed_end = checkpoint
+    return Run(
+        code=_run_code(first, start < cut),
+        start_offset=start,
+        end_offset=end,
+        leader_epoch=first.leader_epoch,
+        replica_epoch=first.replica_epoch,
+        tally=tally_batches(batches),
+        committed_end=committed_end,
+        committed_records=0 if committed_end is None else _records_between(batches, start, committed_end),
+        kind=first.kind,
+    )
+
+
+def _run_code(difference: Difference, survives: bool) -> str:
+    """The code of a run by F.4; `survives`: it begins below the offset that the follower keeps."""
+    if difference.kind == "content" and (survives or difference.replica_epoch is not None):
+        return "DIV-CONTENT"
+    if difference.kind in ("hole_here", "hole_there"):
+        return "DIV-HIDDEN" if survives else "DIV-PRESENCE"
+    # Records without epochs that differ in a tail which is cut: an old leader's unreplicated end, before KIP-101.
+    return "DIV-HIDDEN" if survives else "DIV-EPOCH"
+
+
+def _records_between(batches: tuple[Batch, ...], start: int, end: int) -> int:
+    """Records at offsets [start, end): a dense batch is cut at the bounds, any other counts whole."""
+    count = 0
+    for batch in batches:
+        low, high = max(batch.base_offset, start), min(batch.end_offset, end)
+        if low < high:
+            dense = batch.record_count == batch.end_offset - batch.base_offset
+            count += high - low if dense else max(0, batch.record_count)
+    return count

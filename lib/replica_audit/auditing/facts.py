@@ -1,0 +1,209 @@
+"""The facts of one replica, put together from its directory and the summaries of its segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from replica_audit.formats.summary import merge_chunks
+from replica_audit.model import ChunkDigest, Irregularity, OffsetRange, ReplicaDir, SegmentSummary
+from replica_audit.protocol.lineage import Lineage
+from replica_audit.protocol.loading import LoadedLog, load_log, log_end_of
+from replica_audit.protocol.truncation import ReplicaState
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaFacts:
+    """One replica as found. Built by `replica_facts`; offsets are int64, ranges half-open."""
+
+    directory: ReplicaDir
+    segments: tuple[SegmentSummary, ...]
+    """In order of base offset."""
+    log_start_offset: int
+    local_start_offset: int
+    """First offset whose record can be in the files: above `log_start_offset` where older segments are tiered."""
+    log_end_offset: int
+    found_end_offset: int
+    """End of the last batch with a readable header, its checksum right or not."""
+    lineage: Lineage
+    """Rebuilt from the batches, cut at the log start."""
+    file_lineage: Lineage | None
+    """From leader-epoch-checkpoint as the loader would take it; None when there is no usable file."""
+    compacted: bool
+    irregularities: tuple[tuple[SegmentSummary, Irregularity], ...]
+    """Of all segments and of their borders, in order."""
+    unreadable: tuple[OffsetRange, ...]
+    """Offsets that the log had but that cannot be read: damaged stretches and batches with a wrong checksum."""
+    missing: tuple[OffsetRange, ...]
+    """Offsets between the end of one segment and the base of the next: a whole file may be missing."""
+    gaps: tuple[OffsetRange, ...]
+    """Offsets that no batch claims, inside a segment, and not because of damage."""
+    chunks: Mapping[int, ChunkDigest]
+    tail_kind: str
+    loaded: LoadedLog
+    recovered: LoadedLog
+    has_epochs: bool
+
+    @property
+    def broker_id(self) -> int:
+        return self.directory.broker_id
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """(broker id, log dir): what tells this copy from every other of the partition."""
+        return self.directory.broker_id, self.directory.log_dir
+
+    @property
+    def high_watermark(self) -> int:
+        """The replica's own after a restart: its checkpoint, or 0, between log start and end (`Partition.createLog`)."""
+        checkpoint = self.directory.high_watermark_checkpoint or 0
+        return min(max(checkpoint, self.log_start_offset), self.log_end_offset)
+
+    @property
+    def empty(self) -> bool:
+        return self.log_end_offset <= self.local_start_offset
+
+    @property
+    def last_leader_epoch(self) -> int | None:
+        """Leader epoch of the last batch that has one."""
+        for segment in reversed(self.segments):
+            if segment.epoch_starts and segment.epoch_starts[-1].leader_epoch >= 0:
+                return segment.epoch_starts[-1].leader_epoch
+        return None
+
+    def state(self, lineage: Lineage) -> ReplicaState:
+        """What truncation looks at, with the lineage that the caller wants replayed."""
+        return ReplicaState(self.log_start_offset, self.log_end_offset, lineage, self.high_watermark)
+
+    def cannot_read(self, start_offset: int, end_offset: int) -> bool:
+        """Whether a damaged or possibly missing stretch touches [start, end)."""
+        return any(
+            stretch.start_offset < end_offset and start_offset < stretch.end_offset
+            for stretch in (*self.unreadable, *self.missing)
+        )
+
+
+def replica_facts(
+    directory: ReplicaDir,
+    segments: Sequence[SegmentSummary],
+    *,
+    cleanup_policy: str | None = None,
+    tiered: bool = False,
+) -> ReplicaFacts:
+    """Facts of `directory`, whose scanned segments are given in any order.
+
+    `cleanup_policy` None means unknown: then only the replica's own files can show that it is compacted (F.0).
+    """
+    ordered = tuple(sorted(segments, key=lambda segment: segment.base_offset))
+    first_base = ordered[0].base_offset if ordered else 0
+    checkpoint = directory.log_start_checkpoint
+    log_start = checkpoint if tiered and checkpoint is not None else max(checkpoint or 0, first_base)
+    irregularities = tuple(_irregularities(ordered, log_start))
+    log_end = log_end_of(ordered)
+    found_end = max([log_end, *(item.last_offset + 1 for _, item in irregularities if item.kind == "crc")])
+    unreadable = _unreadable(ordered, irregularities, found_end)
+    missing = tuple(_border_gaps(ordered))
+    shutdown, recovery_point = directory.clean_shutdown, directory.recovery_point_checkpoint
+    return ReplicaFacts(
+        directory=directory,
+        segments=ordered,
+        log_start_offset=min(log_start, log_end) if checkpoint is None else log_start,
+        local_start_offset=max(log_start, first_base),
+        log_end_offset=log_end,
+        found_end_offset=found_end,
+        lineage=lineage_of_batches(ordered).truncate_from_start(log_start),
+        file_lineage=_file_lineage(directory, log_end, log_start),
+        compacted=_is_compacted(directory, ordered, cleanup_policy),
+        irregularities=irregularities,
+        unreadable=unreadable,
+        missing=missing,
+        gaps=tuple(
+            OffsetRange(item.previous + 1, item.base_offset)
+            for _, item in irregularities
+            if item.kind == "gap" and item.previous is not None
+        ),
+        chunks=merge_chunks(segment.chunks for segment in ordered),
+        tail_kind=_tail_kind(ordered, found_end, log_end),
+        loaded=load_log(ordered, clean=shutdown, recovery_point=recovery_point, log_start_checkpoint=checkpoint),
+        recovered=load_log(ordered, clean=False, recovery_point=0, log_start_checkpoint=checkpoint),
+        has_epochs=any(segment.has_epochs for segment in ordered),
+    )
+
+
+def lineage_of_batches(segments: Sequence[SegmentSummary]) -> Lineage:
+    """The lineage that recovery builds: an entry for every batch whose epoch is above all before it (`LogLoader`)."""
+    lineage = Lineage()
+    for segment in segments:
+        for start in segment.epoch_starts:
+            if start.leader_epoch > (-1 if lineage.latest_epoch is None else lineage.latest_epoch):
+                lineage = lineage.assign(start.leader_epoch, start.base_offset)
+    return lineage
+
+
+def _file_lineage(directory: ReplicaDir, log_end: int, log_start: int) -> Lineage | None:
+    if directory.checkpoint_epochs is None:
+        return None
+    return Lineage.of(directory.checkpoint_epochs).truncate_from_end(log_end).truncate_from_start(log_start)
+
+
+def _is_compacted(directory: ReplicaDir, segments: Sequence[SegmentSummary], cleanup_policy: str | None) -> bool:
+    if cleanup_policy is not None:
+        return "compact" in cleanup_policy
+    return bool(directory.cleaner_checkpoint) or any(
+        segment.has_delete_horizon or segment.has_sparse_batch for segment in segments
+    )
+
+
+def _irregularities(
+    segments: Sequence[SegmentSummary], log_start: int
+) -> Iterator[tuple[SegmentSummary, Irregularity]]:
+    """Those that the scan found, and those that only show between the end of one segment and the start of the next."""
+    last_offset = last_epoch = None
+    where = "first batch of the segment"
+    for segment in segments:
+        base, epoch = segment.first_base_offset, segment.first_leader_epoch
+        if base is not None and last_offset is not None and base <= last_offset:
+            yield segment, Irregularity("regression", 0, base, base, epoch, last_offset, where)
+        expected = max(segment.base_offset, log_start)
+        if base is not None and base > expected and not (segment.damage and segment.damage[0].expected_offset is None):
+            yield segment, Irregularity("gap", 0, base, base, epoch, expected - 1, where)
+        if epoch is not None and last_epoch is not None and 0 <= epoch < last_epoch:
+            yield segment, Irregularity("epoch_regression", 0, base, base, epoch, last_epoch, where)
+        for item in segment.irregularities:
+            yield segment, item
+        if segment.greatest_last_offset is not None:
+            last_offset = max(segment.greatest_last_offset, -1 if last_offset is None else last_offset)
+        if segment.last_leader_epoch is not None and segment.last_leader_epoch >= 0:
+            last_epoch = segment.last_leader_epoch
+
+
+def _unreadable(
+    segments: Sequence[SegmentSummary],
+    irregularities: Sequence[tuple[SegmentSummary, Irregularity]],
+    found_end: int,
+) -> tuple[OffsetRange, ...]:
+    ranges = [OffsetRange(item.base_offset, item.last_offset + 1) for _, item in irregularities if item.kind == "crc"]
+    for index, segment in enumerate(segments):
+        border = segments[index + 1].base_offset if index + 1 < len(segments) else found_end
+        for damage in segment.damage:
+            start = segment.base_offset if damage.expected_offset is None else damage.expected_offset
+            end = border if damage.next_offset is None else damage.next_offset
+            if end > start:
+                ranges.append(OffsetRange(start, end))
+    return tuple(sorted(ranges))
+
+
+def _border_gaps(segments: Sequence[SegmentSummary]) -> Iterator[OffsetRange]:
+    for segment, following in zip(segments, segments[1:]):
+        end = segment.base_offset if segment.greatest_last_offset is None else segment.greatest_last_offset + 1
+        damaged_tail = any(damage.next_offset is None for damage in segment.damage)
+        if following.base_offset > end and not damaged_tail:
+            yield OffsetRange(end, following.base_offset)
+
+
+def _tail_kind(segments: Sequence[SegmentSummary], found_end: int, log_end: int) -> str:
+    if not segments:
+        return "clean"
+    if segments[-1].tail_kind == "clean" and found_end > log_end:
+        return "garbage"
+    return segments[-1].tail_kind

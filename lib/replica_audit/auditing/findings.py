@@ -1,0 +1,163 @@
+"""A finding, and the case that the rules look at: one partition with everything known of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from replica_audit.auditing.catalogue import CATALOGUE
+from replica_audit.auditing.comparison import Comparison
+from replica_audit.auditing.facts import ReplicaFacts
+from replica_audit.auditing.reference import Reference
+from replica_audit.auditing.watermark import HighWatermark
+from replica_audit.model import Leadership, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One thing that a finding stands on: a place in a file, a value, or a benign explanation that was considered."""
+
+    kind: str
+    """batch, checkpoint, lineage, replay, leadership, file, or considered."""
+    text: str
+    broker_id: int | None = None
+    path: str | None = None
+    position: int | None = None
+    value: str | None = None
+
+    def row(self) -> dict:
+        return {
+            "kind": self.kind,
+            "broker_id": self.broker_id,
+            "path": self.path,
+            "position": self.position,
+            "value": self.value,
+            "text": self.text,
+        }
+
+
+def considered(text: str) -> Evidence:
+    """A benign explanation that was looked at, and why it holds or does not."""
+    return Evidence("considered", text)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One conclusion. `verdict` is what it asks of its partition, None when it never moves the verdict."""
+
+    code: str
+    severity: str
+    confidence: str
+    broker_id: int | None
+    start_offset: int | None
+    end_offset: int | None
+    message: str
+    evidence: tuple[Evidence, ...]
+    verdict: str | None
+    replica_epoch: int | None = None
+
+    def __post_init__(self) -> None:
+        known = CATALOGUE[self.code]
+        if self.severity not in known.severities or (self.verdict is not None and self.verdict not in known.verdicts):
+            raise ValueError(f"{self.code} cannot have severity {self.severity} with verdict {self.verdict}")
+
+
+def finding(
+    code: str,
+    message: str,
+    *,
+    severity: str | None = None,
+    verdict: str | None = "",
+    confidence: str = "proven",
+    broker_id: int | None = None,
+    start_offset: int | None = None,
+    end_offset: int | None = None,
+    evidence: Sequence[Evidence] = (),
+    replica_epoch: int | None = None,
+) -> Finding:
+    """A finding of `code`; severity and verdict default to the catalogue's worst (verdict None: leaves it alone)."""
+    known = CATALOGUE[code]
+    if verdict == "":
+        verdict = known.verdicts[0] if known.verdicts else None
+    return Finding(
+        code=code,
+        severity=severity or known.severities[0],
+        confidence=confidence,
+        broker_id=broker_id,
+        start_offset=start_offset,
+        end_offset=end_offset,
+        message=message,
+        evidence=tuple(evidence),
+        verdict=verdict,
+        replica_epoch=replica_epoch,
+    )
+
+
+def finding_row(item: Finding, partition: TopicPartition, topic_id: str | None, cluster_id: str | None) -> dict:
+    """The row of the `findings` table. Its id stays the same between audits of one problem (CONTRACT)."""
+    parts = (
+        cluster_id or "",
+        topic_id or partition.topic,
+        partition.partition,
+        "" if item.broker_id is None else item.broker_id,
+        item.code,
+        "" if item.start_offset is None else item.start_offset,
+        "" if item.replica_epoch is None else item.replica_epoch,
+    )
+    digest = hashlib.sha256("\x00".join(str(part) for part in parts).encode()).hexdigest()
+    return {
+        "finding_id": digest[:16],
+        "code": item.code,
+        "severity": item.severity,
+        "confidence": item.confidence,
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "broker_id": item.broker_id,
+        "start_offset": item.start_offset,
+        "end_offset": item.end_offset,
+        "message": item.message,
+        "evidence": [evidence.row() for evidence in item.evidence],
+        "status": "new",
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One partition as the rules see it."""
+
+    topic_partition: TopicPartition
+    leadership: Leadership | None
+    reference: Reference
+    comparisons: tuple[Comparison, ...]
+    """Every other comparable replica against the reference, by broker id."""
+    high_watermark: HighWatermark
+    protocol: str
+    kafka_version: tuple[int, ...] | None
+    quiesced: bool
+    """All copies are of one moment: a manifest says so, or every log dir was stopped cleanly (F.0)."""
+    foreign: tuple[ReplicaFacts, ...] = ()
+    """Replicas of another topic id, not compared."""
+    duplicates: tuple[ReplicaFacts, ...] = ()
+    """Second copies on one broker, not used."""
+    orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
+    """(broker id, log dir, checkpoint file) → value, where the log dir has no directory of the partition."""
+
+    @property
+    def replicas(self) -> tuple[ReplicaFacts, ...]:
+        """The reference and all that were compared with it, by broker id."""
+        everyone = (self.reference.facts, *(item.follower for item in self.comparisons))
+        return tuple(sorted(everyone, key=lambda facts: facts.key))
+
+    def config(self, name: str) -> str | None:
+        """A topic config as the leadership source shows it; None when it does not."""
+        return self.leadership.configs.get(name) if self.leadership else None
+
+    def in_isr(self, broker_id: int) -> bool | None:
+        return None if self.reference.isr is None else broker_id in self.reference.isr
+
+
+def offsets(start_offset: int, end_offset: int) -> str:
+    """Half-open range in words: `offset 12` or `offsets 12 to 16`."""
+    last = end_offset - 1
+    return f"offset {start_offset}" if last <= start_offset else f"offsets {start_offset} to {last}"

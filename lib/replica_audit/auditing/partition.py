@@ -1,0 +1,228 @@
+"""One partition from evidence to answers. Spark and `show` call the same two functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from replica_audit.auditing.alignment import batches_of
+from replica_audit.auditing.catalogue import worst_verdict
+from replica_audit.auditing.comparison import Comparison, compare, needed_chunks, replay_all, with_high_watermark
+from replica_audit.auditing.facts import ReplicaFacts, replica_facts
+from replica_audit.auditing.findings import Case, Finding, considered, finding
+from replica_audit.auditing.reference import Reference, choose_reference
+from replica_audit.auditing.rules import judge
+from replica_audit.auditing.watermark import bound_high_watermark
+from replica_audit.model import Leadership, ReplicaDir, SegmentSummary, TopicPartition
+
+#: (broker id, log dir): one copy of the partition.
+CopyKey = tuple[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionEvidence:
+    """Everything ingested of one partition. `replicas` are pairs of a directory and the summaries of its segments."""
+
+    topic_partition: TopicPartition
+    replicas: tuple[tuple[ReplicaDir, tuple[SegmentSummary, ...]], ...]
+    leadership: Leadership | None = None
+    cluster_id: str | None = None
+    quiesced: bool | None = None
+    """From manifest.json; None: it does not say."""
+    protocol: str = "fetch"
+    kafka_version: tuple[int, ...] | None = None
+    orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAudit:
+    """The outcome; `case` is None when no replica was at hand."""
+
+    evidence: PartitionEvidence
+    case: Case | None
+    findings: tuple[Finding, ...]
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Grouping:
+    """The copies that are compared, with their reference, and those set aside."""
+
+    reference: Reference | None
+    followers: tuple[ReplicaFacts, ...] = ()
+    foreign: tuple[ReplicaFacts, ...] = ()
+    duplicates: tuple[ReplicaFacts, ...] = ()
+
+
+def needed_batches(evidence: PartitionEvidence) -> dict[CopyKey, set[int]]:
+    """Chunks whose batches `audit_partition` wants to see, by copy; empty when digests and lineages say it all."""
+    grouping = _group(evidence)
+    wanted: dict[CopyKey, set[int]] = {}
+    if grouping.reference is None:
+        return wanted
+    leader = grouping.reference.facts.key
+    for follower, theirs, own in _needs(evidence, grouping):
+        wanted.setdefault(leader, set()).update(theirs)
+        wanted.setdefault(follower.key, set()).update(own)
+    return {key: chunks for key, chunks in wanted.items() if chunks}
+
+
+def audit_partition(
+    evidence: PartitionEvidence, batches: Mapping[CopyKey, np.ndarray] | None = None
+) -> PartitionAudit:
+    """Audit one partition, given the batches (`BATCH_DTYPE`) of every chunk that `needed_batches` names."""
+    grouping = _group(evidence)
+    reference = grouping.reference
+    if reference is None:
+        return _without_replicas(evidence)
+    rows = batches or {}
+    wanted = needed_batches(evidence)
+    leader_key = reference.facts.key
+    leader_batches = batches_of(rows.get(leader_key))
+    tiered = _tiered(evidence.leadership)
+    compared = [
+        compare(
+            reference,
+            follower,
+            evidence.protocol,
+            leader_batches,
+            batches_of(rows.get(follower.key)),
+            (wanted.get(leader_key, set()), wanted.get(follower.key, set())),
+            tiered=tiered,
+        )
+        for follower in grouping.followers
+    ]
+    mark = bound_high_watermark(reference, compared, cleaner_bound=_cleaner_bound(evidence))
+    proven = mark.hw_upper if mark.method == "capture_skew" else mark.hw_lower
+    case = Case(
+        topic_partition=evidence.topic_partition,
+        leadership=evidence.leadership,
+        reference=reference,
+        comparisons=tuple(with_high_watermark(item, proven) for item in compared),
+        high_watermark=mark,
+        protocol=evidence.protocol,
+        kafka_version=evidence.kafka_version,
+        quiesced=_quiesced(evidence),
+        foreign=grouping.foreign,
+        duplicates=grouping.duplicates,
+        orphans=evidence.orphans,
+    )
+    strangers = [item for item in case.comparisons if _nothing_in_common(reference, item)]
+    findings = tuple(
+        item
+        for item in judge(case)
+        if not (item.broker_id in {one.follower.broker_id for one in strangers} and item.code.startswith(_OF_COMPARISON))
+    )
+    findings += tuple(_stranger(reference, item) for item in strangers)
+    verdict = worst_verdict(item.verdict for item in findings if item.verdict is not None)
+    return PartitionAudit(evidence, case, findings, verdict)
+
+
+_OF_COMPARISON = ("DIV-", "TRN-", "HWM-LOSS", "HWM-ABOVE", "EPO-START", "EPO-UNKNOWN")
+
+
+def _group(evidence: PartitionEvidence) -> _Grouping:
+    """Topic ids first, then one copy per broker, then the reference (F.1)."""
+    leadership = evidence.leadership
+    policy = leadership.configs.get("cleanup.policy") if leadership else None
+    copies = [
+        replica_facts(directory, segments, cleanup_policy=policy, tiered=_tiered(leadership))
+        for directory, segments in sorted(evidence.replicas, key=lambda pair: (pair[0].broker_id, pair[0].log_dir))
+    ]
+    present = _present_topic_id(copies, leadership)
+    known = [facts for facts in copies if facts.directory.topic_id in (present, None)]
+    foreign = tuple(facts for facts in copies if facts.directory.topic_id not in (present, None))
+    chosen: dict[int, ReplicaFacts] = {}
+    duplicates: list[ReplicaFacts] = []
+    for facts in known:
+        other = chosen.get(facts.broker_id)
+        if other is None:
+            chosen[facts.broker_id] = facts
+        else:
+            longer, shorter = (facts, other) if facts.log_end_offset > other.log_end_offset else (other, facts)
+            chosen[facts.broker_id] = longer
+            duplicates.append(shorter)
+    replicas = tuple(chosen.values())
+    reference = choose_reference(replicas, leadership)
+    followers = tuple(facts for facts in replicas if reference is not None and facts is not reference.facts)
+    return _Grouping(reference, followers, foreign, tuple(duplicates))
+
+
+def _present_topic_id(copies: Sequence[ReplicaFacts], leadership: Leadership | None) -> str | None:
+    """The id that counts: the leadership source's, else the one that most copies have, the greatest log breaking ties."""
+    ids = {facts.directory.topic_id for facts in copies} - {None}
+    if leadership and leadership.topic_id is not None and leadership.topic_id in ids:
+        return leadership.topic_id
+    weight = {
+        one: (
+            sum(facts.directory.topic_id == one for facts in copies),
+            max(facts.log_end_offset for facts in copies if facts.directory.topic_id == one),
+            one,
+        )
+        for one in ids
+    }
+    return max(ids, key=weight.__getitem__) if ids else None
+
+
+def _needs(evidence: PartitionEvidence, grouping: _Grouping):
+    """(follower, chunks of the reference, chunks of the follower) for each follower."""
+    tiered = _tiered(evidence.leadership)
+    for follower in grouping.followers:
+        theirs, own = needed_chunks(grouping.reference, follower, replay_all(grouping.reference, follower, tiered))
+        yield follower, theirs, own
+
+
+def _tiered(leadership: Leadership | None) -> bool:
+    return bool(leadership) and leadership.configs.get("remote.storage.enable") == "true"
+
+
+def _cleaner_bound(evidence: PartitionEvidence) -> bool:
+    """The cleaner stays below the high watermark since 3.1 (KAFKA-13194); partition.metadata exists since 2.8."""
+    if evidence.kafka_version is not None:
+        return evidence.kafka_version[:2] >= (3, 1)
+    return all(directory.topic_id is not None for directory, _ in evidence.replicas)
+
+
+def _quiesced(evidence: PartitionEvidence) -> bool:
+    if evidence.quiesced is not None:
+        return evidence.quiesced
+    return all(directory.clean_shutdown for directory, _ in evidence.replicas)
+
+
+def _without_replicas(evidence: PartitionEvidence) -> PartitionAudit:
+    source = evidence.leadership.source if evidence.leadership else "a checkpoint file"
+    assigned = evidence.leadership.replicas if evidence.leadership else None
+    found = finding(
+        "CAP-UNREADABLE" if assigned is None and not evidence.orphans else "CAP-MISSING-REPLICA",
+        f"{source} names this partition, but no replica of it is in the snapshot",
+        severity=None if assigned is None and not evidence.orphans else "medium",
+    )
+    return PartitionAudit(evidence, None, (found,), "INCONCLUSIVE")
+
+
+def _nothing_in_common(reference: Reference, item: Comparison) -> bool:
+    """Two logs without topic ids that both begin at one offset and have not one batch in common (F.4, suppressors)."""
+    leader, follower = reference.facts, item.follower
+    if leader.directory.topic_id is not None or follower.directory.topic_id is not None or not item.runs:
+        return False
+    floor = max(leader.local_start_offset, follower.local_start_offset)
+    if leader.local_start_offset != follower.local_start_offset or item.runs[0].start_offset > floor:
+        return False
+    theirs = {(batch.base_offset, batch.crc, batch.size) for batch in item.alignment.reference}
+    own = {(batch.base_offset, batch.crc, batch.size) for batch in item.alignment.own}
+    untouched = leader.chunks.keys() & follower.chunks.keys()
+    same = any(leader.chunks[number].digest == follower.chunks[number].digest for number in untouched)
+    return not same and not theirs & own
+
+
+def _stranger(reference: Reference, item: Comparison) -> Finding:
+    return finding(
+        "META-TOPICID-MISMATCH",
+        f"broker {item.follower.broker_id} and broker {reference.facts.broker_id} have not one batch in common: the topic was "
+        "probably deleted and created again; there is no topic id to decide",
+        confidence="suspect",
+        broker_id=item.follower.broker_id,
+        evidence=[considered("divergence: two logs of one topic share at least their first batches")],
+    )

@@ -1,0 +1,73 @@
+"""Which replica the others are compared with, and the leader epoch that is current (kafka-semantics F.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from replica_audit.auditing.facts import ReplicaFacts
+from replica_audit.model import Leadership
+from replica_audit.protocol.lineage import Lineage
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The reference replica, who leads, and the lineage that a leader of the current epoch would answer with."""
+
+    facts: ReplicaFacts
+    leader_id: int | None
+    """The broker that leads; None when the newest known state has no leader."""
+    leader_epoch: int | None
+    """The current leader epoch; None on a log without epochs."""
+    source: str
+    isr: tuple[int, ...] | None
+    elr: tuple[int, ...]
+
+    @property
+    def augmented_lineage(self) -> Lineage:
+        """With (current epoch, log end) added when its batches have not reached that epoch (`makeLeader`, 2.0.1)."""
+        lineage = self.facts.lineage
+        if self.leader_epoch is None or (lineage.latest_epoch is not None and self.leader_epoch <= lineage.latest_epoch):
+            return lineage
+        return lineage.assign(self.leader_epoch, self.facts.log_end_offset)
+
+
+def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | None) -> Reference | None:
+    """The leader where it is known and its files are here, else the best of the others; None without replicas.
+
+    Best: of the in-sync and eligible leader replicas if any of them is here, else of all, the one with the greatest
+    (current epoch, log end offset), then the lowest broker id.
+    """
+    if not replicas:
+        return None
+    inferred = leadership is None or leadership.source == "inferred"
+    leader_id = None if inferred else leadership.leader_id
+    members = () if inferred else (*(leadership.isr or ()), *leadership.elr)
+    led = [facts for facts in replicas if facts.broker_id == leader_id and leader_id is not None]
+    eligible = [facts for facts in replicas if facts.broker_id in members]
+    facts = max(led or eligible or replicas, key=lambda facts: (current_epoch(facts), facts.log_end_offset, -facts.broker_id))
+    said = None if inferred else leadership.leader_epoch
+    epoch = said if said is not None and facts.has_epochs | (said > 0) else current_epoch(facts)
+    return Reference(
+        facts=facts,
+        leader_id=facts.broker_id if inferred else leader_id,
+        leader_epoch=epoch if epoch >= 0 else None,
+        source="inferred" if inferred else leadership.source,
+        isr=None if inferred or leadership.isr is None else tuple(sorted(leadership.isr)),
+        elr=() if inferred else tuple(sorted(leadership.elr)),
+    )
+
+
+def current_epoch(facts: ReplicaFacts) -> int:
+    """The epoch this replica would lead in: a data-less last file entry at its log end, else its last batch's; -1: none.
+
+    The file counts as found, before the loader drops such an entry, and only when it increases throughout: `9 33` or
+    `6 999999` in a damaged file does not win.
+    """
+    last = facts.last_leader_epoch
+    last = -1 if last is None else last
+    entries = facts.directory.checkpoint_epochs or ()
+    increasing = all(one[0] < two[0] and one[1] < two[1] for one, two in zip(entries, entries[1:]))
+    if entries and increasing and entries[-1][1] == facts.log_end_offset and entries[-1][0] > last:
+        return entries[-1][0]
+    return last

@@ -1,0 +1,16 @@
+"""The rules of the finding catalogue (kafka-semantics F.2 to F.7): each module takes a `Case` and yields findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replica_audit.auditing.findings import Case, Finding
+from replica_audit.auditing.rules import capture, checkpoints, divergence, integrity, lineage, truncation, watermark
+
+_FAMILIES = (integrity, checkpoints, lineage, divergence, watermark, truncation, capture)
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    """Every finding of one partition, family by family."""
+    for family in _FAMILIES:
+        yield from family.judge(case)

@@ -1,0 +1,214 @@
+"""Integrity of one replica's own files (F.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replica_audit.auditing.facts import ReplicaFacts
+from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding, offsets
+from replica_audit.model import Damage, Irregularity, SegmentSummary
+
+_CODES = {
+    "regression": "LOG-OFFSET-REGRESSION",
+    "duplicate": "LOG-OFFSET-DUPLICATE",
+    "epoch_regression": "LOG-EPOCH-REGRESSION",
+    "segment_name": "LOG-SEGMENT-NAME",
+    "field": "LOG-FIELD",
+    "producer_duplicate": "LOG-PRODUCER-DUPLICATE",
+}
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    """LOG-* and CAP-MISSING-SEGMENT of every replica that was compared."""
+    for facts in case.replicas:
+        for segment in facts.segments:
+            for damage in segment.damage:
+                yield _damage(case, facts, segment, damage)
+        for segment, item in facts.irregularities:
+            if item.kind == "crc":
+                yield _checksum(case, facts, segment, item)
+            elif item.kind == "gap":
+                yield _gap(facts, segment, item)
+            else:
+                yield _irregular(facts, segment, item)
+        for stretch in facts.missing:
+            yield _missing_file(case, facts, stretch.start_offset, stretch.end_offset)
+        yield from _orphan_indexes(facts)
+
+
+def _place(facts: ReplicaFacts, segment: SegmentSummary, position: int, text: str) -> Evidence:
+    return Evidence("batch", text, facts.broker_id, segment.path, position)
+
+
+def _damage(case: Case, facts: ReplicaFacts, segment: SegmentSummary, damage: Damage) -> Finding:
+    start = segment.base_offset if damage.expected_offset is None else damage.expected_offset
+    place = Evidence("file", damage.reason, facts.broker_id, segment.path, damage.position, f"{damage.length} bytes")
+    where = f"broker {facts.broker_id}, {segment.path} from byte {damage.position}"
+    if damage.next_offset is None and segment is facts.segments[-1]:
+        return _tail(facts, damage, start, place, where)
+    end = facts.log_end_offset if damage.next_offset is None else damage.next_offset
+    return _corrupt_middle(case, facts, start, max(end, start), place, f"{where}: {damage.length} unreadable bytes")
+
+
+def _tail(facts: ReplicaFacts, damage: Damage, start: int, place: Evidence, where: str) -> Finding:
+    clean = facts.directory.clean_shutdown
+    shared = {"broker_id": facts.broker_id, "start_offset": start}
+    stopped = "the clean-shutdown flag is set, so a crash does not explain it" if clean else "the broker was not stopped cleanly"
+    if damage.kind == "partial":
+        return finding(
+            "LOG-TAIL-PARTIAL",
+            f"{where}: the last batch is incomplete ({damage.length} bytes); {stopped}",
+            severity="medium" if clean else "low",
+            evidence=[place, considered("live copy: a file read while it is written ends inside a batch")],
+            **shared,
+        )
+    if damage.kind == "zero_filled":
+        return finding(
+            "LOG-TAIL-ZERO",
+            f"{where}: {damage.length} zero bytes up to the end of the file; {stopped}",
+            severity="medium" if clean else "info",
+            evidence=[place, considered("preallocation: an active segment may be zero-filled past its data")],
+            **shared,
+        )
+    return finding(
+        "LOG-TAIL-GARBAGE",
+        f"{where}: {damage.length} bytes after the last sound batch are neither a batch nor zeros",
+        evidence=[place],
+        **shared,
+    )
+
+
+def _checksum(case: Case, facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity) -> Finding:
+    place = _place(facts, segment, item.position, item.detail)
+    what = f"broker {facts.broker_id}, {segment.path} at byte {item.position}: checksum of {offsets(item.base_offset, item.last_offset + 1)} fails"
+    if item.base_offset >= facts.log_end_offset and segment is facts.segments[-1]:
+        return finding(
+            "LOG-TAIL-GARBAGE",
+            f"{what}, and no sound batch follows",
+            broker_id=facts.broker_id,
+            start_offset=item.base_offset,
+            end_offset=item.last_offset + 1,
+            evidence=[place],
+        )
+    return _corrupt_middle(case, facts, item.base_offset, item.last_offset + 1, place, what)
+
+
+def _corrupt_middle(case: Case, facts: ReplicaFacts, start: int, end: int, place: Evidence, what: str) -> Finding:
+    destroyed = max(0, facts.log_end_offset - max(end, start))
+    holders = [
+        other.broker_id
+        for other in case.replicas
+        if other is not facts
+        and other.local_start_offset <= start
+        and other.log_end_offset >= end
+        and not other.cannot_read(start, max(end, start + 1))
+    ]
+    if facts.loaded.cut_position is not None:
+        notice = f"the next start cuts the log there and destroys {destroyed} offsets of sound records after it"
+    else:
+        notice = (
+            "the next start does not look there (clean stop, or below the recovery point); it shows when it is fetched, "
+            f"and a full recovery would destroy {destroyed} offsets of sound records after it"
+        )
+    repair = f"readable on broker {', '.join(map(str, holders))}" if holders else "no other replica here has this range readable"
+    return finding(
+        "LOG-CORRUPT-MID",
+        f"{what}; {notice}; {repair}",
+        broker_id=facts.broker_id,
+        start_offset=start,
+        end_offset=end,
+        evidence=[place],
+    )
+
+
+def _gap(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity) -> Finding:
+    start, end = item.previous + 1, item.base_offset
+    cleaner = facts.directory.cleaner_checkpoint
+    by_cleaner = facts.compacted and (cleaner is None or end <= cleaner)
+    because = (
+        "compaction: the log is compacted and the gap lies in its cleaned part"
+        if by_cleaner
+        else "compaction: does not explain it, "
+        + (f"the cleaner came to {cleaner} only" if facts.compacted else "nothing shows that this log is compacted")
+    )
+    return finding(
+        "LOG-GAP",
+        f"broker {facts.broker_id} has nothing at {offsets(start, end)}",
+        severity="info" if by_cleaner else "medium",
+        broker_id=facts.broker_id,
+        start_offset=start,
+        end_offset=end,
+        evidence=[_place(facts, segment, item.position, f"batch at {end} follows offset {start - 1}"), considered(because)],
+    )
+
+
+def _irregular(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity) -> Finding:
+    value = "" if item.previous is None else f" after {item.previous}"
+    return finding(
+        _CODES[item.kind],
+        f"broker {facts.broker_id}, {segment.path} at byte {item.position}: {offsets(item.base_offset, item.last_offset + 1)}, "
+        f"leader epoch {item.leader_epoch}{value}: {item.detail}",
+        broker_id=facts.broker_id,
+        start_offset=item.base_offset,
+        end_offset=item.last_offset + 1,
+        evidence=[_place(facts, segment, item.position, item.detail)],
+    )
+
+
+def _missing_file(case: Case, facts: ReplicaFacts, start: int, end: int) -> Finding:
+    cleaner = facts.directory.cleaner_checkpoint
+    if facts.compacted and (cleaner is None or end <= cleaner):
+        return finding(
+            "LOG-GAP",
+            f"broker {facts.broker_id} has nothing at {offsets(start, end)}, at the border of two segments",
+            severity="info",
+            broker_id=facts.broker_id,
+            start_offset=start,
+            end_offset=end,
+            evidence=[considered("compaction: the last batches of a cleaned range may vanish (KAFKA-17076)")],
+        )
+    holders = [
+        other.broker_id
+        for other in case.replicas
+        if other is not facts and other.local_start_offset < end and other.log_end_offset > start
+    ]
+    bases = [base for base in facts.directory.index_bases if start <= base < end]
+    if not holders and not bases:
+        return finding(
+            "LOG-GAP",
+            f"broker {facts.broker_id} has nothing at {offsets(start, end)}, at the border of two segments",
+            broker_id=facts.broker_id,
+            start_offset=start,
+            end_offset=end,
+            severity="medium",
+        )
+    shown = [f"index or snapshot files of segment {base} are there without its .log" for base in bases]
+    shown += [f"broker {broker} has records in this range" for broker in holders]
+    return finding(
+        "CAP-MISSING-SEGMENT",
+        f"broker {facts.broker_id}: a segment file with {offsets(start, end)} is missing; copy the replica again, or it is gone",
+        confidence="likely",
+        broker_id=facts.broker_id,
+        start_offset=start,
+        end_offset=end,
+        evidence=[Evidence("file", text, facts.broker_id, facts.directory.path) for text in shown],
+    )
+
+
+def _orphan_indexes(facts: ReplicaFacts) -> Iterator[Finding]:
+    """Indexes below the first segment: its older segments were there when the indexes were written, or copied."""
+    bases = [base for base in facts.directory.index_bases if facts.segments and base < facts.segments[0].base_offset]
+    if bases and not facts.missing:
+        end = facts.segments[0].base_offset
+        yield finding(
+            "CAP-MISSING-SEGMENT",
+            f"broker {facts.broker_id}: files of segment {min(bases)} are there without its .log; "
+            f"{offsets(min(bases), end)} cannot be compared",
+            confidence="likely",
+            broker_id=facts.broker_id,
+            start_offset=min(bases),
+            end_offset=end,
+            evidence=[
+                Evidence("file", f"base offset {base}", facts.broker_id, facts.directory.path) for base in bases
+            ],
+        )

@@ -1,0 +1,172 @@
+"""Epoch lineages: files against batches, and replicas against the reference (F.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replica_audit.auditing.comparison import Comparison
+from replica_audit.auditing.facts import ReplicaFacts
+from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding
+from replica_audit.protocol.lineage import Lineage
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    """EPO-*."""
+    for facts in case.replicas:
+        yield from _file(case, facts)
+        yield from _ahead_of_metadata(case, facts)
+    for item in case.comparisons:
+        yield from _start_mismatch(case, item)
+        yield from _unknown_epochs(case, item)
+
+
+def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
+    directory = facts.directory
+    file = directory.epoch_file
+    place = Evidence("lineage", _text(directory.checkpoint_epochs), facts.broker_id, file.path)
+    if file.state == "malformed":
+        yield finding(
+            "EPO-FILE-CORRUPT",
+            f"broker {facts.broker_id}: {file.path} cannot be used: {file.problem}; a broker refuses to start on it",
+            broker_id=facts.broker_id,
+            evidence=[place],
+        )
+        return
+    if file.state == "empty" and facts.has_epochs:
+        yield finding(
+            "EPO-FILE-CORRUPT",
+            f"broker {facts.broker_id}: {file.path} is empty though the log has batches with leader epochs",
+            broker_id=facts.broker_id,
+            evidence=[place, considered("empty log: no, it has batches with epochs")],
+        )
+        return
+    entries = directory.checkpoint_epochs or ()
+    for one, two in zip(entries, entries[1:]):
+        if one[0] >= two[0] or one[1] >= two[1]:
+            yield finding(
+                "EPO-NON-MONOTONIC",
+                f"broker {facts.broker_id}: {file.path} goes from epoch {one[0]} at {one[1]} to epoch {two[0]} at {two[1]}",
+                broker_id=facts.broker_id,
+                start_offset=two[1],
+                evidence=[place],
+            )
+    yield from _contradictions(case, facts, place)
+    stale = [entry for entry in entries if entry[1] > facts.log_end_offset]
+    below = [entry for entry in entries if entry[1] < facts.log_start_offset]
+    if stale or (len(entries) > 1 and len(below) == len(entries)):
+        yield finding(
+            "EPO-CACHE-STALE",
+            f"broker {facts.broker_id}: {file.path} has entries outside the log {_text(tuple(stale or below))}",
+            broker_id=facts.broker_id,
+            evidence=[place, considered("truncation writes this file later than the log; the loader drops such entries")],
+        )
+
+
+def _contradictions(case: Case, facts: ReplicaFacts, place: Evidence) -> Iterator[Finding]:
+    """Epochs of batches that the file does not give for their offsets: EPO-CACHE-MISSING, one for the whole file."""
+    if not facts.has_epochs:
+        return
+    written = Lineage.of(facts.directory.checkpoint_epochs or ())
+    wrong = [(epoch, start) for epoch, start in facts.lineage if written.epoch_for_offset(start) != epoch]
+    claimed = [
+        (epoch, start)
+        for epoch, start in written
+        if facts.local_start_offset < start < facts.log_end_offset
+        and facts.lineage.epoch_for_offset(start) not in (None, epoch)
+        and not any(gap.start_offset <= start <= gap.end_offset for gap in (*facts.gaps, *facts.unreadable, *facts.missing))
+    ]
+    if not wrong and not claimed:
+        return
+    newest = written.latest_epoch
+    late = not claimed and newest is not None and all(epoch > newest for epoch, _ in wrong) and not case.quiesced
+    if wrong:
+        text = f"the batches have epochs {_text(tuple(wrong))} that the file does not give for those offsets"
+    else:
+        text = f"the file has {_text(tuple(claimed))} where the batches are of another epoch"
+    yield finding(
+        "EPO-CACHE-MISSING",
+        f"broker {facts.broker_id}: {facts.directory.epoch_file.path}: {text}",
+        severity="info" if late else "high",
+        verdict=None if late else "LATENT_CORRUPTION",
+        broker_id=facts.broker_id,
+        start_offset=min(start for _, start in wrong or claimed),
+        evidence=[
+            place,
+            Evidence("lineage", f"from the batches: {_text(facts.lineage.entries)}", facts.broker_id),
+            considered(
+                "the file was copied before the segments: only the newest epochs miss"
+                if late
+                else "the file was copied before the segments: no, not only the newest epochs miss, or the copy is of one moment"
+            ),
+        ],
+    )
+
+
+def _start_mismatch(case: Case, item: Comparison) -> Iterator[Finding]:
+    leader, follower = case.reference.facts, item.follower
+    if leader.compacted or follower.compacted:
+        return
+    floor = max(leader.local_start_offset, follower.local_start_offset)
+    ceiling = min(leader.log_end_offset, follower.log_end_offset)
+    for epoch, start in follower.lineage:
+        other = leader.lineage.start_of(epoch)
+        if other is None or other == start or not all(floor < value < ceiling for value in (start, other)):
+            continue
+        if leader.cannot_read(*sorted((start, other))) or follower.cannot_read(*sorted((start, other))):
+            continue
+        yield finding(
+            "EPO-START-MISMATCH",
+            f"epoch {epoch} begins at {start} on broker {follower.broker_id} and at {other} on broker {leader.broker_id}; "
+            "one leader wrote it, so both cannot be right",
+            broker_id=follower.broker_id,
+            start_offset=min(start, other),
+            end_offset=max(start, other),
+            replica_epoch=epoch,
+            evidence=[
+                Evidence("lineage", f"from the batches: {_text(follower.lineage.entries)}", follower.broker_id),
+                Evidence("lineage", f"from the batches: {_text(leader.lineage.entries)}", leader.broker_id),
+                considered("retention: no, both starts lie inside both logs"),
+            ],
+        )
+
+
+def _unknown_epochs(case: Case, item: Comparison) -> Iterator[Finding]:
+    leader, follower = case.reference.facts, item.follower
+    known = {epoch for epoch, _ in leader.lineage} | {epoch for epoch, _ in leader.file_lineage or ()}
+    known.add(case.reference.leader_epoch)
+    first = leader.lineage.entries[0][0] if leader.lineage else None
+    for epoch, start in follower.lineage:
+        # Retention removes old epochs; a tail that is ahead may be of an epoch that the reference has not reached.
+        if epoch in known or first is None or epoch < first or epoch > (case.reference.leader_epoch or 0):
+            continue
+        tail = item.diverging_suffix(leader.log_end_offset)
+        in_tail = tail is not None and start >= tail.start_offset
+        yield finding(
+            "EPO-UNKNOWN-TO-LEADER",
+            f"broker {follower.broker_id} has records of epoch {epoch} from {start} on; broker {leader.broker_id} never had that epoch",
+            severity="info" if in_tail else "medium",
+            broker_id=follower.broker_id,
+            start_offset=start,
+            replica_epoch=epoch,
+            evidence=[Evidence("lineage", _text(leader.lineage.entries), leader.broker_id)],
+        )
+
+
+def _ahead_of_metadata(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
+    newest = case.leadership.leader_epoch if case.leadership else None
+    last = facts.last_leader_epoch
+    if newest is not None and last is not None and last > newest:
+        yield finding(
+            "EPO-AHEAD-OF-METADATA",
+            f"broker {facts.broker_id} has batches of epoch {last}; {case.leadership.source} knows epochs up to {newest}",
+            severity="medium" if case.quiesced else "info",
+            broker_id=facts.broker_id,
+            replica_epoch=last,
+            evidence=[Evidence("leadership", f"leader epoch {newest}", value=case.leadership.source)],
+        )
+
+
+def _text(entries: tuple[tuple[int, int], ...] | None) -> str:
+    if entries is None:
+        return "no file"
+    return "{" + ", ".join(f"{epoch}:{start}" for epoch, start in entries) + "}"
