@@ -82,7 +82,7 @@ class Cluster:
             self._log(f"broker {broker_id} truncated to {follower.log_end}")
             return
         if follower.log_end > leader.log_end:
-            follower.truncate_to(max(leader.log_end, follower.log_start))
+            follower.truncate_to(leader.log_end)
             self._log(f"broker {broker_id} out of range, now ends at {follower.log_end}")
             return
         if follower.log_end < leader.log_start:
@@ -175,7 +175,7 @@ class Cluster:
             answer = leader.end_offset_for(follower.latest_epoch)
             known = answer is not None and follower.latest_epoch >= leader.cache[0][0]
             target = min(answer[1], follower.log_end) if known else follower.high_watermark
-            follower.truncate_to(max(target, follower.log_start))
+            follower.truncate_to(target)
         else:
             self._step_back(follower)
         return follower.log_end < before
@@ -198,7 +198,7 @@ class Cluster:
             target, done = own[1], False
         else:
             target, done = min(own[1], leader_end), True
-        follower.truncate_to(max(min(target, follower.log_end), follower.log_start))
+        follower.truncate_to(min(target, follower.log_end))
         return done
 
     def _log(self, event: str) -> None:

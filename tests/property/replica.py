@@ -74,10 +74,13 @@ class Replica:
     def truncate_to(self, offset: int) -> None:
         """Keep the batches below `offset`, which becomes the log's end though it may lie inside a dropped batch.
 
-        That happens to a follower whose leader has deleted the epoch they differ in. An offset at or past the end
-        only drops epoch entries that have no records.
+        That happens to a follower whose leader has deleted the epoch they differ in. Below the log start all goes, and
+        the log starts anew there: that happens under a leader that had been away since before retention. An
+        offset at or past the end only drops epoch entries that have no records.
         """
-        assert offset >= self.log_start, "the caller empties the log instead"
+        if offset < self.log_start:
+            self.truncate_fully(offset)
+            return
         self.log_end = min(self.log_end, offset)
         self.batches = [batch for batch in self.batches if batch.end_offset <= self.log_end]
         self.cache = [(epoch, start) for epoch, start in self.cache if start < self.log_end]
