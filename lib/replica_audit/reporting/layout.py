@@ -57,6 +57,11 @@ def natural_width(rows: Sequence[Sequence[str]]) -> int:
     return sum(max(len(row[n]) for row in rows) for n in range(len(rows[0]))) + 2 * (len(rows[0]) - 1)
 
 
+def render_count(number: int | None, noun: str) -> str:
+    """A number and its noun, e.g. 1 record, 2 records; an unknown number is -."""
+    return f"{clean(number)} {noun}{'' if number == 1 else 's'}"
+
+
 def render_range(start: int | None, end: int | None) -> str:
     """Half-open range of offsets, e.g. [6, 10)."""
     return f"[{clean(start)}, {clean(end)})"

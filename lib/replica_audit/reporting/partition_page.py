@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from replica_audit.reporting.findings import render_evidence, render_headline, worst_first
-from replica_audit.reporting.layout import align_columns, clean, paint, render_interval, render_range, wrap
+from replica_audit.reporting.layout import align_columns, clean, paint, render_count, render_interval, render_range, wrap
 from replica_audit.reporting.moments import render_time
 from replica_audit.results import Results
 
@@ -75,7 +75,8 @@ def _replicas(replicas: Sequence[Mapping[str, Any]]) -> list[str]:
         # Offsets of ten digits and more: one fact a line instead.
         lines = []
         for row in table[1:]:
-            lines += wrap(", ".join(f"{name.lower()} {cell}" for name, cell in zip(table[0], row, strict=True)), "  ", "    ")
+            pairs = zip(table[0], row, strict=True)
+            lines += wrap(", ".join(f"{name.lower()} {cell}" for name, cell in pairs), "  ", "    ")
     return [*lines, *wrap("* leads; end as found, loaded at the next start, recovered after a full recovery", "  ")]
 
 
@@ -116,7 +117,7 @@ def _divergences(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     for row in rows[:LIMIT]:
         text = f"broker {row['broker_id']} {render_range(row['start_offset'], row['end_offset'])} {row['code']}"
         text += f": epoch {clean(row['replica_epoch'])} where the reference has {clean(row['leader_epoch'])}"
-        text += f", {clean(row['record_count'])} records"
+        text += f", {render_count(row['record_count'], 'record')}"
         if row["committed"]:
             count = row["committed_records"]
             text += ", committed" if count is None else f", {count} of them proven committed"
@@ -133,7 +134,7 @@ def _truncations(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     for row in rows[:LIMIT]:
         text = f"broker {row['broker_id']} {row['protocol']}: keeps up to {clean(row['truncate_to'])} ({row['reason']})"
         if row["dropped_records"]:
-            text += f", drops {row['dropped_records']} records, {clean(row['dropped_bytes'])} bytes"
+            text += f", drops {render_count(row['dropped_records'], 'record')}, {render_count(row['dropped_bytes'], 'byte')}"
         if row["committed_dropped"]:
             text += f", {row['committed_dropped']} of them proven committed"
         if row["common_prefix_end"] != row["truncate_to"]:

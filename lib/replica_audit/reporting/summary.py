@@ -15,6 +15,7 @@ from replica_audit.reporting.layout import (
     elide,
     natural_width,
     paint,
+    render_count,
     render_interval,
     render_range,
     wrap,
@@ -27,7 +28,8 @@ FINDING_LIMIT = 20
 
 _HEAD = ("TOPIC", "PART", "VERDICT", "LEADER", "HIGH WATERMARK", "DROPPED", "DIVERGENT", "WORST FINDING")
 _RIGHT = (1, 3, 4, 5)
-_DIVERGENT, _WORST = 6, 7
+#: Columns that give way when a table is too wide, first one first.
+_GIVE_WAY = (6, 7, 5, 4)
 
 
 def render_summary(results: Results, colour: bool = False) -> str:
@@ -44,10 +46,10 @@ def render_summary(results: Results, colour: bool = False) -> str:
         lines += render_findings(findings, FINDING_LIMIT, colour)
     resolved = len(results.rows("findings")) - len(findings)
     if resolved:
-        lines.append(f"{resolved} finding{'' if resolved == 1 else 's'} of the baseline resolved")
+        lines.append(f"{render_count(resolved, 'finding')} of the baseline resolved")
     if results.rows("quarantine"):
-        count = len(results.rows("quarantine"))
-        lines += ["", f"{count} piece{'' if count == 1 else 's'} of input could not be used (quarantine in audit.json)"]
+        pieces = render_count(len(results.rows("quarantine")), "piece")
+        lines += ["", f"{pieces} of input could not be used (quarantine in audit.json)"]
     return "\n".join(lines) + "\n"
 
 
@@ -111,7 +113,7 @@ def _lay_out(rows: list[list[str]], colour: bool) -> list[str]:
     table = [list(_HEAD), *rows]
     columns = list(range(len(_HEAD)))
     below: list[int] = []
-    for column in (_DIVERGENT, _WORST):
+    for column in _GIVE_WAY:
         if natural_width([[row[n] for n in columns] for row in table]) > WIDTH:
             columns.remove(column)
             below.append(column)
@@ -121,7 +123,7 @@ def _lay_out(rows: list[list[str]], colour: bool) -> list[str]:
         longest = max(len(row[0]) for row in shown)
         for row in shown:
             row[0] = elide(row[0], max(9, longest - surplus))
-    lines = align_columns(shown, right=_RIGHT)
+    lines = align_columns(shown, right=[columns.index(n) for n in _RIGHT if n in columns])
     answer = [paint(lines[0], "head", colour)]
     for line, row in zip(lines[1:], rows, strict=True):
         answer.append(line)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS, at_or_above, worst_verdict
+from replica_audit.reporting.layout import render_count
 from replica_audit.results import Results
 
 SCHEMA_VERSION = 1
@@ -67,7 +68,7 @@ def render_status_line(verdict: Mapping[str, Any]) -> str:
     """The last line of `run`: the status, then counts; for UNKNOWN the reason as well."""
     count = sum(verdict["partitions"].values())
     findings = ", ".join(f"{number} {severity}" for severity, number in verdict["findings"].items())
-    partitions = f"{count} partition{'' if count == 1 else 's'}"
+    partitions = render_count(count, "partition")
     line = f"{verdict['status']}: {partitions}, {verdict['verdict']}; findings: {findings}"
     if verdict["status"] == "UNKNOWN" and verdict["untrusted"]:
         line += f"; {' '.join(str(verdict['untrusted']).split())}"
@@ -85,7 +86,7 @@ def _untrusted(results: Results) -> str | None:
     unreadable = unreadable or sum(row["code"] in UNREADABLE_CODES for row in results.rows("quarantine"))
     reasons = []
     if inconclusive:
-        reasons.append(f"{inconclusive} partition{'' if inconclusive == 1 else 's'} inconclusive")
+        reasons.append(f"{render_count(inconclusive, 'partition')} inconclusive")
     if unreadable:
-        reasons.append(f"{unreadable} input{'' if unreadable == 1 else 's'} unreadable")
+        reasons.append(f"{render_count(unreadable, 'input')} unreadable")
     return ", ".join(reasons) or None

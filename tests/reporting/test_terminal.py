@@ -1,0 +1,164 @@
+"""The summary and the partition page: what they say, and that they fit."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from replica_audit.auditing.catalogue import CATALOGUE
+from replica_audit.reporting.explanation import render_explanation
+from replica_audit.reporting.layout import WIDTH, clean, elide
+from replica_audit.reporting.moments import render_time
+from replica_audit.reporting.partition_page import render_partition
+from replica_audit.reporting.summary import FINDING_LIMIT, PARTITION_LIMIT, join_ranges, render_summary
+from replica_audit.results import Results
+from tests.reporting.rows import finding, partition, results, row
+
+HUGE = 9_223_372_036_854_775_807
+
+
+def assert_fits(text: str) -> None:
+    too_long = [line for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines() if len(line) > WIDTH]
+    assert not too_long, too_long
+
+
+def _loss(topic: str = "ledger", scale: int = 1) -> Results:
+    divergence = {"topic": topic, "partition": 0, "broker_id": 1, "reference_id": 2, "leader_epoch": 1, "replica_epoch": 0}
+    step = {"request_epoch": 0, "leader_epoch": 0, "leader_end_offset": 6 * scale}
+    step |= {"replica_epoch": 0, "replica_end_offset": 10 * scale, "truncate_to": 6 * scale}
+    truncation = {"topic": topic, "partition": 0, "broker_id": 1, "leader_id": 2, "protocol": "fetch", "rounds": 1}
+    replica = {"topic": topic, "partition": 0, "log_start_offset": 0, "epochs": [[0, 0], [1, 6 * scale]]}
+    evidence = {"kind": "checkpoint", "broker_id": 1, "path": "broker-1/replication-offset-checkpoint", "position": None}
+    evidence |= {"value": str(8 * scale), "text": "high watermark that broker 1 had written"}
+    skew = dict.fromkeys(("broker_id", "path", "position", "value")) | {"kind": "considered", "text": "capture skew: no"}
+    return results(
+        [partition(topic, 0, "COMMITTED_LOSS", leader_id=2, reference_id=2, hw_lower=6 * scale, hw_upper=9 * scale,
+                   dropped_records=4 * scale, committed_dropped=2 * scale, isr=[2], leader_epoch=1)],
+        [
+            finding("REP-LAG", "info", topic, 0, broker_id=3),
+            finding("HWM-LOSS", "critical", topic, 0, broker_id=1, start_offset=6 * scale, end_offset=8 * scale,
+                    evidence=[evidence, skew]),
+        ],
+        divergences=[
+            row("divergences", **divergence, start_offset=6 * scale, end_offset=8 * scale, code="DIV-EPOCH", committed=True,
+                record_count=2 * scale, committed_records=2 * scale, first_timestamp_ms=0, last_timestamp_ms=HUGE),
+            row("divergences", **divergence, start_offset=8 * scale, end_offset=10 * scale, code="DIV-EPOCH", committed=False,
+                record_count=2 * scale),
+        ],
+        truncations=[
+            row("truncations", **truncation, truncate_to=6 * scale, reason="epoch_match", steps=[step],
+                dropped_records=4 * scale, dropped_bytes=400 * scale, common_prefix_end=6 * scale,
+                committed_dropped=2 * scale),
+        ],
+        replicas=[
+            row("replicas", **replica, broker_id=broker, is_leader=broker == 2, log_end_offset=9 * scale, tail_kind="clean",
+                loaded_log_end_offset=9 * scale, recovered_log_end_offset=9 * scale, high_watermark_checkpoint=8 * scale,
+                common_prefix_end=6 * scale, batch_count=3 * scale)
+            for broker in (1, 2)
+        ],
+        high_watermarks=[
+            row("high_watermarks", topic=topic, partition=0, leader_id=2, reference_id=2, hw_lower=6 * scale,
+                hw_upper=9 * scale, exact=False, method="interval", leadership_source="topics_describe",
+                lower_evidence="checkpoint of broker 2", upper_evidence="log end of broker 2", limiting_broker_id=2,
+                leader_log_end_offset=9 * scale)
+        ],
+    )  # fmt: skip
+
+
+def test_the_summary_shows_verdict_leader_bounds_ranges_losses_and_the_worst_finding() -> None:
+    text = render_summary(_loss())
+    line = next(line for line in text.splitlines() if line.startswith("ledger"))
+    assert line.split() == (
+        "ledger 0 COMMITTED_LOSS 2 [6, 9] 4 (2 committed) 1: [6, 10) critical HWM-LOSS".split()
+    )  # fmt: skip
+    assert_fits(text)
+
+
+def test_findings_come_worst_first_each_with_its_sentence() -> None:
+    text = render_summary(_loss())
+    worst, harmless = text.index("critical  HWM-LOSS ledger-0 broker 1 [6, 8)"), text.index("info      REP-LAG")
+    assert worst < text.index("What HWM-LOSS says.") < harmless < text.index("What REP-LAG says.")
+
+
+@pytest.mark.parametrize("scale", [1, 10**6, HUGE // 400])
+@pytest.mark.parametrize("topic", ["t", "a-topic.with_a-name.of-some-length", "x" * 249])
+@pytest.mark.parametrize("colour", [False, True])
+def test_no_line_is_too_long(topic: str, scale: int, colour: bool) -> None:
+    answers = _loss(topic, scale)
+    assert_fits(render_summary(answers, colour))
+    assert_fits(render_partition(answers, colour))
+
+
+def test_colour_changes_nothing_but_colour() -> None:
+    for render in (render_summary, render_partition):
+        assert re.sub(r"\x1b\[[0-9;]*m", "", render(_loss(), True)) == render(_loss(), False)
+        assert "\x1b" not in render(_loss(), False)
+
+
+def test_columns_line_up() -> None:
+    rows = [partition("a", 0), partition("a-longer-name", 12, "UNCOMMITTED_DIVERGENCE", hw_upper=99)]
+    lines = render_summary(results(rows)).splitlines()
+    head = next(n for n, line in enumerate(lines) if line.startswith("TOPIC"))
+    table = lines[head : head + 3]
+    column = table[0].index("VERDICT")
+    assert [line[column:].split()[0] for line in table[1:]] == ["UNCOMMITTED_DIVERGENCE", "CONSISTENT"]
+
+
+def test_long_lists_end_with_how_many_more_there_are() -> None:
+    rows = [partition("t", number) for number in range(PARTITION_LIMIT + 3)]
+    findings = [finding("REP-LAG", "info", "t", number) for number in range(FINDING_LIMIT + 2)]
+    text = render_summary(results(rows, findings))
+    assert "and 3 more (see audit.json)" in text and "and 2 more (see audit.json)" in text
+
+
+def test_the_worst_partition_is_first_also_when_the_list_is_cut() -> None:
+    rows = [partition("t", number) for number in range(PARTITION_LIMIT + 5)]
+    rows.append(partition("z", 0, "COMMITTED_LOSS"))
+    lines = render_summary(results(rows)).splitlines()
+    head = next(n for n, line in enumerate(lines) if line.startswith("TOPIC"))
+    assert lines[head + 1].startswith("z ")
+
+
+def test_the_partition_page_shows_every_section() -> None:
+    text = render_partition(_loss())
+    for part in (
+        "ledger-0  COMMITTED_LOSS",
+        "leader 2, leader epoch 1, ISR 2",
+        "broker 1: 0:0 1:6; leader-epoch-checkpoint: none",
+        "[6, 9], not exact (interval)",
+        "lower: checkpoint of broker 2",
+        "broker 1 [6, 8) DIV-EPOCH: epoch 0 where the reference has 1, 2 records, 2 of them proven committed",
+        "broker 1 fetch: keeps up to 6 (epoch_match), drops 4 records, 400 bytes, 2 of them proven committed",
+        "1. asks for epoch 0: the leader's epoch 0 ends at 6, here epoch 0 ends at 10; cut to 6",
+        "- checkpoint: broker 1 broker-1/replication-offset-checkpoint: 8; high watermark",
+        "- considered: capture skew: no",
+    ):
+        assert part in re.sub(r"\s+", " ", text) or part in text, part
+
+
+def test_ranges_that_touch_are_joined() -> None:
+    rows = [{"start_offset": a, "end_offset": b} for a, b in ((8, 10), (6, 8), (20, 21))]
+    assert join_ranges(rows) == [(6, 10), (20, 21)]
+
+
+def test_names_from_disk_cannot_steer_the_terminal() -> None:
+    assert clean("a\x1b[2Jb\r\n\udcff") == "a\\x1b[2Jb\\r\\n\\udcff"
+    assert "\x1b" not in render_summary(results([partition("evil\x1b]0;x\x07")], [finding("LOG-GAP", "low", "e\x1b[0m")]))
+
+
+def test_a_cut_name_keeps_both_ends() -> None:
+    assert elide("abcdefghij", 7) == "ab...ij" and elide("abc", 7) == "abc"
+
+
+@pytest.mark.parametrize("code", sorted(CATALOGUE))
+def test_every_code_explains_itself_within_the_width(code: str) -> None:
+    text = render_explanation(CATALOGUE[code])
+    assert_fits(text)
+    assert text.startswith(code) and "What to do" in text
+
+
+def test_times_are_utc_and_any_int64_is_taken() -> None:
+    assert render_time(1_700_000_000_123) == "2023-11-14T22:13:20.123Z"
+    assert render_time(-1) == "1969-12-31T23:59:59.999Z"
+    assert render_time(HUGE) == f"{HUGE} ms" and render_time(None) == "-"

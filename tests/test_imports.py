@@ -1,0 +1,149 @@
+"""The rooms of DESIGN.md: which may import which, and which stay free of the engine."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import replica_audit
+
+LIBRARY = Path(replica_audit.__file__).parent
+JOBS = LIBRARY.parent.parent / "jobs"
+
+#: Rooms from the bottom up; a room imports itself and what is on a lower step, never the same step or above.
+STEPS = {
+    "": 0,  # the modules beside the rooms: model, tables, errors, config, results
+    "formats": 1,
+    "protocol": 2,
+    "auditing": 3,
+    "reporting": 4,
+    "quality": 4,
+    "spark": 4,
+    "cli": 5,
+    "jobs": 6,
+}
+
+PURE_ROOMS = ("", "formats", "protocol", "auditing", "reporting")
+
+#: Who may import what is not for everybody.
+ONLY_IN = {
+    "pyspark": ("spark",),
+    "delta": ("spark",),
+    "py4j": ("spark",),
+    "great_expectations": ("quality",),
+    "pandas": (),
+    "airflow": (),
+}
+
+
+def _imports(path: Path) -> list[tuple[int, str]]:
+    """Line and full name of everything that a module imports, relative imports resolved."""
+    found: list[tuple[int, str]] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                package = path.relative_to(LIBRARY.parent).parts[: -node.level]
+                base = ".".join([*package, *filter(None, [base])])
+            # `from replica_audit import spark` names a room too.
+            found += [(node.lineno, f"{base}.{alias.name}") for alias in node.names]
+    return found
+
+
+def _room(path: Path) -> str:
+    if path.is_relative_to(JOBS):
+        return "jobs"
+    parts = path.relative_to(LIBRARY).parts
+    return parts[0] if len(parts) > 1 else ""
+
+
+def _violations(path: Path) -> list[str]:
+    room = _room(path)
+    wrong = []
+    for line, name in _imports(path):
+        parts = name.split(".")
+        if parts[0] in ONLY_IN and room not in ONLY_IN[parts[0]]:
+            wrong.append(f"{path}:{line}: {room or 'top'} imports {name}")
+        if parts[0] == "replica_audit":
+            other = parts[1] if len(parts) > 1 and parts[1] in STEPS else ""
+            if other != room and STEPS[other] >= STEPS[room]:
+                wrong.append(f"{path}:{line}: {room or 'top'} imports {name}, which is not below it")
+    return wrong
+
+
+def _modules() -> list[Path]:
+    return [*sorted(LIBRARY.rglob("*.py")), *sorted(JOBS.glob("*.py"))]
+
+
+def test_imports_go_one_way() -> None:
+    wrong = [line for path in _modules() for line in _violations(path)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_room_is_on_a_step() -> None:
+    rooms = {path.name for path in LIBRARY.iterdir() if path.is_dir() and any(path.glob("*.py"))}
+    assert rooms <= set(STEPS), rooms - set(STEPS)
+
+
+@pytest.mark.parametrize(
+    ("line", "room"),
+    [
+        ("from replica_audit.auditing import findings", "formats"),
+        ("import replica_audit.spark.session", "reporting"),
+        ("from replica_audit import cli", "spark"),
+        ("from ..spark import session", "auditing"),
+        ("def later():\n    import pyspark.sql", "auditing"),
+        ("import pandas as pd", "spark"),
+        ("from great_expectations import x", "spark"),
+        ("from replica_audit.formats import batches", ""),
+    ],
+)
+def test_the_walk_sees_a_wrong_import(line: str, room: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "LIBRARY", tmp_path / "replica_audit")
+    path = tmp_path / "replica_audit" / room / "wrong.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(line + "\n")
+    assert len(_violations(path)) == 1
+
+
+@pytest.mark.parametrize("room", PURE_ROOMS)
+def test_a_pure_room_imports_without_the_engine(room: str) -> None:
+    names = []
+    for path in sorted((LIBRARY / room).glob("*.py") if room == "" else (LIBRARY / room).rglob("*.py")):
+        parts = path.relative_to(LIBRARY.parent).with_suffix("").parts
+        names.append(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+    assert names
+    blocked = ("pyspark", "delta", "py4j", "pandas", "great_expectations")
+    program = (
+        "import importlib, sys\n"
+        f"sys.modules.update(dict.fromkeys({blocked!r}))\n"
+        f"for name in {names!r}: importlib.import_module(name)\n"
+        f"assert not [name for name in {blocked!r} if sys.modules[name] is not None]\n"
+    )
+    _run(program)
+
+
+def test_the_parser_help_and_explain_do_not_load_the_engine() -> None:
+    program = (
+        "import sys\n"
+        "from replica_audit.cli.main import main\n"
+        "for argv in (['--help'], ['run', '--help'], ['--version'], ['explain', 'HWM-LOSS'], ['run', '--print-config']):\n"
+        "    assert main(argv) == 0, argv\n"
+        "heavy = {'pyspark', 'delta', 'pandas', 'great_expectations', 'pyarrow', 'numpy', 'py4j'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    _run(program)
+
+
+def _run(program: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("REPLICA_AUDIT_")}
+    environment["PYTHONPATH"] = str(LIBRARY.parent)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
