@@ -163,4 +163,4 @@ def _parse_entries(data: bytes, path: str, width: int, shape: str) -> Iterator[t
         count += 1
         yield line, fields
     if count != expected:
-        raise FormatError(path, second.position, f"{expected} entries, as line 2 says,", f"{count} lines of entries", _HINT)
+        raise FormatError(path, second.position, f"{expected} entries, as line 2 says", f"{count} lines of entries", _HINT)

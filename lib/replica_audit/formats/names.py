@@ -29,7 +29,7 @@ LOG_DIR_FILES = {
 }
 
 _SUFFIXED = re.compile(r"(.*)\.([0-9a-f]{32})-(delete|future|stray)", re.S)
-_SEGMENT_FILE = re.compile(r"([0-9]{1,20})\.(log|index|timeindex|txnindex|snapshot)(?:\.(deleted|cleaned|swap))?")
+_SEGMENT_FILE = re.compile(r"([0-9]{20})\.(log|index|timeindex|txnindex|snapshot)(?:\.(deleted|cleaned|swap))?")
 _KRAFT_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint(?:\.(part|deleted))?")
 _PARTITION_FILES = {
     EPOCH_CHECKPOINT: "epoch_checkpoint",

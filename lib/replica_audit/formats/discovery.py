@@ -1,0 +1,228 @@
+"""What a snapshot holds: log dirs, replicas, segments, who leads. Nothing is skipped in silence."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+
+from replica_audit.formats.describe import parse_topics_describe
+from replica_audit.formats.errors import FormatError
+from replica_audit.formats.inventory import DuplicateReplica, Inventory, LogDir, MetadataLog, OffsetCheckpoint, SegmentFile
+from replica_audit.formats.leadership import parse_leadership
+from replica_audit.formats.log_dirs import Folder, arrange_folders, choose_cluster, find_log_dirs, identify_log_dir
+from replica_audit.formats.manifest import parse_manifest
+from replica_audit.formats.names import LOG_DIR_FILES, parse_directory_name, parse_file_name
+from replica_audit.formats.replica_dirs import read_offset_files, read_replica
+from replica_audit.formats.storage import Snapshot
+from replica_audit.model import Leadership, QuarantineRow, ReplicaDir, TopicPartition
+
+#: Directories of a log dir that are no partitions and no mistake.
+_KNOWN_DIRECTORIES = {"remote-log-index-cache"}
+_TABLE_ENDINGS = (".jsonl", ".csv", ".parquet")
+
+
+def discover(snapshot: Snapshot, topics: tuple[str, ...] = ()) -> Inventory:
+    """Everything in `snapshot`; `topics` are shell patterns on whole names that replicas and segments must match.
+
+    Reads the small text files, and of segments only a `.swap` (Kafka asks for its end). What cannot be used is in
+    `quarantine`: CAP-UNREADABLE for what had to be read, META-FOREIGN-DIR, and INPUT-IGNORED for what is no input.
+    """
+    return _Discovery(snapshot, topics).inventory()
+
+
+class _Discovery:
+    """One pass over one snapshot."""
+
+    def __init__(self, snapshot: Snapshot, topics: tuple[str, ...]) -> None:
+        self._snapshot = snapshot
+        self._patterns = topics
+        tree = snapshot.list_tree()
+        self._files = [entry for entry in tree.entries if not entry.is_dir]
+        self._folders = arrange_folders(tree.entries)
+        self._problems = {problem.path: problem.reason for problem in tree.problems}
+        self._kinds: dict[str, str] = {}
+        self._counts: Counter[str] = Counter()
+        self._quarantine = [
+            QuarantineRow(None, path or ".", None, None, "CAP-UNREADABLE", reason) for path, reason in self._problems.items()
+        ]
+        self._replicas: list[ReplicaDir] = []
+        self._segments: list[SegmentFile] = []
+        self._checkpoints: list[OffsetCheckpoint] = []
+        self._orphans: list[OffsetCheckpoint] = []
+        self._metadata_logs: list[MetadataLog] = []
+        self._topics: set[str] = set()
+
+    def inventory(self) -> Inventory:
+        found = find_log_dirs(self._folders)
+        log_dir_paths = {folder.path for folder in found}
+        log_dirs = []
+        for folder in found:
+            log_dir, rows = identify_log_dir(self._snapshot, folder)
+            log_dirs.append(log_dir)
+            self._quarantine += rows
+        cluster_id = choose_cluster(log_dirs)
+        foreign = [one for one in log_dirs if one.cluster_id not in (None, cluster_id)]
+        for log_dir, folder in zip(log_dirs, found):
+            self._look_into(log_dir, folder, log_dir_paths, log_dir in foreign)
+        leaderships, leadership_files = self._read_leadership()
+        manifest = self._read_root("manifest.json", "manifest", parse_manifest)
+        dumps = [entry.path for entry in self._files if self._kind(entry.path) == "dump_text"]
+        tables = [entry.path for entry in self._files if self._kind(entry.path) == "batch_table"]
+        self._counts.update(self._kind(entry.path) for entry in self._files)
+        return Inventory(
+            cluster_id=cluster_id,
+            log_dirs=tuple(log_dirs),
+            foreign_log_dirs=tuple(foreign),
+            replicas=tuple(sorted(self._replicas, key=lambda one: (one.topic, one.partition, one.broker_id, one.log_dir))),
+            segments=tuple(sorted(self._segments, key=_segment_key)),
+            duplicates=self._find_duplicates(),
+            offset_checkpoints=tuple(self._checkpoints),
+            orphan_checkpoints=tuple(self._orphans),
+            metadata_logs=tuple(self._metadata_logs),
+            leaderships=leaderships,
+            leadership_files=leadership_files,
+            manifest=manifest,
+            dump_paths=tuple(dumps),
+            table_paths=tuple(tables),
+            topics=tuple(sorted(self._topics)),
+            counts=dict(sorted(self._counts.items())),
+            size_bytes=sum(entry.size for entry in self._files),
+            quarantine=tuple(sorted(self._quarantine, key=lambda row: (row.path, row.code, row.reason))),
+        )
+
+    def _look_into(self, log_dir: LogDir, folder: Folder, log_dirs: set[str], is_foreign: bool) -> None:
+        for name, entry in folder.files.items():
+            kind = LOG_DIR_FILES.get(name)
+            if kind or name.endswith(".tmp"):
+                self._kinds[entry.path] = kind or "tmp"
+        partitions: list[tuple[TopicPartition, Folder]] = []
+        for name, child in sorted(folder.folders.items()):
+            parsed = parse_directory_name(name)
+            if child.path in log_dirs or any(path.startswith(f"{child.path}/") for path in log_dirs):
+                continue
+            self._counts[f"directory_{parsed.kind}"] += 1
+            self._note_files(child, parsed.kind, is_foreign)
+            if parsed.kind == "current" and parsed.topic_partition:
+                partitions.append((parsed.topic_partition, child))
+            elif parsed.kind == "metadata" and not is_foreign:
+                self._metadata_logs.append(_metadata_log(log_dir, child))
+            elif parsed.kind == "other" and name not in _KNOWN_DIRECTORIES:
+                reason = "a directory that is no partition: Kafka refuses to start with it"
+                self._quarantine.append(_row("INPUT-IGNORED", child.path, reason, log_dir.broker_id))
+        if is_foreign:
+            reason = f"a log dir of another cluster, {log_dir.cluster_id}: its {len(partitions)} partitions are left out"
+            self._quarantine.append(_row("META-FOREIGN-DIR", folder.path or ".", reason, log_dir.broker_id))
+        elif log_dir.broker_id is not None and log_dir.kind == "broker":
+            self._read_replicas(log_dir, log_dir.broker_id, folder, partitions)
+
+    def _read_replicas(
+        self, log_dir: LogDir, broker_id: int, folder: Folder, partitions: list[tuple[TopicPartition, Folder]]
+    ) -> None:
+        offsets, rows = read_offset_files(self._snapshot, folder, broker_id)
+        self._quarantine += rows
+        present = {topic_partition for topic_partition, _ in partitions}
+        for name, file in offsets.items():
+            for at, value in file.entries.items():
+                if self._is_wanted(at.topic):
+                    line = OffsetCheckpoint(broker_id, log_dir.path, name, at.topic, at.partition, value)
+                    self._checkpoints.append(line)
+                    if at not in present:
+                        self._orphans.append(line)
+        for at, child in partitions:
+            self._topics.add(at.topic)
+            if not self._is_wanted(at.topic):
+                continue
+            problem = self._problems.get(child.path)
+            found = read_replica(self._snapshot, child, log_dir, broker_id, at, offsets, problem)
+            self._replicas.append(found.replica)
+            self._segments += found.segments
+            self._quarantine += found.quarantine
+            if found.superseded:
+                self._counts["log_superseded_by_swap"] += found.superseded
+
+    def _is_wanted(self, topic: str) -> bool:
+        return not self._patterns or any(fnmatchcase(topic, pattern) for pattern in self._patterns)
+
+    def _note_files(self, folder: Folder, kind: str, is_foreign: bool) -> None:
+        """Remember what the files below a directory of a log dir are counted as."""
+        prefix = "foreign_" if is_foreign else ""
+        for name, entry in folder.files.items():
+            known = parse_file_name(name).counted_as if kind in ("current", "metadata") else f"in_{kind}_directory"
+            self._kinds[entry.path] = f"{prefix}metadata_{known}" if kind == "metadata" else f"{prefix}{known}"
+        for child in folder.folders.values():
+            self._note_files(child, "other" if kind in ("current", "metadata") else kind, is_foreign)
+
+    def _kind(self, path: str) -> str:
+        """What a file is counted as; `_look_into` has named those of log dirs."""
+        known = self._kinds.get(path)
+        if known is None:
+            folder, _, name = path.rpartition("/")
+            if name.endswith(".dump.txt") or (name.endswith(".txt") and folder.rpartition("/")[2] == "dump"):
+                known = "dump_text"
+            elif name.endswith(_TABLE_ENDINGS):
+                known = "batch_table"
+            else:
+                known = "unknown"
+        return known
+
+    def _read_leadership(self) -> tuple[tuple[Leadership, ...], tuple[str, ...]]:
+        found: dict[tuple[str, str, int], Leadership] = {}
+        paths = []
+        for name in sorted(self._folders[""].files):
+            if not fnmatchcase(name, "*topics-describe*.txt"):
+                continue
+            listing = self._read_root(name, "topics_describe", lambda data, path: parse_topics_describe(_text(data, path), path))
+            if listing is None:
+                continue
+            paths.append(name)
+            # Of several listings the last by name counts; a date in the name makes that the newest.
+            found.update({(one.source, one.topic, one.partition): one for one in listing.leaderships})
+            for problem in listing.problems:
+                code = "CAP-UNREADABLE" if "Topic" in problem.found else "INPUT-IGNORED"
+                self._quarantine.append(_row(code, name, str(problem)))
+        given = self._read_root("leadership.json", "leadership", parse_leadership)
+        if given is not None:
+            paths.append("leadership.json")
+            found.update({(one.source, one.topic, one.partition): one for one in given})
+        wanted = [one for one in found.values() if self._is_wanted(one.topic)]
+        return tuple(sorted(wanted, key=lambda one: (one.topic, one.partition, one.source))), tuple(paths)
+
+    def _read_root(self, name: str, kind: str, parse: Callable):
+        """A file of the root, parsed; None where it is missing or, with a row in quarantine, cannot be read."""
+        if name not in self._folders[""].files:
+            return None
+        self._kinds[name] = kind
+        try:
+            return parse(self._snapshot.read_bytes(name), name)
+        except (FormatError, OSError) as error:
+            self._quarantine.append(_row("CAP-UNREADABLE", name, str(error), position=getattr(error, "position", None)))
+            return None
+
+    def _find_duplicates(self) -> tuple[DuplicateReplica, ...]:
+        places: dict[tuple[int, str, int], list[str]] = defaultdict(list)
+        for replica in self._replicas:
+            places[replica.broker_id, replica.topic, replica.partition].append(replica.log_dir)
+        return tuple(DuplicateReplica(*key, tuple(sorted(dirs))) for key, dirs in sorted(places.items()) if len(dirs) > 1)
+
+
+def _segment_key(segment: SegmentFile) -> tuple:
+    return segment.topic, segment.partition, segment.broker_id, segment.log_dir, segment.base_offset
+
+
+def _row(code: str, path: str, reason: str, broker_id: int | None = None, position: int | None = None) -> QuarantineRow:
+    return QuarantineRow(broker_id, path, position, None, code, reason)
+
+
+def _text(data: bytes, path: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError(path, error.start, "UTF-8", "other bytes", "save the listing as UTF-8") from None
+
+
+def _metadata_log(log_dir: LogDir, folder: Folder) -> MetadataLog:
+    names = [(parse_file_name(name), name) for name in sorted(folder.files)]
+    logs = tuple(f"{folder.path}/{name}" for kind, name in names if kind.kind == "log" and kind.state == "live")
+    snapshots = tuple(f"{folder.path}/{name}" for kind, name in names if (kind.kind, kind.state) == ("kraft_snapshot", "live"))
+    return MetadataLog(log_dir.broker_id, log_dir.path, folder.path, logs, snapshots)

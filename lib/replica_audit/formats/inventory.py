@@ -1,0 +1,106 @@
+"""What was found in a snapshot: log dirs, replicas, segments, who leads, and everything that is none of these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from replica_audit.formats.manifest import Manifest
+from replica_audit.model import Leadership, QuarantineRow, ReplicaDir
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """One Kafka log dir of the snapshot."""
+
+    path: str
+    """Relative to the snapshot, '' for the snapshot itself."""
+    broker_id: int | None
+    """From meta.properties, else the directory's name; None where neither says."""
+    cluster_id: str | None
+    directory_id: str | None
+    clean_shutdown: bool
+    kind: str
+    """broker or controller."""
+    problem: str | None = None
+    """meta.properties that cannot be read, or names another node than the directory's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """A segment of a replica, as Kafka would load it: a `.swap` that wins is one, what it replaces is not."""
+
+    broker_id: int
+    log_dir: str
+    topic: str
+    partition: int
+    path: str
+    base_offset: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCheckpoint:
+    """One line of a `*-offset-checkpoint`."""
+
+    broker_id: int
+    log_dir: str
+    file: str
+    topic: str
+    partition: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateReplica:
+    """A partition of which one broker has a current copy in several log dirs (META-DUP-DIR)."""
+
+    broker_id: int
+    topic: str
+    partition: int
+    log_dirs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataLog:
+    """A directory `__cluster_metadata-0`: input of the leadership, not an audited partition."""
+
+    node_id: int | None
+    log_dir: str
+    path: str
+    segment_paths: tuple[str, ...]
+    """`.log` files in order of base offset."""
+    snapshot_paths: tuple[str, ...]
+    """`.checkpoint` files in order of end offset and epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Everything in a snapshot; all tuples are sorted."""
+
+    cluster_id: str | None
+    """The cluster that most log dirs name; None where none names one."""
+    log_dirs: tuple[LogDir, ...]
+    foreign_log_dirs: tuple[LogDir, ...]
+    """Log dirs of another cluster; their replicas are left out."""
+    replicas: tuple[ReplicaDir, ...]
+    segments: tuple[SegmentFile, ...]
+    duplicates: tuple[DuplicateReplica, ...]
+    offset_checkpoints: tuple[OffsetCheckpoint, ...]
+    orphan_checkpoints: tuple[OffsetCheckpoint, ...]
+    """Lines whose partition has no current directory in that log dir: a future replica's, or one deleted since."""
+    metadata_logs: tuple[MetadataLog, ...]
+    leaderships: tuple[Leadership, ...]
+    """From topic listings and leadership.json, each with its `source`."""
+    leadership_files: tuple[str, ...]
+    manifest: Manifest | None
+    dump_paths: tuple[str, ...]
+    """Text of kafka-dump-log."""
+    table_paths: tuple[str, ...]
+    """Batch or record metadata as JSONL, CSV or Parquet."""
+    topics: tuple[str, ...]
+    """All topics that have a current directory, also those that the filter left out."""
+    counts: Mapping[str, int]
+    """How many files, and directories of log dirs, there are of each kind; the files add up to all files."""
+    size_bytes: int
+    quarantine: tuple[QuarantineRow, ...]
