@@ -1,0 +1,158 @@
+"""A simulated cluster as the audit gets to see it: evidence in memory, or log directories on disk."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from replica_audit.auditing.partition import PartitionEvidence
+from replica_audit.formats.batches import BATCH_DTYPE
+from replica_audit.formats.summary import Summariser
+from replica_audit.model import CheckpointFile, Leadership, ReplicaDir, SegmentSummary, TopicPartition
+
+from tests.property.cluster import Cluster
+from tests.property.replica import Batch, Replica
+from tests.support.logdirs import (
+    PartitionFiles,
+    PartitionListing,
+    TopicListing,
+    describe_text,
+    make_uuid,
+    manifest_text,
+    write_log_dir,
+)
+
+TOPIC = "simulated"
+TOPIC_ID = make_uuid("simulated topic")
+SEGMENT_BATCHES = 7
+
+
+def batch_rows(batches: Sequence[Batch]) -> np.ndarray:
+    """`BATCH_DTYPE` rows of batches that lie one after the other in one file, read from their headers."""
+    rows, position = np.zeros(len(batches), BATCH_DTYPE), 0
+    for row, batch in zip(rows, batches, strict=True):
+        base, _, epoch, magic, crc = struct.unpack_from(">qiibI", batch.content)
+        attributes, delta, first, last, producer, producer_epoch, sequence, count = struct.unpack_from(
+            ">hiqqqhii", batch.content, 21
+        )
+        values = (position, len(batch.content), base, base + delta, epoch, magic, crc, True)
+        values += (attributes, first, last, producer, producer_epoch, sequence, count)
+        for name, value in zip(BATCH_DTYPE.names, values, strict=True):
+            row[name] = value
+        position += len(batch.content)
+    return rows
+
+
+def _segments(replica: Replica) -> list[tuple[int, list[Batch]]]:
+    """(base offset, batches) of each segment file. The first is named after the log start, which retention made so."""
+    parts = [replica.batches[at : at + SEGMENT_BATCHES] for at in range(0, len(replica.batches), SEGMENT_BATCHES)]
+    return [
+        (replica.log_start if index == 0 else part[0].base_offset, part) for index, part in enumerate(parts or [[]])
+    ]
+
+
+def _summaries(replica: Replica, path: str) -> tuple[SegmentSummary, ...]:
+    summaries = []
+    for base_offset, batches in _segments(replica):
+        size = sum(len(batch.content) for batch in batches)
+        summariser = Summariser(f"{path}/{base_offset:020d}.log", base_offset, size)
+        summariser.add(batch_rows(batches))
+        summaries.append(summariser.finish())
+    return tuple(summaries)
+
+
+def _directory(replica: Replica) -> ReplicaDir:
+    log_dir = f"broker-{replica.broker_id}"
+    path = f"{log_dir}/{TOPIC}-0"
+
+    def present(name: str) -> CheckpointFile:
+        return CheckpointFile("present", f"{log_dir}/{name}")
+
+    return ReplicaDir(
+        broker_id=replica.broker_id,
+        log_dir=log_dir,
+        topic=TOPIC,
+        partition=0,
+        path=path,
+        topic_id=TOPIC_ID,
+        clean_shutdown=False,
+        directory_id=None,
+        epoch_file=CheckpointFile("present" if replica.cache else "empty", f"{path}/leader-epoch-checkpoint"),
+        checkpoint_epochs=tuple(replica.cache),
+        high_watermark_file=present("replication-offset-checkpoint"),
+        recovery_point_file=present("recovery-point-offset-checkpoint"),
+        log_start_file=present("log-start-offset-checkpoint"),
+        cleaner_file=CheckpointFile("empty", f"{log_dir}/cleaner-offset-checkpoint"),
+        high_watermark_checkpoint=replica.checkpoint,
+        recovery_point_checkpoint=replica.recovery_point,
+        segment_count=len(_segments(replica)),
+    )
+
+
+def leadership_of(cluster: Cluster, source: str) -> Leadership | None:
+    """What a source would say: the listing does not know the epoch, and nobody says anything where it is inferred."""
+    if source == "inferred":
+        return None
+    return Leadership(
+        topic=TOPIC,
+        partition=0,
+        source=source,
+        leader_id=cluster.leader_id,
+        leader_epoch=None if source == "topics_describe" else cluster.leader_epoch,
+        isr=tuple(sorted(cluster.isr)),
+        replicas=tuple(sorted(cluster.replicas)),
+        topic_id=None if source == "user" else TOPIC_ID,
+        configs={"min.insync.replicas": str(cluster.min_insync_replicas)},
+    )
+
+
+def to_model(
+    cluster: Cluster, *, source: str = "metadata_log", quiesced: bool | None = None, protocol: str = "fetch"
+) -> tuple[PartitionEvidence, dict[tuple[int, str], np.ndarray]]:
+    """The evidence of this instant, and the batches of every replica by (broker id, log dir)."""
+    replicas, batches = [], {}
+    for replica in cluster.replicas.values():
+        directory = _directory(replica)
+        replicas.append((directory, _summaries(replica, directory.path)))
+        rows = [batch_rows(part) for _, part in _segments(replica)]
+        batches[replica.broker_id, directory.log_dir] = np.concatenate(rows)
+    evidence = PartitionEvidence(
+        TopicPartition(TOPIC, 0),
+        tuple(replicas),
+        leadership_of(cluster, source),
+        quiesced=quiesced,
+        protocol=protocol,
+    )
+    return evidence, batches
+
+
+def to_directory(cluster: Cluster, path: Path, *, quiesced: bool | None = None, epoch_known: bool = False) -> None:
+    """The same as a snapshot on disk: log dirs, manifest, a describe listing or, with the epoch, leadership.json."""
+    log_dirs = {}
+    for replica in cluster.replicas.values():
+        files = PartitionFiles(
+            TOPIC,
+            0,
+            tuple(batch.content for batch in replica.batches),
+            tuple(replica.cache),
+            high_watermark=replica.checkpoint,
+            recovery_point=replica.recovery_point,
+            topic_id=TOPIC_ID,
+            batches_per_segment=SEGMENT_BATCHES,
+            first_base_offset=replica.log_start,
+        )
+        log_dirs[replica.broker_id] = f"broker-{replica.broker_id}"
+        write_log_dir(path / log_dirs[replica.broker_id], replica.broker_id, (files,))
+    (path / "manifest.json").write_text(manifest_text(log_dirs, quiesced=quiesced))
+    isr = tuple(sorted(cluster.isr))
+    if epoch_known:
+        entry = {"topic": TOPIC, "partition": 0, "leader": cluster.leader_id, "leader_epoch": cluster.leader_epoch}
+        (path / "leadership.json").write_text(json.dumps([{**entry, "isr": list(isr)}]) + "\n")
+    else:
+        listing = PartitionListing(0, cluster.leader_id, tuple(sorted(cluster.replicas)), isr)
+        configs = {"min.insync.replicas": str(cluster.min_insync_replicas)}
+        topic = TopicListing(TOPIC, TOPIC_ID, (listing,), configs)
+        (path / "kafka-topics-describe.txt").write_text(describe_text([topic]))

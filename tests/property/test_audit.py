@@ -1,0 +1,176 @@
+"""The audit of one partition against the simulated cluster, whose truth it does not see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from replica_audit.auditing.partition import PartitionAudit, audit_partition
+
+from tests.property.capture import to_model
+from tests.property.cluster import Cluster
+from tests.property.history import HISTORIES, histories, narrate
+from tests.property.test_truncation import common_prefix_end
+
+#: Half of the histories at most: an audit costs some milliseconds.
+AUDITED = max(1, HISTORIES // 2)
+SOURCES = ("metadata_log", "topics_describe", "user")
+
+
+def _audits(
+    count: int = AUDITED, source: str | None = None, **options: object
+) -> Iterator[tuple[str, Cluster, PartitionAudit]]:
+    """What to print on failure, history, audit; the leadership's source and what the manifest says take turns."""
+    protocol = options.get("protocol", "fetch")
+    for seed, cluster in histories(count, **options):
+        said = source or SOURCES[seed % len(SOURCES)]
+        quiesced = (True, None)[seed // len(SOURCES) % 2]
+        evidence, batches = to_model(cluster, source=said, quiesced=quiesced, protocol=protocol)
+        audit = audit_partition(evidence, batches)
+        told = "\n".join(f"  {f.severity} {f.code} broker {f.broker_id} {f.message}" for f in audit.findings)
+        mark = audit.case.high_watermark
+        story = (
+            f"leadership by {said}, quiesced {quiesced}; audit: {audit.verdict}, high watermark "
+            f"[{mark.hw_lower}, {mark.hw_upper}] {mark.method}\n{told}\n{narrate(seed, cluster)}"
+        )
+        yield story, cluster, audit
+
+
+def test_the_true_high_watermark_is_never_outside_the_interval():
+    exact = 0
+    for story, cluster, audit in _audits():
+        mark = audit.case.high_watermark
+        if mark.method == "capture_skew" or audit.case.reference.facts.broker_id != cluster.leader_id:
+            continue
+        assert mark.hw_lower <= cluster.committed_end <= mark.hw_upper, story
+        assert cluster.leader.high_watermark <= mark.hw_upper, story
+        exact += mark.exact
+    assert exact, "no history gave an exact high watermark"
+
+
+def test_without_leadership_the_interval_still_holds_where_the_leader_was_inferred_rightly():
+    inferred = 0
+    for story, cluster, audit in _audits(source="inferred"):
+        mark = audit.case.high_watermark
+        if audit.case.reference.facts.broker_id == cluster.leader_id and mark.method != "capture_skew":
+            inferred += 1
+            assert mark.hw_lower <= cluster.committed_end <= mark.hw_upper, story
+    assert inferred
+
+
+def test_copies_of_one_instant_are_never_taken_for_skewed_ones():
+    for story, _, audit in _audits():
+        assert audit.case.high_watermark.method != "capture_skew", story
+
+
+@pytest.mark.parametrize("protocol", ["kip-279", "fetch"])
+def test_truncation_and_common_prefix_are_those_of_the_logs(protocol):
+    for story, cluster, audit in _audits(protocol=protocol):
+        for item in audit.case.comparisons:
+            follower = cluster.replicas[item.follower.broker_id]
+            prefix_end = common_prefix_end(follower, cluster.leader)
+            assert item.common_prefix_end == prefix_end or prefix_end is None, story
+            for name in ("kip-279", "fetch"):
+                if prefix_end is not None:
+                    assert max(item.replays[name].truncate_to, follower.log_start) == prefix_end, story
+
+
+def test_the_runs_of_a_follower_are_exactly_the_offsets_that_conflict():
+    conflicts = 0
+    for story, cluster, audit in _audits():
+        held = {batch.content for batch in cluster.leader.batches}
+        for item in audit.case.comparisons:
+            follower = cluster.replicas[item.follower.broker_id]
+            floor = max(follower.log_start, cluster.leader.log_start)
+            foreign = [b for b in follower.batches if b.end_offset > floor and b.content not in held]
+            expected = {o for b in foreign for o in range(max(b.base_offset, floor), b.end_offset)}
+            told = {o for run in item.runs if run.conflicting for o in range(run.start_offset, run.end_offset)}
+            assert told == expected, story
+            conflicts += bool(expected)
+    assert conflicts
+
+
+def test_nothing_is_critical_where_no_committed_record_is_missing():
+    spared = 0
+    for story, cluster, audit in _audits():
+        if not cluster.lost_batches():
+            spared += 1
+            assert not [item for item in audit.findings if item.severity == "critical"], story
+            assert audit.verdict not in ("COMMITTED_LOSS", "COMMITTED_DIVERGENCE"), story
+    assert spared
+
+
+def test_a_loss_that_a_checkpoint_proves_is_found_on_the_replica_that_still_has_the_records():
+    proven = 0
+    for story, cluster, audit in _audits():
+        lost = cluster.lost_batches()
+        for replica in cluster.replicas.values():
+            if replica.checkpoint > replica.disk_end:
+                continue
+            held = [batch for batch in lost if batch in replica.batches and batch.end_offset <= replica.checkpoint]
+            if replica.broker_id == cluster.leader_id or not held:
+                continue
+            proven += 1
+            found = [f for f in audit.findings if f.code == "HWM-LOSS" and f.broker_id == replica.broker_id]
+            covered = {o for f in found for o in range(f.start_offset, f.end_offset)}
+            floor = max(replica.log_start, cluster.leader.log_start)
+            assert covered >= {o for b in held for o in range(max(b.base_offset, floor), b.end_offset)}, story
+            assert audit.verdict == "COMMITTED_LOSS", story
+    assert proven
+
+
+def test_what_is_called_committed_and_lost_was_committed_and_is_lost():
+    for story, cluster, audit in _audits():
+        lost = cluster.lost_batches()
+        for found in audit.findings:
+            if found.code == "HWM-LOSS":
+                held = [b for b in cluster.replicas[found.broker_id].batches if b in lost]
+                covered = {o for b in held for o in range(b.base_offset, b.end_offset)}
+                assert covered >= set(range(found.start_offset, found.end_offset)), story
+
+
+@pytest.mark.parametrize(
+    "options", [{"protocol": "kip-101"}, {"protocol": "high-watermark"}, {"zombies": True}], ids=str
+)
+def test_a_difference_that_the_protocol_keeps_is_committed_divergence_or_worse(options):
+    hidden = 0
+    for story, cluster, audit in _audits(retention=False, source="metadata_log", **options):
+        for item in audit.case.comparisons:
+            follower = cluster.replicas[item.follower.broker_id]
+            prefix_end = common_prefix_end(follower, cluster.leader)
+            if prefix_end is not None and item.replays[audit.case.protocol].truncate_to > prefix_end:
+                hidden += 1
+                assert audit.verdict in ("COMMITTED_LOSS", "COMMITTED_DIVERGENCE"), story
+                codes = {f.code for f in audit.findings if f.broker_id == follower.broker_id}
+                assert codes & {"DIV-HIDDEN", "DIV-CONTENT"}, story
+    assert hidden
+
+
+def test_a_partition_that_lags_or_agrees_has_no_finding_of_high_or_worse():
+    for story, _, audit in _audits():
+        if audit.verdict in ("LAGGING", "CONSISTENT"):
+            assert not [f for f in audit.findings if f.severity in ("critical", "high")], story
+
+
+def test_clean_histories_have_nothing_worse_than_medium():
+    for story, _, audit in _audits(unclean=False, lost_tails=False):
+        assert not [f for f in audit.findings if f.severity in ("critical", "high")], story
+
+
+def test_equal_replicas_all_in_sync_are_consistent():
+    equal = 0
+    for story, cluster, audit in _audits(unclean=False, lost_tails=False, retention=False):
+        logs = [replica.batches for replica in cluster.replicas.values()]
+        if all(log == logs[0] for log in logs) and cluster.isr == set(cluster.replicas):
+            equal += 1
+            assert audit.verdict == "CONSISTENT", story
+    assert equal
+
+
+def test_the_order_of_the_replicas_changes_nothing():
+    for _, cluster in histories(AUDITED // 4 + 1):
+        evidence, batches = to_model(cluster)
+        turned, _ = to_model(cluster)
+        turned = type(turned)(turned.topic_partition, tuple(reversed(turned.replicas)), turned.leadership)
+        one, other = audit_partition(evidence, batches), audit_partition(turned, batches)
+        assert (one.verdict, one.findings) == (other.verdict, other.findings)
