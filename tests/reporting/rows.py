@@ -36,7 +36,9 @@ def partition(topic: str = "orders", number: int = 0, verdict: str = "CONSISTENT
     return row("partitions", topic=topic, partition=number, verdict=verdict, **{**defaults, **values})
 
 
-def finding(code: str, severity: str, topic: str | None = "orders", number: int | None = 0, **values: Any) -> dict[str, Any]:
+def finding(
+    code: str, severity: str, topic: str | None = "orders", number: int | None = 0, **values: Any
+) -> dict[str, Any]:
     defaults = {"confidence": "proven", "message": f"What {code} says.", "evidence": [], "status": "new"}
     return row("findings", code=code, severity=severity, topic=topic, partition=number, **{**defaults, **values})
 

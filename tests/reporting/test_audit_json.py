@@ -6,10 +6,10 @@ import json
 import random
 
 import pytest
-
 from replica_audit.reporting.audit_json import render_audit_json
 from replica_audit.results import Results
 from replica_audit.tables import REPORT_TABLES
+
 from tests.reporting.rows import AUDIT, finding, partition, results
 
 

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-
 from replica_audit.reporting.files import write_failure, write_file, write_report
 from replica_audit.reporting.verdict import build_failure
+
 from tests.reporting.rows import partition, results
 
 

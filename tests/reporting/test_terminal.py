@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-
 from replica_audit.auditing.catalogue import CATALOGUE
 from replica_audit.reporting.explanation import render_explanation
 from replica_audit.reporting.layout import WIDTH, clean, elide
@@ -13,6 +12,7 @@ from replica_audit.reporting.moments import render_time
 from replica_audit.reporting.partition_page import render_partition
 from replica_audit.reporting.summary import FINDING_LIMIT, PARTITION_LIMIT, join_ranges, render_summary
 from replica_audit.results import Results
+
 from tests.reporting.rows import finding, partition, results, row
 
 HUGE = 9_223_372_036_854_775_807
@@ -24,54 +24,135 @@ def assert_fits(text: str) -> None:
 
 
 def _loss(topic: str = "ledger", scale: int = 1) -> Results:
-    divergence = {"topic": topic, "partition": 0, "broker_id": 1, "reference_id": 2, "leader_epoch": 1, "replica_epoch": 0}
+    divergence = {
+        "topic": topic,
+        "partition": 0,
+        "broker_id": 1,
+        "reference_id": 2,
+        "leader_epoch": 1,
+        "replica_epoch": 0,
+    }
     step = {"request_epoch": 0, "leader_epoch": 0, "leader_end_offset": 6 * scale}
     step |= {"replica_epoch": 0, "replica_end_offset": 10 * scale, "truncate_to": 6 * scale}
     truncation = {"topic": topic, "partition": 0, "broker_id": 1, "leader_id": 2, "protocol": "fetch", "rounds": 1}
     replica = {"topic": topic, "partition": 0, "log_start_offset": 0, "epochs": [[0, 0], [1, 6 * scale]]}
-    evidence = {"kind": "checkpoint", "broker_id": 1, "path": "broker-1/replication-offset-checkpoint", "position": None}
+    evidence = {
+        "kind": "checkpoint",
+        "broker_id": 1,
+        "path": "broker-1/replication-offset-checkpoint",
+        "position": None,
+    }
     evidence |= {"value": str(8 * scale), "text": "high watermark that broker 1 had written"}
-    skew = dict.fromkeys(("broker_id", "path", "position", "value")) | {"kind": "considered", "text": "capture skew: no"}
+    skew = dict.fromkeys(("broker_id", "path", "position", "value")) | {
+        "kind": "considered",
+        "text": "capture skew: no",
+    }
     return results(
-        [partition(topic, 0, "COMMITTED_LOSS", leader_id=2, reference_id=2, hw_lower=6 * scale, hw_upper=9 * scale,
-                   dropped_records=4 * scale, committed_dropped=2 * scale, isr=[2], leader_epoch=1)],
+        [
+            partition(
+                topic,
+                0,
+                "COMMITTED_LOSS",
+                leader_id=2,
+                reference_id=2,
+                hw_lower=6 * scale,
+                hw_upper=9 * scale,
+                dropped_records=4 * scale,
+                committed_dropped=2 * scale,
+                isr=[2],
+                leader_epoch=1,
+            )
+        ],
         [
             finding("REP-LAG", "info", topic, 0, broker_id=3),
-            finding("HWM-LOSS", "critical", topic, 0, broker_id=1, start_offset=6 * scale, end_offset=8 * scale,
-                    evidence=[evidence, skew]),
+            finding(
+                "HWM-LOSS",
+                "critical",
+                topic,
+                0,
+                broker_id=1,
+                start_offset=6 * scale,
+                end_offset=8 * scale,
+                evidence=[evidence, skew],
+            ),
         ],
         divergences=[
-            row("divergences", **divergence, start_offset=6 * scale, end_offset=8 * scale, code="DIV-EPOCH", committed=True,
-                record_count=2 * scale, committed_records=2 * scale, first_timestamp_ms=0, last_timestamp_ms=HUGE),
-            row("divergences", **divergence, start_offset=8 * scale, end_offset=10 * scale, code="DIV-EPOCH", committed=False,
-                record_count=2 * scale),
+            row(
+                "divergences",
+                **divergence,
+                start_offset=6 * scale,
+                end_offset=8 * scale,
+                code="DIV-EPOCH",
+                committed=True,
+                record_count=2 * scale,
+                committed_records=2 * scale,
+                first_timestamp_ms=0,
+                last_timestamp_ms=HUGE,
+            ),
+            row(
+                "divergences",
+                **divergence,
+                start_offset=8 * scale,
+                end_offset=10 * scale,
+                code="DIV-EPOCH",
+                committed=False,
+                record_count=2 * scale,
+            ),
         ],
         truncations=[
-            row("truncations", **truncation, truncate_to=6 * scale, reason="epoch_match", steps=[step],
-                dropped_records=4 * scale, dropped_bytes=400 * scale, common_prefix_end=6 * scale,
-                committed_dropped=2 * scale),
+            row(
+                "truncations",
+                **truncation,
+                truncate_to=6 * scale,
+                reason="epoch_match",
+                steps=[step],
+                dropped_records=4 * scale,
+                dropped_bytes=400 * scale,
+                common_prefix_end=6 * scale,
+                committed_dropped=2 * scale,
+            ),
         ],
         replicas=[
-            row("replicas", **replica, broker_id=broker, is_leader=broker == 2, log_end_offset=9 * scale, tail_kind="clean",
-                loaded_log_end_offset=9 * scale, recovered_log_end_offset=9 * scale, high_watermark_checkpoint=8 * scale,
-                common_prefix_end=6 * scale, batch_count=3 * scale)
+            row(
+                "replicas",
+                **replica,
+                broker_id=broker,
+                is_leader=broker == 2,
+                log_end_offset=9 * scale,
+                tail_kind="clean",
+                loaded_log_end_offset=9 * scale,
+                recovered_log_end_offset=9 * scale,
+                high_watermark_checkpoint=8 * scale,
+                common_prefix_end=6 * scale,
+                batch_count=3 * scale,
+            )
             for broker in (1, 2)
         ],
         high_watermarks=[
-            row("high_watermarks", topic=topic, partition=0, leader_id=2, reference_id=2, hw_lower=6 * scale,
-                hw_upper=9 * scale, exact=False, method="interval", leadership_source="topics_describe",
-                lower_evidence="checkpoint of broker 2", upper_evidence="log end of broker 2", limiting_broker_id=2,
-                leader_log_end_offset=9 * scale)
+            row(
+                "high_watermarks",
+                topic=topic,
+                partition=0,
+                leader_id=2,
+                reference_id=2,
+                hw_lower=6 * scale,
+                hw_upper=9 * scale,
+                exact=False,
+                method="interval",
+                leadership_source="topics_describe",
+                lower_evidence="checkpoint of broker 2",
+                upper_evidence="log end of broker 2",
+                limiting_broker_id=2,
+                leader_log_end_offset=9 * scale,
+            )
         ],
-    )  # fmt: skip
+    )
 
 
 def test_the_summary_shows_verdict_leader_bounds_ranges_losses_and_the_worst_finding() -> None:
     text = render_summary(_loss())
     line = next(line for line in text.splitlines() if line.startswith("ledger"))
-    assert line.split() == (
-        "ledger 0 COMMITTED_LOSS 2 [6, 9] 4 (2 committed) 1: [6, 10) critical HWM-LOSS".split()
-    )  # fmt: skip
+    assert line.split() == ("ledger 0 COMMITTED_LOSS 2 [6, 9] 4 (2 committed) 1: [6, 10) critical HWM-LOSS".split())
     assert_fits(text)
 
 
@@ -144,7 +225,9 @@ def test_ranges_that_touch_are_joined() -> None:
 
 def test_names_from_disk_cannot_steer_the_terminal() -> None:
     assert clean("a\x1b[2Jb\r\n\udcff") == "a\\x1b[2Jb\\r\\n\\udcff"
-    assert "\x1b" not in render_summary(results([partition("evil\x1b]0;x\x07")], [finding("LOG-GAP", "low", "e\x1b[0m")]))
+    assert "\x1b" not in render_summary(
+        results([partition("evil\x1b]0;x\x07")], [finding("LOG-GAP", "low", "e\x1b[0m")])
+    )
 
 
 def test_a_cut_name_keeps_both_ends() -> None:

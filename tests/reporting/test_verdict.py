@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-
 from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
 from replica_audit.config import FAIL_LEVELS
 from replica_audit.reporting.verdict import build_failure, build_verdict, render_status_line
+
 from tests.reporting.rows import finding, partition, results, row
 
 
@@ -63,7 +63,9 @@ def test_known_and_resolved_findings_are_counted_apart() -> None:
 
 
 def test_the_worst_verdict_is_the_audits() -> None:
-    rows = [partition(number=n, verdict=verdict) for n, verdict in enumerate(("LAGGING", "COMMITTED_LOSS", "CONSISTENT"))]
+    rows = [
+        partition(number=n, verdict=verdict) for n, verdict in enumerate(("LAGGING", "COMMITTED_LOSS", "CONSISTENT"))
+    ]
     assert build_verdict(results(rows), "high")["verdict"] == "COMMITTED_LOSS"
 
 

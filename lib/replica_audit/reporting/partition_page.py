@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from replica_audit.reporting.findings import render_evidence, render_headline, worst_first
-from replica_audit.reporting.layout import align_columns, clean, paint, render_count, render_interval, render_range, wrap
+from replica_audit.reporting.layout import (
+    align_columns,
+    clean,
+    paint,
+    render_count,
+    render_interval,
+    render_range,
+    wrap,
+)
 from replica_audit.reporting.moments import render_time
 from replica_audit.results import Results
 
@@ -134,7 +142,8 @@ def _truncations(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     for row in rows[:LIMIT]:
         text = f"broker {row['broker_id']} {row['protocol']}: keeps up to {clean(row['truncate_to'])} ({row['reason']})"
         if row["dropped_records"]:
-            text += f", drops {render_count(row['dropped_records'], 'record')}, {render_count(row['dropped_bytes'], 'byte')}"
+            text += f", drops {render_count(row['dropped_records'], 'record')}"
+            text += f", {render_count(row['dropped_bytes'], 'byte')}"
         if row["committed_dropped"]:
             text += f", {row['committed_dropped']} of them proven committed"
         if row["common_prefix_end"] != row["truncate_to"]:

@@ -1,0 +1,244 @@
+"""Exit statuses, and what goes to stdout and stderr; the engine is replaced, since only the frame is tested here."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from replica_audit.cli.main import main
+from replica_audit.errors import EngineError, InputError, UsageError
+from replica_audit.formats.errors import FormatError
+from replica_audit.reporting.layout import WIDTH
+from replica_audit.results import Results
+from replica_audit.tables import REPORT_TABLES
+
+from tests.reporting.rows import finding, partition, results
+
+
+class Engine:
+    """Stands for session, pipeline and single-partition audit; remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        self.results: Results = results()
+        self.error: BaseException | None = None
+        self.calls: list[tuple[Any, ...]] = []
+        self.stopped = 0
+
+    def build_session(self, app_name: str, settings: Any) -> Any:
+        self.calls.append(("session", dict(settings)))
+        return SimpleNamespace(stop=self._stop)
+
+    def _stop(self) -> None:
+        self.stopped += 1
+
+    def run_ingest(self, spark: Any, snapshot: str, settings: Any, progress: Any) -> str:
+        self.calls.append(("ingest", snapshot))
+        if self.error is not None:
+            raise self.error
+        return "s1"
+
+    def run_audit(self, spark: Any, snapshot_id: str | None, settings: Any, progress: Any) -> str:
+        self.calls.append(("audit", snapshot_id))
+        return "a1"
+
+    def load_results(self, spark: Any, audit_id: str | None, settings: Any) -> Results:
+        self.calls.append(("load", audit_id))
+        return self.results
+
+    def audit_one(self, snapshot: str, topic_partition: Any, settings: Any) -> Results:
+        self.calls.append(("show", str(topic_partition)))
+        if self.error is not None:
+            raise self.error
+        return self.results
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
+    made = Engine()
+    for name, functions in (
+        ("replica_audit.spark.session", ("build_session",)),
+        ("replica_audit.spark.pipeline", ("run_ingest", "run_audit", "load_results")),
+        ("replica_audit.auditing.snapshot", ("audit_one",)),
+    ):
+        module = ModuleType(name)
+        for function in functions:
+            setattr(module, function, getattr(made, function))
+        monkeypatch.setitem(sys.modules, name, module)
+    for name in [name for name in __import__("os").environ if name.startswith("REPLICA_AUDIT_")]:
+        monkeypatch.delenv(name)
+    (tmp_path / "snapshot").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return made
+
+
+def _last_line(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().out.splitlines()[-1]
+
+
+def test_run_ingests_audits_reports_and_ends_with_the_status_line(engine: Engine, capsys: Any) -> None:
+    assert main(["run", "snapshot"]) == 0
+    assert [call[0] for call in engine.calls] == ["session", "ingest", "audit", "load"]
+    assert engine.calls[2:] == [("audit", "s1"), ("load", "a1")] and engine.stopped == 1
+    out = capsys.readouterr().out
+    assert out.splitlines()[-1].startswith("OK: 1 partition, CONSISTENT; findings: 0 critical")
+    assert sorted(path.name for path in Path("replica-audit-report").iterdir()) == ["audit.json", "verdict.json"]
+    assert all(len(line) <= WIDTH for line in out.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("found", "arguments", "status", "word"),
+    [
+        (results(), [], 0, "OK"),
+        (results(findings=[finding("REP-LAG", "info")]), [], 0, "OK"),
+        (results(findings=[finding("LOG-GAP", "medium")]), [], 0, "WARNING"),
+        (results(findings=[finding("LOG-GAP", "medium")]), ["--fail-on", "medium"], 1, "CRITICAL"),
+        (results(findings=[finding("HWM-LOSS", "critical")]), ["--fail-on", "never"], 0, "WARNING"),
+        (results(findings=[finding("HWM-LOSS", "critical")]), [], 1, "CRITICAL"),
+        (results([partition(verdict="INCONCLUSIVE")]), [], 3, "UNKNOWN"),
+        (results([partition(verdict="INCONCLUSIVE")]), ["--fail-on", "never"], 3, "UNKNOWN"),
+        (results([partition(verdict="INCONCLUSIVE")], [finding("CAP-UNREADABLE", "high")]), [], 1, "CRITICAL"),
+        (results([]), [], 3, "UNKNOWN"),
+    ],
+)
+def test_the_answer_decides_exit_status_status_line_and_verdict_json(
+    found: Results, arguments: list[str], status: int, word: str, engine: Engine, capsys: Any
+) -> None:
+    engine.results = found
+    assert main(["run", "snapshot", *arguments]) == status
+    assert _last_line(capsys).startswith(f"{word}: ")
+    verdict = json.loads(Path("replica-audit-report/verdict.json").read_text())
+    assert (verdict["status"], verdict["exit_status"]) == (word, status)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (UsageError("--topic x matches nothing"), 2, "--topic x matches nothing"),
+        (InputError("no log directory in snapshot"), 3, "no log directory"),
+        (FormatError("leadership.json", 3, "a list", "{", "see the README"), 3, "leadership.json at byte 3"),
+        (EngineError("Java is missing: install 17"), 4, "Java is missing"),
+        (RuntimeError("a bug"), 4, "Traceback"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_an_error_has_its_exit_status_and_its_text_on_stderr(
+    error: BaseException, status: int, said: str, engine: Engine, capsys: Any
+) -> None:
+    engine.error = error
+    assert main(["run", "snapshot"]) == status
+    captured = capsys.readouterr()
+    assert said in captured.err and engine.stopped == 1
+    if status in (3, 4):
+        assert captured.out.startswith("UNKNOWN: ") and captured.out.count("\n") == 1
+        verdict = json.loads(Path("replica-audit-report/verdict.json").read_text())
+        assert (verdict["status"], verdict["exit_status"], verdict["audit_id"]) == ("UNKNOWN", status, None)
+    else:
+        assert captured.out == "" and not Path("replica-audit-report").exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        ([], "required: COMMAND"),
+        (["run"], "required: SNAPSHOT"),
+        (["show", "snapshot"], "required: TOPIC-PARTITION"),
+        (["walk", "snapshot"], "invalid choice: 'walk'"),
+        (["verify", "a", "b"], "not part of version"),
+        (["run", "missing"], "missing does not exist"),
+        (["run", "a-file"], "not a directory"),
+        (["run", "snapshot", "--fail-on", "severe"], "invalid choice: 'severe'"),
+        (["run", "snapshot", "--protocol", "kip-1"], "invalid choice: 'kip-1'"),
+        (["run", "snapshot", "--warehouse", "w", "--catalog", "a.b"], "not allowed with"),
+        (["run", "snapshot", "--ware", "w"], "unrecognized arguments"),
+        (["run", "snapshot", "--warehouse", "snapshot/w"], "lies inside the snapshot"),
+        (["run", "snapshot", "--warehouse", "snapshot"], "lies inside the snapshot"),
+        (["run", "snapshot", "--report", "link/../link/r"], "lies inside the snapshot"),
+        (["run", "file:///", "--report", "r"], "lies inside the snapshot"),
+        (["run", "s3://bucket/x", "--warehouse", "s3a://bucket/x/w"], "lies inside the snapshot"),
+        (["run", "snapshot", "--report", "a-file"], "is not a directory"),
+        (["run", "snapshot", "--report", "s3://bucket/r"], "local directory"),
+        (["run", "snapshot", "--leadership", "none.json"], "--leadership none.json: no such file"),
+        (["run", "snapshot", "--config", "none.yaml"], "cannot read none.yaml"),
+        (["show", "snapshot", "orders"], "not <topic>-<partition>"),
+        (["explain", "HWM-LOS"], "known are HWM-LOSS"),
+    ],
+)
+def test_wrong_usage_is_2_and_starts_nothing(argv: list[str], said: str, engine: Engine, capsys: Any) -> None:
+    Path("a-file").write_text("")
+    Path("link").symlink_to("snapshot")
+    assert main(argv) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err and captured.out == "" and engine.calls == []
+    assert sorted(path.name for path in Path().iterdir()) == ["a-file", "link", "snapshot"]
+
+
+def test_a_snapshot_inside_the_working_directory_of_the_warehouse_is_fine(engine: Engine) -> None:
+    assert main(["run", "snapshot", "--warehouse", "snapshot-warehouse", "--report", "./snapshot/../r"]) == 0
+
+
+def test_each_stage_takes_what_the_one_before_wrote(engine: Engine, capsys: Any) -> None:
+    assert main(["ingest", "snapshot"]) == 0
+    assert capsys.readouterr().out == "snapshot s1\n"
+    assert main(["audit"]) == 0 and ("audit", None) in engine.calls
+    assert main(["audit", "--snapshot-id", "s9"]) == 0 and ("audit", "s9") in engine.calls
+    assert not Path("replica-audit-report").exists()
+    assert main(["report"]) == 0 and ("load", None) in engine.calls
+    assert main(["report", "--audit-id", "a9"]) == 0 and ("load", "a9") in engine.calls
+    assert Path("replica-audit-report/audit.json").exists()
+
+
+@pytest.mark.parametrize(
+    "argv", [["run", "snapshot"], ["audit"], ["report"], ["show", "snapshot", "orders-0"]], ids=lambda argv: argv[0]
+)
+def test_json_is_one_object_with_every_table(argv: list[str], engine: Engine, capsys: Any) -> None:
+    assert main([*argv, "--format", "json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert set(REPORT_TABLES) < set(content) and content["verdict"]["status"] == "OK"
+
+
+def test_json_of_the_other_commands_is_one_object(engine: Engine, capsys: Any) -> None:
+    assert main(["ingest", "snapshot", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"snapshot_id": "s1"}
+    assert main(["explain", "hwm-loss", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["code"] == "HWM-LOSS"
+    assert main(["run", "--print-config", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["origins"]["format"] == "flag --format"
+    engine.error = EngineError("no Java")
+    assert main(["run", "snapshot", "--format", "json"]) == 4
+    assert json.loads(capsys.readouterr().out)["exit_status"] == 4
+
+
+def test_show_needs_no_session_and_answers_with_its_exit_status(engine: Engine, capsys: Any) -> None:
+    engine.results = results([partition(verdict="COMMITTED_LOSS")], [finding("HWM-LOSS", "critical")])
+    assert main(["show", "snapshot", "my-orders-0"]) == 1
+    assert engine.calls == [("show", "my-orders-0")]
+    assert _last_line(capsys).startswith("CRITICAL: ")
+
+
+def test_spark_settings_reach_the_session(engine: Engine) -> None:
+    Path("c.yaml").write_text("spark:\n  spark.driver.memory: 4g\n")
+    assert main(["run", "snapshot", "--config", "c.yaml"]) == 0
+    assert engine.calls[0] == ("session", {"spark.driver.memory": "4g"})
+
+
+def test_help_and_version_are_0_and_go_to_stdout(engine: Engine, capsys: Any) -> None:
+    for argv in (["--help"], ["--version"], ["run", "--help"], ["show", "--version"]):
+        assert main(argv) == 0
+    captured = capsys.readouterr()
+    assert captured.err == "" and "replica-audit 0." in captured.out
+    for absent in ("verify", "elect", "salvage"):
+        assert absent not in captured.out
+
+
+def test_print_config_runs_nothing(engine: Engine, capsys: Any) -> None:
+    assert main(["run", "snapshot", "--print-config"]) == 0
+    assert engine.calls == [] and "fail_on: high  # default" in capsys.readouterr().out
+
+
+def test_quiet_says_nothing_on_stderr(engine: Engine, capsys: Any) -> None:
+    assert main(["run", "snapshot", "--quiet"]) == 0
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,185 @@
+"""Where a setting comes from, and what is said about a wrong one."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from replica_audit.cli.parser import build_parser, given_flags, parse_arguments
+from replica_audit.config import KEYS, Settings, key_of, resolve_settings
+from replica_audit.errors import UsageError
+from replica_audit.reporting.settings_page import build_settings, render_settings
+
+AUDIT_YAML = Path(__file__).parents[2] / "conf" / "audit.yaml"
+
+
+def _file(path: Path, text: str) -> str:
+    path.write_text(text)
+    return str(path)
+
+
+#: Two values for each setting: as in a file, as in the environment, and as the field then is.
+OTHER_VALUES: dict[str, tuple[Any, str, Any, Any]] = {
+    "warehouse": ("file-w", "env-w", "file-w", "env-w"),
+    "catalog": ("a.b", "c.d", "a.b", "c.d"),
+    "report": ("file-r", "env-r", "file-r", "env-r"),
+    "topics": (["a*", "b"], "c*, d", ("a*", "b"), ("c*", "d")),
+    "leadership": ("f.json", "e.json", "f.json", "e.json"),
+    "protocol": ("kip-101", "kip-279", "kip-101", "kip-279"),
+    "kafka_version": ("3.9.1", "3.10", "3.9.1", "3.10"),
+    "fail_on": ("low", "never", "low", "never"),
+    "baseline": ("f.json", "e.json", "f.json", "e.json"),
+    "format": ("json", "json", "json", "json"),
+    "quality": (False, "off", False, False),
+    "quiet": (True, "yes", True, True),
+}
+
+#: A flag for each setting that has one, and the field's value then.
+FLAGS: dict[str, tuple[list[str], Any]] = {
+    "warehouse": (["--warehouse", "flag-w"], "flag-w"),
+    "catalog": (["--catalog", "e.f"], "e.f"),
+    "report": (["--report", "flag-r"], "flag-r"),
+    "topics": (["--topic", "x", "--topic", "y*"], ("x", "y*")),
+    "leadership": (["--leadership", "g.json"], "g.json"),
+    "protocol": (["--protocol", "high-watermark"], "high-watermark"),
+    "kafka_version": (["--kafka-version", "2.8"], "2.8"),
+    "fail_on": (["--fail-on", "critical"], "critical"),
+    "baseline": (["--baseline", "g.json"], "g.json"),
+    "format": (["--format", "text"], "text"),
+    "quality": (["--no-quality"], False),
+    "quiet": (["--quiet"], True),
+}
+
+
+def test_every_setting_is_tried_here() -> None:
+    names = {item.name for item in fields(Settings)}
+    assert set(FLAGS) == set(OTHER_VALUES) == names - {"spark"}
+
+
+@pytest.mark.parametrize("name", OTHER_VALUES)
+def test_flag_goes_before_environment_before_file_before_default(name: str, tmp_path: Path) -> None:
+    in_file, in_environment, as_file, as_environment = OTHER_VALUES[name]
+    flag, as_flag = FLAGS[name]
+    file = _file(tmp_path / "c.yaml", yaml.safe_dump({key_of(name): in_file}))
+    variable = f"REPLICA_AUDIT_{key_of(name).upper()}"
+    flags = given_flags(parse_arguments(["run", "snapshot", *flag]))
+    assert list(flags) == [name]
+
+    default = resolve_settings({}, {})
+    assert getattr(default.settings, name) == getattr(Settings(), name) and default.origins[name] == "default"
+    by_file = resolve_settings({}, {}, file)
+    assert getattr(by_file.settings, name) == as_file and by_file.origins[name] == f"file {file}"
+    by_environment = resolve_settings({}, {variable: in_environment}, file)
+    assert getattr(by_environment.settings, name) == as_environment
+    assert by_environment.origins[name] == f"environment {variable}"
+    by_flag = resolve_settings(flags, {variable: in_environment}, file)
+    assert getattr(by_flag.settings, name) == as_flag and by_flag.origins[name] == f"flag {flag[0]}"
+
+
+def test_audit_yaml_has_every_setting_with_its_default() -> None:
+    content = yaml.safe_load(AUDIT_YAML.read_text())
+    assert list(content) == list(KEYS)
+    assert resolve_settings({}, {}, str(AUDIT_YAML)).settings == Settings()
+
+
+def test_audit_yaml_explains_every_setting() -> None:
+    lines = AUDIT_YAML.read_text().splitlines()
+    for key in KEYS:
+        at = next(number for number, line in enumerate(lines) if line.startswith(f"{key}:"))
+        assert lines[at - 1].startswith("# ") and not lines[at - 1].startswith("# A key that"), key
+
+
+def test_every_setting_with_a_flag_is_in_the_parser_of_every_command() -> None:
+    subparsers = build_parser()._subparsers._group_actions[0].choices
+    for command, parser in subparsers.items():
+        known = {action.dest for action in parser._actions}
+        assert set(FLAGS) <= known, command
+
+
+def test_the_configuration_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
+    file = _file(tmp_path / "c.yaml", "fail-on: low\n")
+    assert resolve_settings({}, {"REPLICA_AUDIT_CONFIG": file}).settings.fail_on == "low"
+
+
+def test_spark_settings_are_text() -> None:
+    resolved = resolve_settings({}, {}, str(AUDIT_YAML))
+    assert resolved.settings.spark == {}
+
+
+def test_spark_settings_keep_what_spark_would_read(tmp_path: Path) -> None:
+    file = _file(tmp_path / "c.yaml", "spark:\n  spark.ui.enabled: false\n  spark.sql.shuffle.partitions: 4\n")
+    assert resolve_settings({}, {}, file).settings.spark == {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "4",
+    }
+
+
+def test_a_catalog_replaces_a_warehouse_of_a_weaker_source(tmp_path: Path) -> None:
+    file = _file(tmp_path / "c.yaml", "catalog: main.audit\n")
+    assert resolve_settings({"warehouse": "w"}, {}, file).settings == Settings(warehouse="w")
+    file = _file(tmp_path / "d.yaml", "warehouse: w\n")
+    assert resolve_settings({"catalog": "main.audit"}, {}, file).settings == Settings(catalog="main.audit")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("fail_one: high", "fail_one is no setting: did you mean fail_on"),
+        ("fail_on: sever", "'sever' is none of critical"),
+        ("kafka_version: 3.10", "in quotes"),
+        ("kafka_version: newest", "no Kafka version"),
+        ("quality: maybe", "expected true or false"),
+        ("topic: [1]", "expected a list of patterns"),
+        ("catalog: main", "not NAME.SCHEMA"),
+        ("warehouse: ''", "expected text"),
+        ("warehouse: null", "expected text"),
+        ("spark: [a]", "expected settings"),
+        ("spark: {a: [b]}", "a: expected a single value"),
+        ("quiet: true\nquiet: false", "line 2: quiet is set twice"),
+        ("fail_on: low\nfail-on: high", "set twice"),
+        ("- a", "expected settings"),
+        ("a: [", "line"),
+        ("warehouse: w\ncatalog: a.b", "give one of them"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_what_is_wrong(text: str, said: str, tmp_path: Path) -> None:
+    file = _file(tmp_path / "c.yaml", text + "\n")
+    with pytest.raises(UsageError) as caught:
+        resolve_settings({}, {}, file)
+    assert said in str(caught.value) and file in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("REPLICA_AUDIT_FAILON", "high", "did you mean REPLICA_AUDIT_FAIL_ON?"),
+        ("REPLICA_AUDIT_TOPICS", "a", "did you mean REPLICA_AUDIT_TOPIC?"),
+        ("REPLICA_AUDIT_SPARK", "x", "is no setting"),
+        ("REPLICA_AUDIT_QUIET", "maybe", "neither true nor false"),
+        ("REPLICA_AUDIT_PROTOCOL", "kip-279 ", "did you mean kip-279?"),
+        ("REPLICA_AUDIT_CONFIG", "/no/such/file", "cannot read /no/such/file"),
+    ],
+)
+def test_a_wrong_variable_is_refused_by_its_name(variable: str, value: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        resolve_settings({}, {variable: value})
+    assert said in str(caught.value) and variable in str(caught.value)
+
+
+def test_printed_settings_are_a_file_that_gives_the_same_settings(tmp_path: Path) -> None:
+    first = resolve_settings({"topics": ["a*", "#b"], "fail_on": "never"}, {"REPLICA_AUDIT_KAFKA_VERSION": "3.10"})
+    text = render_settings(first)
+    assert "fail_on: never  # flag --fail-on" in text
+    assert 'kafka_version: "3.10"  # environment REPLICA_AUDIT_KAFKA_VERSION' in text
+    file = _file(tmp_path / "c.yaml", text)
+    assert resolve_settings({}, {}, file).settings == first.settings
+
+
+def test_printed_settings_do_not_show_secrets(tmp_path: Path) -> None:
+    file = _file(tmp_path / "c.yaml", "spark:\n  spark.hadoop.fs.s3a.secret.key: hunter2\n  spark.x: shown\n")
+    resolved = resolve_settings({}, {}, file)
+    assert "hunter2" not in render_settings(resolved) + str(build_settings(resolved))
+    assert resolved.settings.spark["spark.hadoop.fs.s3a.secret.key"] == "hunter2"
