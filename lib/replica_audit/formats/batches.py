@@ -11,8 +11,8 @@ import struct
 import google_crc32c
 import numpy as np
 
-#: One batch, or one legacy entry, of a segment file. Native byte order; absent is -1. `position` is the byte position in
-#: the file, `size` counts the whole entry with its 12-byte prefix.
+#: One batch, or one legacy entry, of a segment file. Native byte order; absent is -1. `position` is the byte position
+#: in the file, `size` counts the whole entry with its 12-byte prefix.
 BATCH_DTYPE = np.dtype(
     [
         ("position", "i8"),
@@ -128,6 +128,6 @@ def decode_batches(data: bytes, starts: np.ndarray, file_position: int) -> tuple
     batches, broken = decode_headers(gather_headers(data, starts), starts + file_position)
     ends = (starts + batches["size"]).tolist()
     value = google_crc32c.value
-    crcs = [value(data[a:b]) for a, b in zip((starts + CRC_FROM).tolist(), ends)]
+    crcs = [value(data[a:b]) for a, b in zip((starts + CRC_FROM).tolist(), ends, strict=True)]
     batches["crc_valid"] = batches["crc"] == np.array(crcs, dtype=np.int64)
     return batches, broken

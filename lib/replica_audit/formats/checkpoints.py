@@ -20,7 +20,7 @@ INT64 = 2**63 - 1
 
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|$)")
 _NUMBER = re.compile(r"[+-]?[0-9]+")
-_HINT = "Kafka refuses such a file, or reads other values from it: compare with the other replicas before it is repaired"
+_HINT = "Kafka refuses such a file or reads other values from it: compare with the other replicas before repairing it"
 
 
 def parse_offset_checkpoint(data: bytes, path: str) -> dict[TopicPartition, int]:
@@ -163,4 +163,4 @@ def _parse_entries(data: bytes, path: str, width: int, shape: str) -> Iterator[t
         count += 1
         yield line, fields
     if count != expected:
-        raise FormatError(path, second.position, f"{expected} entries, as line 2 says", f"{count} lines of entries", _HINT)
+        raise FormatError(path, second.position, f"{expected} entries, as line 2 says", f"{count} lines of them", _HINT)

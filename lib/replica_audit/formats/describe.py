@@ -56,7 +56,8 @@ def parse_topics_describe(text: str, path: str) -> Listing:
                     found[key] = leadership
                     problems.append(_problem(path, number, f"{key[0]}-{key[1]} once", "another line with other values"))
             elif "PartitionCount" in fields:
-                topics[_topic(fields)] = _Topic(fields.get("TopicId") or None, _parse_configs(fields.get("Configs", "")))
+                configs = _parse_configs(fields.get("Configs", ""))
+                topics[_topic(fields)] = _Topic(fields.get("TopicId") or None, configs)
             else:
                 raise ValueError("a topic's or a partition's line")
         except ValueError as error:
@@ -71,7 +72,7 @@ def _problem(path: str, number: int, expected: str, found: str) -> FormatError:
 def _split_fields(line: str) -> dict[str, str]:
     """Fields of a line by name; what comes before the first name is under ''."""
     parts = _FIELD.split(line)
-    fields = {name: value.strip() for name, value in zip(parts[1::2], parts[2::2])}
+    fields = {name: value.strip() for name, value in zip(parts[1::2], parts[2::2], strict=True)}
     return fields if not parts[0].strip() else {}
 
 

@@ -70,7 +70,7 @@ def digest_chunks(batches: np.ndarray) -> list[ChunkDigest]:
         np.minimum.reduceat(least_timestamps(batches), firsts),
         np.maximum.reduceat(batches["max_timestamp"], firsts),
     )
-    return [_digest(*row) for row in zip(*(column.tolist() for column in columns))]
+    return [_digest(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def _digest(chunk: int, count: int, records: int, size: int, base: int, last: int, digest: int, first: int, end: int):

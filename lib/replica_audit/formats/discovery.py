@@ -6,9 +6,16 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 
-from replica_audit.formats.describe import parse_topics_describe
+from replica_audit.formats.describe import Listing, parse_topics_describe
 from replica_audit.formats.errors import FormatError
-from replica_audit.formats.inventory import DuplicateReplica, Inventory, LogDir, MetadataLog, OffsetCheckpoint, SegmentFile
+from replica_audit.formats.inventory import (
+    DuplicateReplica,
+    Inventory,
+    LogDir,
+    MetadataLog,
+    OffsetCheckpoint,
+    SegmentFile,
+)
 from replica_audit.formats.leadership import parse_leadership
 from replica_audit.formats.log_dirs import Folder, arrange_folders, choose_cluster, find_log_dirs, identify_log_dir
 from replica_audit.formats.manifest import parse_manifest
@@ -43,9 +50,7 @@ class _Discovery:
         self._problems = {problem.path: problem.reason for problem in tree.problems}
         self._kinds: dict[str, str] = {}
         self._counts: Counter[str] = Counter()
-        self._quarantine = [
-            QuarantineRow(None, path or ".", None, None, "CAP-UNREADABLE", reason) for path, reason in self._problems.items()
-        ]
+        self._quarantine = [_row("CAP-UNREADABLE", path or ".", reason) for path, reason in self._problems.items()]
         self._replicas: list[ReplicaDir] = []
         self._segments: list[SegmentFile] = []
         self._checkpoints: list[OffsetCheckpoint] = []
@@ -63,7 +68,7 @@ class _Discovery:
             self._quarantine += rows
         cluster_id = choose_cluster(log_dirs)
         foreign = [one for one in log_dirs if one.cluster_id not in (None, cluster_id)]
-        for log_dir, folder in zip(log_dirs, found):
+        for log_dir, folder in zip(log_dirs, found, strict=True):
             self._look_into(log_dir, folder, log_dir_paths, log_dir in foreign)
         leaderships, leadership_files = self._read_leadership()
         manifest = self._read_root("manifest.json", "manifest", parse_manifest)
@@ -74,7 +79,7 @@ class _Discovery:
             cluster_id=cluster_id,
             log_dirs=tuple(log_dirs),
             foreign_log_dirs=tuple(foreign),
-            replicas=tuple(sorted(self._replicas, key=lambda one: (one.topic, one.partition, one.broker_id, one.log_dir))),
+            replicas=tuple(sorted(self._replicas, key=_replica_key)),
             segments=tuple(sorted(self._segments, key=_segment_key)),
             duplicates=self._find_duplicates(),
             offset_checkpoints=tuple(self._checkpoints),
@@ -111,7 +116,7 @@ class _Discovery:
                 reason = "a directory that is no partition: Kafka refuses to start with it"
                 self._quarantine.append(_row("INPUT-IGNORED", child.path, reason, log_dir.broker_id))
         if is_foreign:
-            reason = f"a log dir of another cluster, {log_dir.cluster_id}: its {len(partitions)} partitions are left out"
+            reason = f"a log dir of cluster {log_dir.cluster_id}: its {len(partitions)} partitions are left out"
             self._quarantine.append(_row("META-FOREIGN-DIR", folder.path or ".", reason, log_dir.broker_id))
         elif log_dir.broker_id is not None and log_dir.kind == "broker":
             self._read_replicas(log_dir, log_dir.broker_id, folder, partitions)
@@ -172,7 +177,7 @@ class _Discovery:
         for name in sorted(self._folders[""].files):
             if not fnmatchcase(name, "*topics-describe*.txt"):
                 continue
-            listing = self._read_root(name, "topics_describe", lambda data, path: parse_topics_describe(_text(data, path), path))
+            listing = self._read_root(name, "topics_describe", _parse_listing)
             if listing is None:
                 continue
             paths.append(name)
@@ -203,7 +208,12 @@ class _Discovery:
         places: dict[tuple[int, str, int], list[str]] = defaultdict(list)
         for replica in self._replicas:
             places[replica.broker_id, replica.topic, replica.partition].append(replica.log_dir)
-        return tuple(DuplicateReplica(*key, tuple(sorted(dirs))) for key, dirs in sorted(places.items()) if len(dirs) > 1)
+        several = {key: tuple(sorted(log_dirs)) for key, log_dirs in sorted(places.items()) if len(log_dirs) > 1}
+        return tuple(DuplicateReplica(*key, log_dirs) for key, log_dirs in several.items())
+
+
+def _replica_key(replica: ReplicaDir) -> tuple:
+    return replica.topic, replica.partition, replica.broker_id, replica.log_dir
 
 
 def _segment_key(segment: SegmentFile) -> tuple:
@@ -214,15 +224,16 @@ def _row(code: str, path: str, reason: str, broker_id: int | None = None, positi
     return QuarantineRow(broker_id, path, position, None, code, reason)
 
 
-def _text(data: bytes, path: str) -> str:
+def _parse_listing(data: bytes, path: str) -> Listing:
     try:
-        return data.decode("utf-8")
+        return parse_topics_describe(data.decode("utf-8"), path)
     except UnicodeDecodeError as error:
         raise FormatError(path, error.start, "UTF-8", "other bytes", "save the listing as UTF-8") from None
 
 
 def _metadata_log(log_dir: LogDir, folder: Folder) -> MetadataLog:
     names = [(parse_file_name(name), name) for name in sorted(folder.files)]
-    logs = tuple(f"{folder.path}/{name}" for kind, name in names if kind.kind == "log" and kind.state == "live")
-    snapshots = tuple(f"{folder.path}/{name}" for kind, name in names if (kind.kind, kind.state) == ("kraft_snapshot", "live"))
+    live = [(name.kind, f"{folder.path}/{text}") for name, text in names if name.state == "live"]
+    logs = tuple(path for kind, path in live if kind == "log")
+    snapshots = tuple(path for kind, path in live if kind == "kraft_snapshot")
     return MetadataLog(log_dir.broker_id, log_dir.path, folder.path, logs, snapshots)

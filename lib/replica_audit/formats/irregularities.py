@@ -42,7 +42,8 @@ class IrregularityFinder:
 
     def watch(self, batches: np.ndarray) -> None:
         """Judge an array of `BATCH_DTYPE`, not empty."""
-        self._keep("crc", batches, ~batches["crc_valid"], None, lambda b, _: f"stored CRC {b['crc']} is not that of the bytes")
+        wrong = ~batches["crc_valid"]
+        self._keep("crc", batches, wrong, None, lambda b, _: f"stored CRC {b['crc']} is not that of the bytes")
         self._watch_producers(batches)
         self._watch_offsets(batches)
         self._watch_epochs(batches)
@@ -58,22 +59,22 @@ class IrregularityFinder:
         for index in flagged[: GREATEST_KEPT - len(kept)].tolist():
             batch = batches[index]
             before = None if previous is None else int(previous[index])
-            position, base, last = int(batch["position"]), int(batch["base_offset"]), int(batch["last_offset"])
-            kept.append(Irregularity(kind, position, base, last, int(batch["leader_epoch"]), before, describe(batch, before)))
+            place = (int(batch[name]) for name in ("position", "base_offset", "last_offset", "leader_epoch"))
+            kept.append(Irregularity(kind, *place, before, describe(batch, before)))
 
     def _watch_offsets(self, batches: np.ndarray) -> None:
         base, last = batches["base_offset"], batches["last_offset"]
         first = self._base_offset
         outside = (base < first) | (last - first > GREATEST_SPAN)
-        self._keep("segment_name", batches, outside, None, lambda b, _: f"outside what a segment named {first} may hold")
+        self._keep("segment_name", batches, outside, None, lambda b, _: f"not what a segment named {first} may hold")
         begins = self._last_offset is None
         previous = np.concatenate(([base[0] - 1 if begins else self._last_offset], last[:-1]))
         gap = base > previous + 1
         gap[0] &= not self._after_damage
         back = base <= previous
         known = back & (last <= previous)
-        self._keep("gap", batches, gap, previous, lambda b, p: f"begins at {b['base_offset']}, {p + 1} was next")
-        self._keep("regression", batches, back & ~known, previous, lambda b, p: f"begins at {b['base_offset']}, {p + 1} was next")
+        self._keep("gap", batches, gap, previous, _describe_offsets)
+        self._keep("regression", batches, back & ~known, previous, _describe_offsets)
         self._keep("duplicate", batches, known, previous, lambda b, p: f"all of it lies below {p + 1}, which was next")
         self._last_offset = int(last[-1])
 
@@ -85,7 +86,7 @@ class IrregularityFinder:
         carried = np.concatenate(([self._leader_epoch], epochs))[latest]
         previous = np.concatenate(([self._leader_epoch], carried[:-1]))
         falls = (epochs >= 0) & (epochs < previous)
-        self._keep("epoch_regression", batches, falls, previous, lambda b, p: f"leader epoch {b['leader_epoch']} after {p}")
+        self._keep("epoch_regression", batches, falls, previous, lambda b, p: f"epoch {b['leader_epoch']} after {p}")
         self._leader_epoch = int(carried[-1])
 
     def _watch_fields(self, batches: np.ndarray) -> None:
@@ -111,11 +112,10 @@ class IrregularityFinder:
         before = -1 if self._last_offset is None else self._last_offset
         seen_to = np.concatenate(([before], batches["last_offset"][:-1]))
         chosen = batches[idempotent]
-        spans = (chosen["last_offset"] - chosen["base_offset"]).tolist()
-        rows = zip(
-            idempotent.tolist(), chosen["producer_id"].tolist(), chosen["producer_epoch"].tolist(),
-            chosen["base_sequence"].tolist(), spans, (chosen["base_offset"] <= seen_to[idempotent]).tolist(),
-        )  # fmt: skip
+        spans = chosen["last_offset"] - chosen["base_offset"]
+        names = ("producer_id", "producer_epoch", "base_sequence")
+        columns = (idempotent, *(chosen[name] for name in names), spans, chosen["base_offset"] <= seen_to[idempotent])
+        rows = zip(*(column.tolist() for column in columns), strict=True)
         producers = self._producers
         for index, producer_id, epoch, sequence, span, is_known_offset in rows:
             key = (producer_id, epoch)
@@ -129,6 +129,10 @@ class IrregularityFinder:
         self._keep("producer_duplicate", batches, repeats, None, _describe_producer)
 
 
+def _describe_offsets(batch: np.void, previous: int | None) -> str:
+    return f"begins at {batch['base_offset']}, {(previous or 0) + 1} was next"
+
+
 def _describe_fields(batch: np.void, _: int | None) -> str:
     return (
         f"magic {batch['magic']}, attributes {int(batch['attributes']):#06x}, {batch['record_count']} records"
@@ -137,4 +141,5 @@ def _describe_fields(batch: np.void, _: int | None) -> str:
 
 
 def _describe_producer(batch: np.void, _: int | None) -> str:
-    return f"producer {batch['producer_id']} epoch {batch['producer_epoch']} sequence {batch['base_sequence']} seen before"
+    producer = f"producer {batch['producer_id']} epoch {batch['producer_epoch']}"
+    return f"sequence {batch['base_sequence']} of {producer} was there before"

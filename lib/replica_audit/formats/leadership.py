@@ -10,7 +10,9 @@ from replica_audit.model import Leadership
 
 _REQUIRED = ("topic", "partition", "leader")
 _KEYS = (*_REQUIRED, "leader_epoch", "isr")
-_HINT = 'write [{"topic": "t", "partition": 0, "leader": 1, "leader_epoch": 5, "isr": [0, 1]}, …]; the last two are optional'
+_HINT = (
+    'write [{"topic": "t", "partition": 0, "leader": 1, "leader_epoch": 5, "isr": [0, 1]}]; the last two are optional'
+)
 _INT32 = 2**31 - 1
 
 
@@ -31,7 +33,7 @@ def parse_leadership(data: bytes | str, path: str) -> tuple[Leadership, ...]:
         leadership = _parse_entry(entry, number, path)
         key = leadership.topic, leadership.partition
         if key in found:
-            raise FormatError(path, None, f"in entry {number} a partition not named before", f"{key[0]}-{key[1]}", _HINT)
+            raise FormatError(path, None, f"in entry {number} a new partition", f"{key[0]}-{key[1]} again", _HINT)
         found[key] = leadership
     return tuple(found.values())
 

@@ -13,7 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from replica_audit.formats.batches import BATCH_DTYPE, CODEC_MASK, LOG_APPEND_TIME, MAGIC_AT, PREFIX_BYTES
+from replica_audit.formats.batches import (
+    BATCH_DTYPE,
+    CODEC_MASK,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    MAGIC_AT,
+    PREFIX_BYTES,
+    decode_batches,
+)
 from replica_audit.formats.codecs import GREATEST_EXPANSION, decompress
 
 #: Size of an entry without key and value, by magic.
@@ -49,7 +57,9 @@ def entry_value(entry: memoryview, magic: int) -> memoryview | None:
     return None if length == -1 else entry[start:position]
 
 
-def parse_wrapper(entry: memoryview, offset: int, magic: int, attributes: int, limit: int = GREATEST_EXPANSION) -> Inner:
+def parse_wrapper(
+    entry: memoryview, offset: int, magic: int, attributes: int, limit: int = GREATEST_EXPANSION
+) -> Inner:
     """Offsets and number of the messages inside a compressed wrapper; keys and values are passed over.
 
     Raises ValueError (CodecError among them) for a wrapper that Kafka would refuse: no value, nothing inside, a
@@ -69,7 +79,7 @@ def parse_wrapper(entry: memoryview, offset: int, magic: int, attributes: int, l
             raise ValueError(f"message {count} of a compressed wrapper has size {size}")
         inner_magic, inner_attributes = inside[position + MAGIC_AT], inside[position + MAGIC_AT + 1]
         if inner_magic != magic or inner_attributes & CODEC_MASK:
-            raise ValueError(f"message {count} of a compressed wrapper has magic {inner_magic}, or is compressed itself")
+            raise ValueError(f"message {count} of a compressed wrapper has magic {inner_magic} or is compressed")
         if first is None:
             first = last
             if magic == 1:
@@ -99,7 +109,7 @@ def decode_entries(
     broken = np.zeros(len(starts), bool)
     view = memoryview(data)
     rows = []
-    for index, (start, size) in enumerate(zip(starts.tolist(), sizes.tolist())):
+    for index, (start, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True)):
         offset, _, crc, magic, attributes = _PREFIX.unpack_from(data, start)
         entry = view[start : start + size]
         valid = zlib.crc32(entry[MAGIC_AT:]) == crc
@@ -119,7 +129,22 @@ def decode_entries(
         expected = offset + 1
     if rows:
         entries[:] = rows
+    _read_as_new(data, starts, file_position, entries, broken)
     return entries, broken
+
+
+def _read_as_new(data: bytes, starts: np.ndarray, file_position: int, entries: np.ndarray, broken: np.ndarray) -> None:
+    """Take the fields of magic 2 for entries that are such batches but for their magic byte, which no CRC covers.
+
+    They stay entries with a wrong CRC, as Kafka sees them, and keep the magic found, but have their own offsets.
+    """
+    suspects = np.flatnonzero(~entries["crc_valid"] & (entries["size"] >= HEADER_BYTES))
+    if len(suspects):
+        batches, impossible = decode_batches(data, starts[suspects], file_position)
+        flipped = batches["crc_valid"].copy()
+        batches["crc_valid"] = False
+        entries[suspects[flipped]] = batches[flipped]
+        broken[suspects[flipped]] = impossible[flipped]
 
 
 def _open_wrapper(entry: memoryview, offset: int, magic: int, attributes: int, expected: int | None) -> Inner:
@@ -131,4 +156,3 @@ def _open_wrapper(entry: memoryview, offset: int, magic: int, attributes: int, e
     if 0 <= inner.base_offset <= offset:
         return inner
     return Inner(offset if expected is None or expected > offset else expected, -1, -1)
-

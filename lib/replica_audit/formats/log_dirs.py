@@ -72,7 +72,7 @@ def _is_log_dir(folder: Folder) -> bool:
 
 
 def identify_log_dir(snapshot: Snapshot, folder: Folder) -> tuple[LogDir, list[QuarantineRow]]:
-    """Whose log dir it is; a row for a meta.properties that cannot be read, and for one that nobody can be found for."""
+    """Whose log dir it is; rows for a meta.properties that cannot be read, and for a log dir without broker id."""
     rows = []
     node_id = cluster_id = directory_id = problem = None
     path = f"{folder.path}/{META_PROPERTIES}".lstrip("/")

@@ -44,7 +44,9 @@ class FoundReplica(NamedTuple):
     quarantine: tuple[QuarantineRow, ...]
 
 
-def read_offset_files(snapshot: Snapshot, folder: Folder, broker_id: int) -> tuple[dict[str, OffsetFile], list[QuarantineRow]]:
+def read_offset_files(
+    snapshot: Snapshot, folder: Folder, broker_id: int
+) -> tuple[dict[str, OffsetFile], list[QuarantineRow]]:
     """The four offset checkpoints of a log dir, by name."""
     rows: list[QuarantineRow] = []
     files = {}
@@ -71,7 +73,7 @@ def read_replica(
     metadata_file, topic_id = _read_file(
         snapshot, folder, f"{folder.path}/{PARTITION_METADATA}", parse_partition_metadata, may_be_empty=False
     )
-    rows = [*_quarantine(epoch_file, broker_id, topic_partition), *_quarantine(metadata_file, broker_id, topic_partition)]
+    rows = [row for file in (epoch_file, metadata_file) for row in _quarantine(file, broker_id, topic_partition)]
     files = [(parse_file_name(name), entry) for name, entry in folder.files.items()]
     chosen = resolve_segments(files, lambda entry, base: _next_offset(snapshot, entry, base))
     segments = tuple(

@@ -1,8 +1,8 @@
 """Finding the way back into a segment after bytes that are no batch: headers that could be, and those that are.
 
-The length chain is broken, so every byte may begin a batch. Candidates are found by cheap fields over many bytes at once,
-and only they are given to the CRC, within a budget that grows with the bytes searched: the search stays linear, also
-over bytes made to look like headers.
+The length chain is broken, so every byte may begin a batch. Candidates are found by cheap fields over many bytes at
+once, and only they are given to the CRC, within a budget that grows with the bytes searched: the search stays linear,
+also over bytes made to look like headers.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def find_candidates(data: bytes, position: int, size_bytes: int, lowest: int, en
     crc = np.where(new, header["crc"], header["leader_epoch"].astype(np.int64) & 0xFFFFFFFF)
     chosen = np.flatnonzero(sound)
     columns = (at + position, size, base, base + delta, magic, crc)
-    return [Candidate(*row) for row in zip(*(column[chosen].tolist() for column in columns))]
+    return [Candidate(*row) for row in zip(*(column[chosen].tolist() for column in columns), strict=True)]
 
 
 class Resynchroniser:
@@ -120,7 +120,7 @@ class Resynchroniser:
         """The first batch with a right CRC that begins at `start` or after and ends by `stop`.
 
         Its base offset is from `lowest` up to `end_offset`. One that begins below `expected` is believed only where its
-        own length leads to the batch that follows it, or to the end of the file: a record may hold the bytes of a batch.
+        own length leads to the batch that follows it, or to the end of the file: a record may hold a batch's bytes.
         """
         self.skipped = 0
         step = _FIRST_STEP

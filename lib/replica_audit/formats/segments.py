@@ -1,7 +1,7 @@
 """A segment file's batches in order, the damage between them, and what its tail is.
 
-Kafka stops at the first byte that is wrong (`FileLogInputStream.nextBatch`, `LogSegment.recover`); here scanning goes on
-at the next sound batch, since an audit must say what a restart would destroy.
+Kafka stops at the first byte that is wrong (`FileLogInputStream.nextBatch`, `LogSegment.recover`); here scanning goes
+on at the next sound batch, since an audit must say what a restart would destroy.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ def scan_segment(
 
     `stream` is binary and seekable, `size_bytes` its length, `base_offset` the offset of its name. Positions, sizes and
     lengths of damage tile the file exactly. A batch whose length leads to a plausible next header (or the end of the
-    file) but whose CRC is wrong is a batch with `crc_valid` False; where the frame itself is wrong it is damage. Memory:
-    a few windows, or one legacy entry if that is larger. Raises FormatError when the file is shorter than `size_bytes`.
+    file) but whose CRC is wrong is a batch with `crc_valid` False; where the frame itself is wrong it is damage.
+    Memory: a few windows, or one legacy entry if that is larger. Raises FormatError when the file is shorter than
+    `size_bytes`.
     """
     yield from _Scan(SegmentWindow(stream, size_bytes, max(window, 2 * HEADER_BYTES)), base_offset).items()
 
@@ -169,5 +170,3 @@ class _Scan:
             return Damage(start, length, place, "corrupt", expected, found.base_offset)
         kind = judge_tail(self._window, start, self._lowest if expected is None else expected, self._search.end_offset)
         return Damage(start, length, place, kind, expected, None)
-
-

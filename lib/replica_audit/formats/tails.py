@@ -38,7 +38,7 @@ def describe_place(head: bytes, position: int, size_bytes: int) -> str:
     if position + size > size_bytes:
         left = size_bytes - position
         return f"expected a batch that ends within the file, found a length for {size} bytes with {left} left"
-    return f"expected a sound batch, found {size} bytes (magic byte {magic}) with a wrong CRC or frame and no header after"
+    return f"expected a sound batch, found {size} bytes (magic byte {magic}) with a wrong CRC or frame, no header after"
 
 
 def _may_begin(head: bytes, start: int, size_bytes: int, written: int, expected: int, end_offset: int) -> bool:
