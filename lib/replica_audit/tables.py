@@ -109,6 +109,7 @@ broker_id int
 log_dir string
 topic string
 partition int
+entry int
 leader_epoch int
 start_offset bigint
 """),

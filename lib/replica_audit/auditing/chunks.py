@@ -52,6 +52,11 @@ def tally_from(facts: ReplicaFacts, offset: int, batches: Iterable[Batch], loade
     return total
 
 
+def batches_in(batches: Iterable[Batch], chunks: Collection[int]) -> tuple[Batch, ...]:
+    """Those of `batches` that belong to `chunks`, by their base offsets."""
+    return tuple(batch for batch in batches if batch.base_offset // CHUNK_OFFSETS in chunks)
+
+
 def chunks_at(facts: ReplicaFacts, offset: int) -> set[int]:
     """Chunks with batches on both sides of `offset`: a cut there goes through them."""
     return {

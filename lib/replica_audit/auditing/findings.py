@@ -94,12 +94,15 @@ def finding(
     )
 
 
-def finding_row(item: Finding, partition: TopicPartition, topic_id: str | None, cluster_id: str | None) -> dict:
-    """The row of the `findings` table. Its id stays the same between audits of one problem (CONTRACT)."""
+def finding_row(item: Finding, partition: TopicPartition | None, place: str | None, cluster_id: str | None) -> dict:
+    """The row of the `findings` table. Its id stays the same between audits of one problem (CONTRACT).
+
+    `place` is the topic id of the partition, or, where the finding is of no partition, the path that it is about.
+    """
     parts = (
         cluster_id or "",
-        topic_id or partition.topic,
-        partition.partition,
+        place or (partition.topic if partition else ""),
+        partition.partition if partition else "",
         "" if item.broker_id is None else item.broker_id,
         item.code,
         "" if item.start_offset is None else item.start_offset,
@@ -111,8 +114,8 @@ def finding_row(item: Finding, partition: TopicPartition, topic_id: str | None, 
         "code": item.code,
         "severity": item.severity,
         "confidence": item.confidence,
-        "topic": partition.topic,
-        "partition": partition.partition,
+        "topic": partition.topic if partition else None,
+        "partition": partition.partition if partition else None,
         "broker_id": item.broker_id,
         "start_offset": item.start_offset,
         "end_offset": item.end_offset,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from replica_audit.auditing.alignment import batches_of
+from replica_audit.auditing.chunks import batches_in
 from replica_audit.auditing.catalogue import worst_verdict
 from replica_audit.auditing.comparison import Comparison, compare, needed_chunks, replay_all, with_high_watermark
 from replica_audit.auditing.facts import ReplicaFacts, replica_facts
@@ -77,22 +78,21 @@ def audit_partition(
     reference = grouping.reference
     if reference is None:
         return _without_replicas(evidence)
-    rows = batches or {}
-    wanted = needed_batches(evidence)
-    leader_key = reference.facts.key
-    leader_batches = batches_of(rows.get(leader_key))
+    rows = {key: batches_of(of_copy) for key, of_copy in (batches or {}).items()}
     tiered = _tiered(evidence.leadership)
     compared = [
+        # Another follower may have asked for more of the reference than this pair needs: what was not asked for here
+        # is known to be equal, and must not look like a hole.
         compare(
             reference,
             follower,
             evidence.protocol,
-            leader_batches,
-            batches_of(rows.get(follower.key)),
-            (wanted.get(leader_key, set()), wanted.get(follower.key, set())),
+            batches_in(rows.get(reference.facts.key, ()), theirs),
+            batches_in(rows.get(follower.key, ()), own),
+            (theirs, own),
             tiered=tiered,
         )
-        for follower in grouping.followers
+        for follower, theirs, own in _needs(evidence, grouping)
     ]
     mark = bound_high_watermark(reference, compared, cleaner_bound=_cleaner_bound(evidence))
     proven = mark.hw_upper if mark.method == "capture_skew" else mark.hw_lower

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from replica_audit.formats.discovery import Inventory
+from replica_audit.formats.inventory import Inventory
 from replica_audit.formats.summary import summary_to_json
 from replica_audit.model import CheckpointFile, Leadership, QuarantineRow, ReplicaDir, SegmentSummary
 

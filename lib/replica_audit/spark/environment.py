@@ -123,25 +123,28 @@ def worker_python(environment: dict[str, str], configured: str | None) -> str:
     return environment.get("PYSPARK_PYTHON") or configured or "python3"
 
 
-def check_worker_python(executable: str) -> None:
+def check_worker_python(executable: str, remote: bool) -> None:
     """Raise EngineError unless `executable` is a Python of the driver's minor version, as far as that can be seen here.
 
-    A relative path (`./environment/bin/python` of an archive) exists on the executors only and is left to them.
+    With `remote` workers, a path that is not there (`./environment/bin/python` of an archive) exists on the executors
+    only and is left to Spark's own check.
     """
-    if os.sep in executable and not os.path.isabs(executable):
+    if remote and os.sep in executable and not os.path.exists(executable):
         return
-    expected = "%d.%d" % sys.version_info[:2]
+    if executable == sys.executable:
+        return
+    expected = "{}.{}".format(*sys.version_info)
     try:
         result = subprocess.run(
-            [executable, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
+            [executable, "-c", "import sys; print('{}.{}'.format(*sys.version_info))"],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=60,
         )  # fmt: skip
-        found = result.stdout.strip() or f"nothing (status {result.returncode})"
+        found = f"Python {result.stdout.strip()}" if result.stdout.strip() else f"no Python (status {result.returncode})"
     except (OSError, subprocess.TimeoutExpired) as error:
-        found = f"nothing ({error})"
-    if found != expected:
+        found = f"no Python ({error})"
+    if found != f"Python {expected}":
         raise EngineError(
-            f"Spark's workers would run {executable}, which is Python {found}, but the driver is Python {expected}; "
+            f"Spark's workers would run {executable}, which is {found}, but the driver is Python {expected}; "
             f"set PYSPARK_PYTHON={sys.executable} (on a cluster: the same Python on every node)"
         )
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.findings import Case, Evidence, Finding, finding
-from replica_audit.model import ReplicaDir
 
 
 def judge(case: Case) -> Iterator[Finding]:
@@ -29,22 +28,6 @@ def judge(case: Case) -> Iterator[Finding]:
             broker_id=broker_id,
             evidence=[Evidence("checkpoint", file, broker_id, log_dir, value=str(value))],
         )
-
-
-def judge_log_dir(directories: Iterable[ReplicaDir], has_records: bool) -> Iterator[Finding]:
-    """CHK-MISSING once for a log dir whose replication-offset-checkpoint is missing or empty though a log has records."""
-    directory = next(iter(directories), None)
-    if directory is None or not has_records or directory.high_watermark_file.state not in ("missing", "empty"):
-        return
-    state = directory.high_watermark_file.state
-    yield finding(
-        "CHK-MISSING",
-        f"broker {directory.broker_id}: replication-offset-checkpoint of log dir '{directory.log_dir}' is {state} though its "
-        "logs are not; after a start every high watermark in it begins at the log start",
-        severity="medium",
-        broker_id=directory.broker_id,
-        evidence=[Evidence("checkpoint", state, directory.broker_id, directory.high_watermark_file.path)],
-    )
 
 
 def _malformed(facts: ReplicaFacts) -> Iterator[Finding]:

@@ -139,8 +139,7 @@ def _unknown_epochs(case: Case, item: Comparison) -> Iterator[Finding]:
         # Retention removes old epochs; a tail that is ahead may be of an epoch that the reference has not reached.
         if epoch in known or first is None or epoch < first or epoch > (case.reference.leader_epoch or 0):
             continue
-        tail = item.diverging_suffix(leader.log_end_offset)
-        in_tail = tail is not None and start >= tail.start_offset
+        in_tail = any(part.start_offset <= start and part.end_offset >= follower.log_end_offset for part in item.stretches)
         yield finding(
             "EPO-UNKNOWN-TO-LEADER",
             f"broker {follower.broker_id} has records of epoch {epoch} from {start} on; broker {leader.broker_id} never had that epoch",

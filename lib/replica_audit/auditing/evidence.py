@@ -1,0 +1,116 @@
+"""A partition's rows of the bronze tables put together again as the evidence that is audited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from replica_audit.auditing.partition import PartitionEvidence
+from replica_audit.formats.bronze import CHECKPOINTS
+from replica_audit.formats.summary import summary_from_json
+from replica_audit.model import CheckpointFile, Leadership, ReplicaDir, TopicPartition
+
+#: Most trusted first (CONTRACT, Input).
+LEADERSHIP_SOURCES = ("metadata_log", "topics_describe", "user")
+
+#: Bronze tables that evidence is made of.
+EVIDENCE_TABLES = ("replica_dirs", "segments", "leader_epochs", "offset_checkpoints", "partition_states")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """What a run chooses or the snapshot's manifest says, the same for every partition."""
+
+    protocol: str = "fetch"
+    kafka_version: tuple[int, ...] | None = None
+    quiesced: bool | None = None
+    cluster_id: str | None = None
+
+
+def parse_kafka_version(text: str | None) -> tuple[int, ...] | None:
+    """`4.3.1` as (4, 3, 1); None for None. Raises ValueError for anything that is not numbers and dots."""
+    if text is None:
+        return None
+    parts = text.strip().split(".")
+    if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts):
+        raise ValueError(f"kafka version {text!r}: expected numbers and dots such as 3.9.1")
+    return tuple(int(part) for part in parts)
+
+
+def partition_evidence(
+    topic_partition: TopicPartition, rows: Mapping[str, Iterable[Mapping]], options: AuditOptions
+) -> PartitionEvidence:
+    """Evidence from the rows of `EVIDENCE_TABLES` of one partition (dicts as in `tables.BRONZE_TABLES`)."""
+    epochs: dict[tuple[int, str], list[tuple[int, int, int]]] = {}
+    for row in rows.get("leader_epochs", ()):
+        entry = (row["entry"], row["leader_epoch"], row["start_offset"])
+        epochs.setdefault((row["broker_id"], row["log_dir"]), []).append(entry)
+    values: dict[tuple[int, str], dict[str, int]] = {}
+    for row in rows.get("offset_checkpoints", ()):
+        values.setdefault((row["broker_id"], row["log_dir"]), {})[row["file"]] = row["value"]
+    summaries: dict[tuple[int, str], list] = {}
+    for row in rows.get("segments", ()):
+        summaries.setdefault((row["broker_id"], row["log_dir"]), []).append(summary_from_json(row["summary"]))
+    replicas = []
+    for row in rows.get("replica_dirs", ()):
+        key = (row["broker_id"], row["log_dir"])
+        directory = _directory(row, sorted(epochs.get(key, ())), values.pop(key, {}))
+        replicas.append((directory, tuple(summaries.get(key, ()))))
+    return PartitionEvidence(
+        topic_partition=topic_partition,
+        replicas=tuple(replicas),
+        leadership=_leadership(rows.get("partition_states", ())),
+        cluster_id=options.cluster_id,
+        quiesced=options.quiesced,
+        protocol=options.protocol,
+        kafka_version=options.kafka_version,
+        # Entries left over belong to log dirs that have no directory of this partition.
+        orphans={(broker, log_dir, file): value for (broker, log_dir), files in values.items() for file, value in files.items()},
+    )
+
+
+def _directory(row: Mapping, epochs: list[tuple[int, int, int]], values: Mapping[str, int]) -> ReplicaDir:
+    files = {
+        name: CheckpointFile(**row[name])
+        for name in ("epoch_file", "high_watermark_file", "recovery_point_file", "log_start_file", "cleaner_file")
+    }
+    usable = files["epoch_file"].state in ("present", "empty")
+    return ReplicaDir(
+        broker_id=row["broker_id"],
+        log_dir=row["log_dir"],
+        topic=row["topic"],
+        partition=row["partition"],
+        path=row["path"],
+        topic_id=row["topic_id"],
+        clean_shutdown=row["clean_shutdown"],
+        directory_id=row["directory_id"],
+        checkpoint_epochs=tuple((epoch, start) for _, epoch, start in epochs) if usable else None,
+        **files,
+        **{field: values.get(file) for file, (field, _) in CHECKPOINTS.items()},
+        problem=row["problem"],
+        segment_count=row["segment_count"],
+        index_bases=tuple(row["index_bases"] or ()),
+    )
+
+
+def _leadership(rows: Iterable[Mapping]) -> Leadership | None:
+    """The state of the most trusted source; of several of one source the one given last."""
+    states = list(rows)
+    for source in LEADERSHIP_SOURCES:
+        of_source = [row for row in states if row["source"] == source]
+        if of_source:
+            row = of_source[-1]
+            return Leadership(
+                topic=row["topic"],
+                partition=row["partition"],
+                source=source,
+                leader_id=row["leader_id"],
+                leader_epoch=row["leader_epoch"],
+                isr=None if row["isr"] is None else tuple(row["isr"]),
+                elr=tuple(row["elr"] or ()),
+                last_known_elr=tuple(row["last_known_elr"] or ()),
+                replicas=None if row["replicas"] is None else tuple(row["replicas"]),
+                topic_id=row["topic_id"],
+                configs=dict(row["configs"] or {}),
+            )
+    return None

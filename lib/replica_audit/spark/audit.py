@@ -1,0 +1,244 @@
+"""The audit stage: bronze rows to answers, one call of the pure functions per partition, wherever Spark runs it.
+
+Two rounds. The first sees of every partition its summaries and checkpoints only, which decides most of them; what it
+cannot decide it asks batches for. The second sees those partitions with the batches of just these chunks.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.evidence import EVIDENCE_TABLES, AuditOptions, parse_kafka_version
+from replica_audit.config import Settings
+from replica_audit.errors import UsageError
+from replica_audit.model import CHUNK_OFFSETS
+from replica_audit.spark.scanning import BATCH_COLUMNS
+from replica_audit.spark.warehouse import Warehouse, now
+from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES, ddl
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+_NEED = "need"
+_BATCH = "batch"
+_OUT_DDL = "topic string, partition int, kind string, payload string"
+
+#: Tables that this stage writes; `quarantine` is the snapshot's.
+AUDITED_TABLES = tuple(name for name in REPORT_TABLES if name != "quarantine")
+
+
+def audit(spark: SparkSession, snapshot_id: str | None, settings: Settings, progress) -> str:
+    """Audit an ingested snapshot (the latest when `snapshot_id` is None) and return the audit's id."""
+    started = now()
+    warehouse = Warehouse(spark, settings.warehouse, settings.catalog)
+    ingested = warehouse.latest("ingest", **({"snapshot_id": snapshot_id} if snapshot_id else {}))
+    snapshot_id, cluster_id = ingested["snapshot_id"], ingested["cluster_id"]
+    options = _options(warehouse, snapshot_id, cluster_id, settings)
+    ids = {"cluster_id": cluster_id, "snapshot_id": snapshot_id, "audit_id": uuid.uuid4().hex}
+    stage = {"started": started, **ids}
+    progress.begin("auditing")
+    try:
+        results = _audit_partitions(spark, warehouse, snapshot_id, options).persist()
+        try:
+            warehouse.replace_all(_frames(warehouse, results, ids), "audit_id", ids["audit_id"])
+        finally:
+            results.unpersist()
+    except BaseException:
+        warehouse.record("audit", "failed", **stage)
+        raise
+    finally:
+        progress.end()
+    warehouse.record("audit", "finished", **stage)
+    return ids["audit_id"]
+
+
+def _options(warehouse: Warehouse, snapshot_id: str, cluster_id: str | None, settings: Settings) -> AuditOptions:
+    row = warehouse.read("snapshots", snapshot_id=snapshot_id).select("manifest").first()
+    manifest = json.loads(row["manifest"]) if row is not None and row["manifest"] else {}
+    try:
+        version = parse_kafka_version(settings.kafka_version or manifest.get("kafka_version"))
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return AuditOptions(settings.protocol, version, manifest.get("quiesced"), cluster_id)
+
+
+def _audit_partitions(
+    spark: SparkSession, warehouse: Warehouse, snapshot_id: str, options: AuditOptions
+) -> DataFrame:
+    """Rows of `_OUT_DDL` for every report table, and those of the log dirs as a whole."""
+    from pyspark.sql import functions as F
+
+    evidence = _evidence(warehouse, snapshot_id).persist()
+    first = evidence.groupBy("topic", "partition").applyInArrow(_first_round(options), _OUT_DDL).persist()
+    needs = first.where(F.col("kind") == _NEED)
+    answers = first.where(F.col("kind") != _NEED)
+    if needs.isEmpty():
+        return answers
+    wanted = needs.select("topic", "partition", F.from_json("payload", "broker_id int, log_dir string, chunk bigint").alias("need"))
+    wanted = wanted.select("topic", "partition", "need.*")
+    batches = (
+        warehouse.read("batches", snapshot_id=snapshot_id)
+        .withColumn("chunk", F.floor(F.col("base_offset") / F.lit(CHUNK_OFFSETS)))
+        .join(F.broadcast(wanted), ["topic", "partition", "broker_id", "log_dir", "chunk"])
+    )
+    asked = evidence.join(F.broadcast(wanted.select("topic", "partition").distinct()), ["topic", "partition"])
+    second = (
+        asked.select("topic", "partition", "kind", "payload", "broker_id", "log_dir", F.lit(None).cast(_batch_type()).alias(_BATCH))
+        .unionByName(
+            batches.select(
+                "topic",
+                "partition",
+                F.lit(_BATCH).alias("kind"),
+                F.lit(None).cast("string").alias("payload"),
+                "broker_id",
+                "log_dir",
+                F.struct(*[column.name for column in BATCH_COLUMNS]).alias(_BATCH),
+            )
+        )
+        .groupBy("topic", "partition")
+        .applyInArrow(_second_round(options), _OUT_DDL)
+    )
+    return answers.unionByName(second)
+
+
+def _evidence(warehouse: Warehouse, snapshot_id: str) -> DataFrame:
+    """The bronze rows of every partition as JSON, one table after another."""
+    from functools import reduce
+
+    from pyspark.sql import functions as F
+
+    parts = []
+    for table in EVIDENCE_TABLES:
+        frame = warehouse.read(table, snapshot_id=snapshot_id)
+        names = [column.name for column in BRONZE_TABLES[table]]
+        if table == "segments":
+            names = ["broker_id", "log_dir", "summary"]
+        place = [F.col(name) if name in frame.columns else F.lit(None).cast(kind).alias(name) for name, kind in (("broker_id", "int"), ("log_dir", "string"))]
+        row = F.to_json(F.struct(*names), {"ignoreNullFields": "false"})
+        parts.append(frame.select("topic", "partition", F.lit(table).alias("kind"), row.alias("payload"), *place))
+    return reduce(lambda one, other: one.unionByName(other), parts)
+
+
+def _batch_type() -> str:
+    return "struct<" + ",".join(f"{column.name}:{column.type}" for column in BATCH_COLUMNS) + ">"
+
+
+def _first_round(options: AuditOptions):
+    def audit_group(table: pa.Table) -> pa.Table:
+        from replica_audit.auditing.partition import audit_partition, needed_batches
+        from replica_audit.auditing.tables import report_rows
+
+        evidence = _group_evidence(table, options)
+        needed = needed_batches(evidence)
+        if needed:
+            rows = [
+                (_NEED, {"broker_id": broker_id, "log_dir": log_dir, "chunk": chunk})
+                for (broker_id, log_dir), chunks in sorted(needed.items())
+                for chunk in sorted(chunks)
+            ]
+        else:
+            rows = _table_rows(report_rows(audit_partition(evidence)))
+        return _answer(evidence.topic_partition, rows)
+
+    return audit_group
+
+
+def _second_round(options: AuditOptions):
+    def audit_group(table: pa.Table) -> pa.Table:
+        import pyarrow.compute as pc
+
+        from replica_audit.auditing.partition import audit_partition
+        from replica_audit.auditing.tables import report_rows
+
+        is_batch = pc.equal(table["kind"], _BATCH)
+        evidence = _group_evidence(table.filter(pc.invert(is_batch)), options)
+        outcome = audit_partition(evidence, _group_batches(table.filter(is_batch)))
+        return _answer(evidence.topic_partition, _table_rows(report_rows(outcome)))
+
+    return audit_group
+
+
+def _group_evidence(table: pa.Table, options: AuditOptions):
+    from replica_audit.auditing.evidence import partition_evidence
+    from replica_audit.model import TopicPartition
+
+    rows: dict[str, list[dict]] = {}
+    for kind, payload in zip(table["kind"].to_pylist(), table["payload"].to_pylist()):
+        rows.setdefault(kind, []).append(json.loads(payload))
+    topic_partition = TopicPartition(table["topic"][0].as_py(), table["partition"][0].as_py())
+    return partition_evidence(topic_partition, rows, options)
+
+
+def _group_batches(table: pa.Table) -> dict[tuple[int, str], np.ndarray]:
+    """`BATCH_DTYPE` arrays by copy, nulls back to -1."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    from replica_audit.formats.batches import BATCH_DTYPE
+
+    flat = table.select(["broker_id", "log_dir", _BATCH]).flatten()
+    everything = np.zeros(table.num_rows, BATCH_DTYPE)
+    for name in BATCH_DTYPE.names:
+        column = flat[f"{_BATCH}.{name}"]
+        everything[name] = (column if name == "crc_valid" else pc.fill_null(column, -1)).to_numpy()
+    keys = list(zip(flat["broker_id"].to_pylist(), flat["log_dir"].to_pylist()))
+    groups: dict[tuple[int, str], list[int]] = {}
+    for index, key in enumerate(keys):
+        groups.setdefault(key, []).append(index)
+    return {key: everything[indexes] for key, indexes in groups.items()}
+
+
+def _table_rows(rows: Mapping[str, list[dict]]) -> list[tuple[str, dict]]:
+    return [(name, row) for name, of_table in rows.items() for row in of_table]
+
+
+def _answer(topic_partition, rows: list[tuple[str, dict]]) -> pa.Table:
+    import pyarrow as pa
+
+    count = len(rows)
+    return pa.table(
+        {
+            "topic": pa.array([topic_partition.topic] * count, pa.string()),
+            "partition": pa.array([topic_partition.partition] * count, pa.int32()),
+            "kind": pa.array([kind for kind, _ in rows], pa.string()),
+            "payload": pa.array([json.dumps(row) for _, row in rows], pa.string()),
+        }
+    )
+
+
+def _frames(warehouse: Warehouse, results: DataFrame, ids: Mapping[str, str | None]) -> dict[str, DataFrame]:
+    from pyspark.sql import functions as F
+
+    literals = [F.lit(value).cast("string").alias(name) for name, value in ids.items()]
+    frames = {}
+    for table in AUDITED_TABLES:
+        parsed = results.where(F.col("kind") == table).select(F.from_json("payload", ddl(REPORT_TABLES[table])).alias("row"))
+        frames[table] = parsed.select(*literals, "row.*")
+    frames["findings"] = frames["findings"].unionByName(
+        warehouse.frame("findings", _log_dir_findings(warehouse, ids), ids)
+    )
+    return frames
+
+
+def _log_dir_findings(warehouse: Warehouse, ids: Mapping[str, str | None]) -> Iterator[dict]:
+    """Findings of whole log dirs and of input that belongs to no partition; a handful of rows, made on the driver."""
+    from pyspark.sql import functions as F
+
+    from replica_audit.auditing.log_dirs import log_dir_findings
+
+    snapshot_id = ids["snapshot_id"]
+    suspicious = (
+        warehouse.read("replica_dirs", snapshot_id=snapshot_id)
+        .where(F.col("high_watermark_file.state").isin("missing", "empty"))
+        .select("broker_id", "log_dir", F.col("high_watermark_file.state").alias("state"), F.col("high_watermark_file.path").alias("path"))
+        .distinct()
+    )
+    filled = warehouse.read("segments", snapshot_id=snapshot_id).where("batch_count > 0").select("broker_id", "log_dir").distinct()
+    log_dirs = [row.asDict() for row in suspicious.join(filled, ["broker_id", "log_dir"], "left_semi").collect()]
+    unplaced = warehouse.read("quarantine", snapshot_id=snapshot_id).where("topic is null and code = 'CAP-UNREADABLE'")
+    return log_dir_findings(log_dirs, [row.asDict() for row in unplaced.collect()], ids["cluster_id"])

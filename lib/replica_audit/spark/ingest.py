@@ -1,0 +1,173 @@
+"""The ingest stage: a snapshot's files into the bronze tables."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from replica_audit.config import Settings
+from replica_audit.formats.bronze import bronze_rows
+from replica_audit.auditing.snapshot import open_snapshot
+from replica_audit.formats.inventory import Inventory, SegmentFile
+from replica_audit.formats.storage import Snapshot
+from replica_audit.spark.scanning import scan_files
+from replica_audit.spark.warehouse import Warehouse, now
+from replica_audit.tables import BRONZE_TABLES, ddl
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Read at both ends of every segment for the snapshot's id: a batch header.
+_HEADER_BYTES = 61
+_READERS = 16
+
+
+def ingest(spark: SparkSession, uri: str, settings: Settings, progress) -> str:
+    """Ingest the snapshot at `uri` and return its id.
+
+    A snapshot whose id is already there, finished, is not scanned again. Raises UsageError when `settings.topics`
+    match nothing and InputError when there is no log dir at all (`open_snapshot`).
+    """
+    started = now()
+    snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership)
+    snapshot_id = identify(snapshot, inventory)
+    warehouse = Warehouse(spark, settings.warehouse, settings.catalog)
+    if warehouse.finished("ingest", snapshot_id=snapshot_id):
+        return snapshot_id
+    stage = {"started": started, "snapshot_id": snapshot_id, "audit_id": None, "cluster_id": inventory.cluster_id}
+    try:
+        _write(spark, warehouse, snapshot, inventory, snapshot_id, progress)
+    except BaseException:
+        warehouse.record("ingest", "failed", **stage)
+        raise
+    warehouse.record("ingest", "finished", **stage)
+    return snapshot_id
+
+
+def identify(snapshot: Snapshot, inventory: Inventory) -> str:
+    """The snapshot's id: 32 hex digits over cluster id, and path, size, first and last bytes of everything it audits.
+
+    Two copies of one state have one id, wherever they lie; a file that changed makes another.
+    """
+    digest = hashlib.sha256()
+    with ThreadPoolExecutor(_READERS) as pool:
+        ends = pool.map(lambda file: _ends(snapshot, file), inventory.segments)
+        rows = [
+            f"{file.broker_id}\x00{file.path}\x00{file.size_bytes}\x00{edge}" for file, edge in zip(inventory.segments, ends)
+        ]
+    small = repr(
+        (
+            inventory.cluster_id,
+            sorted(repr(replica) for replica in inventory.replicas),
+            sorted(repr(leadership) for leadership in inventory.leaderships),
+            sorted(repr(row) for row in inventory.quarantine),
+            repr(inventory.manifest),
+        )
+    )
+    for text in (small, *sorted(rows)):
+        digest.update(text.encode("utf-8", "surrogateescape") + b"\x01")
+    return digest.hexdigest()[:32]
+
+
+def _ends(snapshot: Snapshot, file: SegmentFile) -> str:
+    try:
+        with snapshot.open_file(file.path) as stream:
+            head = stream.read(_HEADER_BYTES)
+            stream.seek(max(0, file.size_bytes - _HEADER_BYTES))
+            return (head + stream.read(_HEADER_BYTES)).hex()
+    except OSError as error:
+        return f"unreadable: {error}"  # the scan puts it into quarantine
+
+
+def _write(
+    spark: SparkSession, warehouse: Warehouse, snapshot: Snapshot, inventory: Inventory, snapshot_id: str, progress
+) -> None:
+    from pyspark.sql import functions as F
+
+    ids = {"cluster_id": inventory.cluster_id, "snapshot_id": snapshot_id}
+    rows = bronze_rows(inventory)
+    size = sum(file.size_bytes for file in inventory.segments)
+    with _counted(spark, progress, len(inventory.segments), size) as done:
+        scanned = scan_files(spark, snapshot, inventory.segments, done).persist()
+        try:
+            named = scanned.select(F.lit(inventory.cluster_id).cast("string").alias("cluster_id"), F.lit(snapshot_id).alias("snapshot_id"), "*")
+            warehouse.replace("batches", named.where("kind = 'batch'"), "snapshot_id", snapshot_id)
+            frames = {
+                "segments": _unpack(named, "segment", "segments"),
+                "quarantine": _unpack(named, "quarantine", "quarantine").unionByName(
+                    warehouse.frame("quarantine", rows.pop("quarantine"), ids)
+                ),
+                **{table: warehouse.frame(table, of_table, ids) for table, of_table in rows.items()},
+            }
+            frames["snapshots"] = _snapshot_row(warehouse, snapshot, inventory, ids, named)
+            warehouse.replace_all({table: frame.coalesce(1) if table != "segments" else frame for table, frame in frames.items()}, "snapshot_id", snapshot_id)
+        finally:
+            scanned.unpersist()
+
+
+def _unpack(named: DataFrame, kind: str, table: str) -> DataFrame:
+    """Rows of one kind of the scan, out of their JSON, in the columns of their table."""
+    from pyspark.sql import functions as F
+
+    parsed = named.where(F.col("kind") == kind).select(
+        "cluster_id", "snapshot_id", F.from_json("payload", ddl(BRONZE_TABLES[table])).alias("row")
+    )
+    return parsed.select("cluster_id", "snapshot_id", "row.*")
+
+
+def _snapshot_row(
+    warehouse: Warehouse, snapshot: Snapshot, inventory: Inventory, ids: dict, named: DataFrame
+) -> DataFrame:
+    row = {
+        "uri": snapshot.name,
+        "manifest": None if inventory.manifest is None else _manifest_text(inventory),
+        "log_dir_count": len(inventory.log_dirs),
+        "replica_count": len(inventory.replicas),
+        "segment_count": len(inventory.segments),
+        "batch_count": named.where("kind = 'batch'").count(),
+        "size_bytes": sum(file.size_bytes for file in inventory.segments),
+        "inventory": dict(inventory.counts),
+    }
+    return warehouse.frame("snapshots", [row], ids)
+
+
+def _manifest_text(inventory: Inventory) -> str:
+    import json
+    from dataclasses import asdict
+
+    return json.dumps(asdict(inventory.manifest), sort_keys=True)
+
+
+@contextmanager
+def _counted(spark: SparkSession, progress, files: int, size_bytes: int) -> Iterator:
+    """An accumulator of (files, bytes) scanned, shown by `progress` while the block runs."""
+    from pyspark.accumulators import AccumulatorParam
+
+    class Pairs(AccumulatorParam):
+        def zero(self, value):
+            return 0, 0
+
+        def addInPlace(self, one, other):
+            return one[0] + other[0], one[1] + other[1]
+
+    done = spark.sparkContext.accumulator((0, 0), Pairs())
+    finished = threading.Event()
+
+    def watch() -> None:
+        while not finished.wait(0.3):
+            progress.update(*done.value)
+
+    progress.begin("scanning", files, size_bytes)
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield done
+    finally:
+        finished.set()
+        watcher.join()
+        progress.update(*done.value)
+        progress.end()
