@@ -87,11 +87,10 @@ def replay_all(reference: Reference, follower: ReplicaFacts, tiered: bool) -> di
     }
 
 
-def needed_chunks(reference: Reference, follower: ReplicaFacts, replays: Mapping[str, Replay]) -> tuple[set[int], set[int]]:
-    """Chunks whose batches the comparison wants: (of the reference, of the follower)."""
-    shared = differing_chunks(reference.facts, follower)
+def needed_chunks(reference: Reference, follower: ReplicaFacts, replays: Mapping[str, Replay]) -> set[int]:
+    """Chunks whose batches the comparison wants of both: those that differ, and those that a cut or an end goes through."""
     cuts = set().union(*(chunks_at(follower, outcome.truncate_to) for outcome in replays.values()))
-    return shared | chunks_at(reference.facts, follower.log_end_offset), shared | cuts
+    return differing_chunks(reference.facts, follower) | cuts | chunks_at(reference.facts, follower.log_end_offset)
 
 
 def compare(
@@ -100,13 +99,12 @@ def compare(
     protocol: str,
     reference_batches: tuple[Batch, ...],
     follower_batches: tuple[Batch, ...],
-    loaded: tuple[set[int], set[int]],
-    hw_lower: int | None = None,
+    loaded: set[int],
     tiered: bool = False,
 ) -> Comparison:
-    """Compare one follower, given the batches of the chunks in `loaded` (reference's, follower's).
+    """Compare one follower, given the batches of both in the chunks `loaded`, those that `needed_chunks` names.
 
-    `hw_lower` is known only once all followers are aligned; `with_high_watermark` adds what depends on it.
+    The high watermark is known only once all followers are aligned; `with_high_watermark` adds what depends on it.
     """
     replays = replay_all(reference, follower, tiered)
     leader = reference.facts
@@ -115,11 +113,11 @@ def compare(
     cut = replays[protocol].truncate_to
     runs = _runs(alignment.differences, stretches, cut, follower)
     drops = {
-        name: tally_from(follower, outcome.truncate_to, follower_batches, loaded[1]) for name, outcome in replays.items()
+        name: tally_from(follower, outcome.truncate_to, follower_batches, loaded) for name, outcome in replays.items()
     }
     overlap = min(leader.log_end_offset, follower.log_end_offset) >= max(leader.local_start_offset, follower.local_start_offset)
     shorter = min(leader.log_end_offset, follower.log_end_offset)
-    comparison = Comparison(
+    return Comparison(
         follower=follower,
         alignment=alignment,
         replays=replays,
@@ -129,14 +127,13 @@ def compare(
         runs=runs,
         stretches=stretches,
         common_prefix_end=(runs[0].start_offset if runs else shorter) if overlap else None,
-        lag=tally_from(leader, follower.log_end_offset, reference_batches, loaded[0])
+        lag=tally_from(leader, follower.log_end_offset, reference_batches, loaded)
         if leader.log_end_offset > follower.log_end_offset
         else Tally(),
     )
-    return with_high_watermark(comparison, hw_lower)
 
 
-def with_high_watermark(comparison: Comparison, hw_lower: int | None) -> Comparison:
+def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:
     """The same with `committed_drops`: dropped records that are proven committed, under each protocol.
 
     Proven by the follower's own checkpoint in a conflicting run, else by `hw_lower` on the common prefix.
@@ -149,8 +146,7 @@ def with_high_watermark(comparison: Comparison, hw_lower: int | None) -> Compari
             for run in comparison.runs
             if run.committed_end is not None
         )
-        ceiling = min(value for value in (prefix, hw_lower, comparison.follower.log_end_offset) if value is not None)
-        shared = max(0, ceiling - outcome.truncate_to) if hw_lower is not None and prefix is not None else 0
+        shared = 0 if prefix is None else max(0, min(prefix, hw_lower) - outcome.truncate_to)
         counts[name] = min(lost + shared, comparison.drops[name].record_count)
     return replace(comparison, committed_drops=counts)
 

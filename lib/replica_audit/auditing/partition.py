@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -63,11 +63,11 @@ def needed_batches(evidence: PartitionEvidence) -> dict[CopyKey, set[int]]:
     wanted: dict[CopyKey, set[int]] = {}
     if grouping.reference is None:
         return wanted
-    leader = grouping.reference.facts.key
-    for follower, theirs, own in _needs(evidence, grouping):
-        wanted.setdefault(leader, set()).update(theirs)
-        wanted.setdefault(follower.key, set()).update(own)
-    return {key: chunks for key, chunks in wanted.items() if chunks}
+    for follower, chunks in _needs(evidence, grouping):
+        if chunks:
+            wanted.setdefault(grouping.reference.facts.key, set()).update(chunks)
+            wanted.setdefault(follower.key, set()).update(chunks)
+    return wanted
 
 
 def audit_partition(
@@ -87,12 +87,12 @@ def audit_partition(
             reference,
             follower,
             evidence.protocol,
-            batches_in(rows.get(reference.facts.key, ()), theirs),
-            batches_in(rows.get(follower.key, ()), own),
-            (theirs, own),
+            batches_in(rows.get(reference.facts.key, ()), chunks),
+            batches_in(rows.get(follower.key, ()), chunks),
+            chunks,
             tiered=tiered,
         )
-        for follower, theirs, own in _needs(evidence, grouping)
+        for follower, chunks in _needs(evidence, grouping)
     ]
     mark = bound_high_watermark(reference, compared, cleaner_bound=_cleaner_bound(evidence))
     proven = mark.hw_upper if mark.method == "capture_skew" else mark.hw_lower
@@ -166,12 +166,12 @@ def _present_topic_id(copies: Sequence[ReplicaFacts], leadership: Leadership | N
     return max(ids, key=weight.__getitem__) if ids else None
 
 
-def _needs(evidence: PartitionEvidence, grouping: _Grouping):
-    """(follower, chunks of the reference, chunks of the follower) for each follower."""
+def _needs(evidence: PartitionEvidence, grouping: _Grouping) -> Iterator[tuple[ReplicaFacts, set[int]]]:
+    """Each follower with the chunks that its comparison wants to see."""
     tiered = _tiered(evidence.leadership)
     for follower in grouping.followers:
-        theirs, own = needed_chunks(grouping.reference, follower, replay_all(grouping.reference, follower, tiered))
-        yield follower, theirs, own
+        replays = replay_all(grouping.reference, follower, tiered)
+        yield follower, needed_chunks(grouping.reference, follower, replays)
 
 
 def _tiered(leadership: Leadership | None) -> bool:

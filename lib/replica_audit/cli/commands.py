@@ -8,11 +8,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
+from replica_audit.auditing.baseline import compare_findings, parse_baseline
 from replica_audit.auditing.catalogue import CATALOGUE, nearest_codes
 from replica_audit.cli.output import print_note, print_result, stdout_colour
-from replica_audit.cli.places import check_files, check_outputs, check_snapshot
+from replica_audit.cli.places import check_files, check_outputs, check_snapshot, local_path
 from replica_audit.cli.progress import Progress
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
@@ -33,6 +35,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     check_snapshot(arguments.snapshot)
     check_outputs(arguments.snapshot, settings)
     check_files(settings)
+    baseline = _baseline(settings)
     with _spark("replica-audit run", settings) as spark:
         from replica_audit.spark.pipeline import load_results, run_audit, run_ingest
 
@@ -40,7 +43,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         snapshot_id = run_ingest(spark, arguments.snapshot, settings, progress)
         audit_id = run_audit(spark, snapshot_id, settings, progress)
         results = load_results(spark, audit_id, settings)
-    return _report(results, settings)
+    return _report(_compare(results, baseline), settings)
 
 
 def ingest(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -63,22 +66,25 @@ def audit(arguments: argparse.Namespace, settings: Settings) -> int:
     """Audit an ingested snapshot, the latest unless `--snapshot-id` names one, and show the answer."""
     check_outputs(None, settings, report=False)
     check_files(settings)
+    baseline = _baseline(settings)
     with _spark("replica-audit audit", settings) as spark:
         from replica_audit.spark.pipeline import load_results, run_audit
 
         audit_id = run_audit(spark, arguments.snapshot_id, settings, Progress(settings.quiet))
         results = load_results(spark, audit_id, settings)
-    return _show_summary(results, settings)
+    return _show_summary(_compare(results, baseline), settings)
 
 
 def report(arguments: argparse.Namespace, settings: Settings) -> int:
     """Write the report of a finished audit, the latest unless `--audit-id` names one."""
     check_outputs(None, settings)
+    check_files(settings)
+    baseline = _baseline(settings)
     with _spark("replica-audit report", settings) as spark:
         from replica_audit.spark.pipeline import load_results
 
         results = load_results(spark, arguments.audit_id, settings)
-    return _report(results, settings)
+    return _report(_compare(results, baseline), settings)
 
 
 def show(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -91,7 +97,8 @@ def show(arguments: argparse.Namespace, settings: Settings) -> int:
         raise UsageError(f"{error}: give a partition such as orders-0") from error
     check_snapshot(arguments.snapshot)
     check_files(settings)
-    results = audit_one(arguments.snapshot, partition, settings)
+    baseline = _baseline(settings)
+    results = _compare(audit_one(arguments.snapshot, partition, settings), baseline)
     verdict = build_verdict(results, settings.fail_on)
     if settings.format == "json":
         print_result(render_audit_json(results, verdict))
@@ -133,6 +140,26 @@ def _spark(app_name: str, settings: Settings) -> Iterator[Any]:
         yield spark
     finally:
         spark.stop()
+
+
+def _baseline(settings: Settings) -> list[dict[str, Any]] | None:
+    """Findings of the baseline, None without one; read before anything else is started, as it may be no audit.json."""
+    if settings.baseline is None:
+        return None
+    path = local_path(settings.baseline) or settings.baseline
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return parse_baseline(stream.read(), settings.baseline)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"baseline {settings.baseline}: {error}") from error
+
+
+def _compare(results: Results, baseline: list[dict[str, Any]] | None) -> Results:
+    if baseline is None:
+        return results
+    audited = {(row["topic"], row["partition"]) for row in results.rows("partitions")}
+    findings = compare_findings(results.rows("findings"), baseline, audited)
+    return replace(results, tables={**results.tables, "findings": findings})
 
 
 def _report(results: Results, settings: Settings) -> int:

@@ -50,8 +50,8 @@ def check_files(settings: Settings) -> None:
     """Raise UsageError for a file that the settings name and that is not there."""
     for name in ("leadership", "baseline"):
         path = getattr(settings, name)
-        if path is not None and local_path(path) is not None and not os.path.isfile(local_path(path)):
-            raise UsageError(f"--{name} {path}: no such file")
+        if path is not None and not os.path.isfile(local_path(path) or ""):
+            raise UsageError(f"--{name} {path}: no such local file")
 
 
 def lies_inside(place: str, snapshot: str) -> bool:

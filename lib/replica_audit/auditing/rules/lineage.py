@@ -67,7 +67,12 @@ def _contradictions(case: Case, facts: ReplicaFacts, place: Evidence) -> Iterato
     if not facts.has_epochs:
         return
     written = Lineage.of(facts.directory.checkpoint_epochs or ())
-    wrong = [(epoch, start) for epoch, start in facts.lineage if written.epoch_for_offset(start) != epoch]
+    cut_from_start = _cut_from_start(facts, written)
+    wrong = [
+        (epoch, start)
+        for epoch, start in facts.lineage
+        if written.epoch_for_offset(start) != epoch and not (cut_from_start is not None and start < cut_from_start)
+    ]
     claimed = [
         (epoch, start)
         for epoch, start in written
@@ -100,6 +105,20 @@ def _contradictions(case: Case, facts: ReplicaFacts, place: Evidence) -> Iterato
             ),
         ],
     )
+
+
+def _cut_from_start(facts: ReplicaFacts, written: Lineage) -> int | None:
+    """The log start that the file was cut to, where segments below it are still in the directory.
+
+    Retention moves the log start, cuts the file, and deletes the segments later. The first entry then begins inside its
+    epoch, or at the base of a segment; in a file that lost an entry it begins where its epoch does.
+    """
+    if not written:
+        return None
+    epoch, start = written.entries[0]
+    begins_inside = facts.lineage.epoch_for_offset(start) == epoch and facts.lineage.start_of(epoch) != start
+    later_bases = {segment.base_offset for segment in facts.segments[1:]}
+    return start if begins_inside or start in later_bases else None
 
 
 def _start_mismatch(case: Case, item: Comparison) -> Iterator[Finding]:
