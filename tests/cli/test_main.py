@@ -161,7 +161,8 @@ def test_an_error_has_its_exit_status_and_its_text_on_stderr(
         (["run", "s3://bucket/x", "--warehouse", "s3a://bucket/x/w"], "lies inside the snapshot"),
         (["run", "snapshot", "--report", "a-file"], "is not a directory"),
         (["run", "snapshot", "--report", "s3://bucket/r"], "local directory"),
-        (["run", "snapshot", "--leadership", "none.json"], "--leadership none.json: no such file"),
+        (["run", "snapshot", "--leadership", "none.json"], "--leadership none.json: no such local file"),
+        (["run", "snapshot", "--baseline", "a-file"], "baseline a-file: expected the audit.json"),
         (["run", "snapshot", "--config", "none.yaml"], "cannot read none.yaml"),
         (["show", "snapshot", "orders"], "not <topic>-<partition>"),
         (["explain", "HWM-LOS"], "known are HWM-LOSS"),
@@ -242,3 +243,18 @@ def test_print_config_runs_nothing(engine: Engine, capsys: Any) -> None:
 def test_quiet_says_nothing_on_stderr(engine: Engine, capsys: Any) -> None:
     assert main(["run", "snapshot", "--quiet"]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_a_baseline_turns_what_it_has_into_known_and_what_is_gone_into_resolved(engine: Engine, capsys: Any) -> None:
+    lost = finding("HWM-LOSS", "critical", finding_id="1")
+    gap = finding("LOG-GAP", "medium", finding_id="2")
+    engine.results = results(findings=[lost, gap])
+    assert main(["run", "snapshot", "--report", "first"]) == 1
+    engine.results = results(findings=[lost])
+    assert main(["run", "snapshot", "--report", "second", "--baseline", "first/audit.json"]) == 0
+    rows = json.loads(Path("second/audit.json").read_text())["findings"]
+    assert {row["finding_id"]: row["status"] for row in rows} == {"1": "known", "2": "resolved"}
+    out = capsys.readouterr().out
+    assert "HWM-LOSS orders-0 (known)" in out and "1 finding of the baseline resolved" in out
+    engine.results = results(findings=[lost, finding("DIV-CONTENT", "critical", finding_id="3")])
+    assert main(["run", "snapshot", "--baseline", "second/audit.json"]) == 1

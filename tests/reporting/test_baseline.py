@@ -1,0 +1,57 @@
+"""Findings against a baseline."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from replica_audit.auditing.baseline import compare_findings, parse_baseline
+from replica_audit.errors import UsageError
+from replica_audit.reporting.audit_json import render_audit_json
+
+from tests.reporting.rows import finding, results
+
+KNOWN = finding("HWM-LOSS", "critical", finding_id="1")
+OTHER_TOPIC = finding("LOG-GAP", "medium", "payments", 3, finding_id="2")
+NEW = finding("DIV-HIDDEN", "critical", finding_id="3")
+
+
+def _statuses(rows: list) -> dict[str, str]:
+    return {row["finding_id"]: row["status"] for row in rows}
+
+
+def test_what_the_baseline_has_is_known_and_the_rest_is_new() -> None:
+    assert _statuses(compare_findings([KNOWN, NEW], [KNOWN], {("orders", 0)})) == {"1": "known", "3": "new"}
+
+
+def test_a_finding_of_a_partition_that_was_not_audited_is_not_resolved() -> None:
+    assert _statuses(compare_findings([], [KNOWN, OTHER_TOPIC], {("orders", 0)})) == {"1": "resolved"}
+
+
+def test_comparing_twice_changes_nothing() -> None:
+    once = compare_findings([NEW], [KNOWN], {("orders", 0)})
+    assert compare_findings(once, [KNOWN], {("orders", 0)}) == once
+
+
+def test_an_empty_baseline_leaves_everything_new() -> None:
+    assert _statuses(compare_findings([NEW], [], {("orders", 0)})) == {"3": "new"}
+
+
+def test_the_baseline_is_an_audit_json_without_what_was_resolved_then() -> None:
+    text = render_audit_json(results(findings=[KNOWN, {**NEW, "status": "resolved"}]))
+    assert parse_baseline(text, "audit.json") == [KNOWN]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"schema_version": 2, "findings": []}', '{"schema_version": 1, "findings": [{"code": "X"}]}'],
+)
+def test_another_file_is_refused_by_its_name(text: str) -> None:
+    with pytest.raises(UsageError, match=r"baseline old\.json"):
+        parse_baseline(text, "old.json")
+
+
+def test_a_baseline_row_with_an_odd_id_is_refused() -> None:
+    text = json.dumps({"schema_version": 1, "findings": [{**KNOWN, "finding_id": None}]})
+    with pytest.raises(UsageError, match=r"findings\[0\]"):
+        parse_baseline(text, "old.json")
