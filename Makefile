@@ -23,7 +23,7 @@ VENV := .venv
 STAMPS := $(VENV)/.stamps
 RUN := $(VENV)/bin/python
 
-install: $(STAMPS)/jars
+install: $(STAMPS)/archive
 
 # The interpreter: PYTHON, else the first of these that is 3.10 to 3.13 and can make a virtual environment.
 $(STAMPS)/venv:

@@ -1,0 +1,49 @@
+"""Measures what every audit pays before it does anything: a cold session, then three small Delta tables written and read.
+
+`.venv/bin/python benchmarks/session.py [--runs N]`: one process and one JVM per run; prints seconds, one run a line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def measure() -> None:
+    """One run in this process: prints start, writes, reads and total in seconds."""
+    begin = time.perf_counter()
+    from replica_audit.spark.session import build_session
+
+    session = build_session("benchmark session", local=True)
+    started = time.perf_counter()
+    written = read = 0.0
+    with tempfile.TemporaryDirectory() as directory:
+        for table in range(3):
+            path, before = f"{directory}/{table}", time.perf_counter()
+            frame = session.createDataFrame([(i, f"t-{i}") for i in range(100)], "start_offset bigint, topic string")
+            frame.write.format("delta").mode("overwrite").save(path)
+            between = time.perf_counter()
+            rows = session.read.format("delta").load(path).groupBy("topic").count().collect()
+            if len(rows) != 100:
+                raise SystemExit(f"table {table}: expected 100 rows, found {len(rows)}")
+            written, read = written + between - before, read + time.perf_counter() - between
+    total = time.perf_counter() - begin
+    print(f"start {started - begin:.1f}  writes {written:.1f}  reads {read:.1f}  total {total:.1f}")
+    session.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=0, help="number of processes; 0 measures in this one")
+    runs = parser.parse_args().runs
+    for _ in range(runs):
+        subprocess.run([sys.executable, __file__], check=True)
+    if not runs:
+        measure()
+
+
+if __name__ == "__main__":
+    main()
