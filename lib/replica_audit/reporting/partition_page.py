@@ -124,7 +124,7 @@ def _divergences(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for row in rows[:LIMIT]:
         text = f"broker {row['broker_id']} {render_range(row['start_offset'], row['end_offset'])} {row['code']}"
-        text += f": epoch {clean(row['replica_epoch'])} where the reference has {clean(row['leader_epoch'])}"
+        text += f": {_epoch(row['replica_epoch'])} where the reference has {_epoch(row['leader_epoch'])}"
         text += f", {render_count(row['record_count'], 'record')}"
         if row["committed"]:
             count = row["committed_records"]
@@ -140,7 +140,10 @@ def _divergences(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def _truncations(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for row in rows[:LIMIT]:
-        text = f"broker {row['broker_id']} {row['protocol']}: keeps up to {clean(row['truncate_to'])} ({row['reason']})"
+        kept = f"keeps everything up to {clean(row['truncate_to'])}"
+        if row["reason"] != "none":
+            kept = f"keeps up to {clean(row['truncate_to'])} ({row['reason']})"
+        text = f"broker {row['broker_id']} {row['protocol']}: {kept}"
         if row["dropped_records"]:
             text += f", drops {render_count(row['dropped_records'], 'record')}"
             text += f", {render_count(row['dropped_bytes'], 'byte')}"
@@ -156,9 +159,15 @@ def _truncations(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
+def _epoch(epoch: int | None) -> str:
+    return "no record" if epoch is None else "records without epoch" if epoch < 0 else f"epoch {epoch}"
+
+
 def _step(step: Mapping[str, Any]) -> str:
     answer = "the leader does not know"
-    if step["leader_end_offset"] is not None:
+    if step["leader_end_offset"] is not None and step["leader_epoch"] is None:
+        answer = f"the leader answers {step['leader_end_offset']}"
+    elif step["leader_end_offset"] is not None:
         answer = f"the leader's epoch {clean(step['leader_epoch'])} ends at {step['leader_end_offset']}"
     text = f"asks for epoch {clean(step['request_epoch'])}: {answer}"
     if step["replica_end_offset"] is not None:
