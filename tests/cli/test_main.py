@@ -84,7 +84,7 @@ def test_run_ingests_audits_reports_and_ends_with_the_status_line(engine: Engine
     assert [call[0] for call in engine.calls] == ["session", "ingest", "audit", "load"]
     assert engine.calls[2:] == [("audit", "s1"), ("load", "a1")] and engine.stopped == 1
     out = capsys.readouterr().out
-    assert out.splitlines()[-1].startswith("OK: 1 partition, CONSISTENT; findings: 0 critical")
+    assert out.splitlines()[-1].startswith("OK: 1 partition, CONSISTENT; no findings")
     assert sorted(path.name for path in Path("replica-audit-report").iterdir()) == ["audit.json", "verdict.json"]
     assert all(len(line) <= WIDTH for line in out.splitlines())
 

@@ -67,9 +67,10 @@ def build_failure(exit_status: int, fail_on: str, reason: str) -> dict[str, Any]
 def render_status_line(verdict: Mapping[str, Any]) -> str:
     """The last line of `run`: the status, then counts; for UNKNOWN the reason as well."""
     count = sum(verdict["partitions"].values())
-    findings = ", ".join(f"{number} {severity}" for severity, number in verdict["findings"].items())
+    counts = ", ".join(f"{number} {severity}" for severity, number in verdict["findings"].items() if number)
+    findings = f"findings: {counts}" if counts else "no findings"
     partitions = render_count(count, "partition")
-    line = f"{verdict['status']}: {partitions}, {verdict['verdict']}; findings: {findings}"
+    line = f"{verdict['status']}: {partitions}, {verdict['verdict']}; {findings}"
     if verdict["status"] == "UNKNOWN" and verdict["untrusted"]:
         line += f"; {' '.join(str(verdict['untrusted']).split())}"
     return line
