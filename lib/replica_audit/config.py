@@ -46,7 +46,7 @@ class Settings:
     fail_on: str = _setting("high", "least severity that makes the exit status 1", choices=FAIL_LEVELS)
     baseline: str | None = _setting(None, "audit.json of an earlier run: findings that are in it are not new")
     format: str = _setting("text", "what is written to stdout", choices=FORMATS)
-    quality: bool = _setting(True, "check the quality of the tables")
+    quality: bool = _setting(True, "check the quality of the tables; no effect yet")
     quiet: bool = _setting(False, "no progress on stderr")
     spark: Mapping[str, str] = _setting({}, "Spark settings; spark-submit's own go first", file_only=True)
 

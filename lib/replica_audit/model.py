@@ -201,7 +201,7 @@ class ReplicaDir:
     segment_count: int = 0
     """`.log` files found; a replica whose segments could not all be scanned has fewer summaries than this."""
     index_bases: tuple[int, ...] = ()
-    """Base offsets of .index/.timeindex/.snapshot files that have no .log beside them."""
+    """Base offsets of .index and .timeindex files that have no .log beside them; producer snapshots may outlive theirs."""
 
     @property
     def topic_partition(self) -> TopicPartition:

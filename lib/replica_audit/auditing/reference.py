@@ -47,7 +47,7 @@ def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | 
     eligible = [facts for facts in replicas if facts.broker_id in members]
     facts = max(led or eligible or replicas, key=lambda facts: (current_epoch(facts), facts.log_end_offset, -facts.broker_id))
     said = None if inferred else leadership.leader_epoch
-    epoch = said if said is not None and facts.has_epochs | (said > 0) else current_epoch(facts)
+    epoch = current_epoch(facts) if said is None else said
     return Reference(
         facts=facts,
         leader_id=facts.broker_id if inferred else leader_id,

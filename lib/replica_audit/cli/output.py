@@ -12,6 +12,9 @@ def print_result(text: str) -> None:
 
     A reader that went away (`| head`) does not change the exit status: the rest is written to nowhere.
     """
+    # A terminal that cannot show a character gets its number instead of an error.
+    encoding = sys.stdout.encoding or "utf-8"
+    text = text.encode(encoding, "backslashreplace").decode(encoding)
     try:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         sys.stdout.flush()

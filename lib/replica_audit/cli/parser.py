@@ -121,7 +121,9 @@ def _common_options() -> argparse.ArgumentParser:
     )  # fmt: skip
     group.add_argument("--baseline", metavar="FILE", help=help_of["baseline"])
     group.add_argument("--format", choices=FORMATS, help=f"{help_of['format']} (default: {default.format})")
-    group.add_argument("--no-quality", dest="quality", action="store_false", help="leave the quality checks out")
+    group.add_argument(
+        "--no-quality", dest="quality", action="store_false", help="leave the quality checks out (there are none yet)"
+    )
     group.add_argument("--quiet", action="store_true", help=help_of["quiet"])
     shown = "show the settings and where they come from"
     group.add_argument("--print-config", action="store_true", default=False, help=shown)

@@ -85,7 +85,7 @@ def read_replica(
     others = {
         name.base_offset
         for name, _ in files
-        if name.kind in ("index", "timeindex", "snapshot") and name.state == "live" and name.base_offset not in chosen
+        if name.kind in ("index", "timeindex") and name.state == "live" and name.base_offset not in chosen
     }
     values = {name: file.entries.get(topic_partition) for name, file in offsets.items()}
     replica = ReplicaDir(

@@ -1,4 +1,7 @@
-"""audit.json: every report table as an array, one row a line, the same bytes for the same answers."""
+"""audit.json: every report table as an array, one row a line, the same bytes for the same answers.
+
+ASCII only, so that a file name that is no UTF-8 still makes a valid file.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ def render_audit_json(results: Results, verdict: Mapping[str, Any] | None = None
 
 def render_object(content: Mapping[str, Any]) -> str:
     """A single JSON object, indented."""
-    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
 def _render_rows(table: str, columns: tuple[Column, ...], rows: Sequence[Mapping[str, Any]]) -> str:
@@ -47,6 +50,6 @@ def _render_rows(table: str, columns: tuple[Column, ...], rows: Sequence[Mapping
 
 def _render(content: Any, place: str) -> str:
     try:
-        return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(", ", ": "))
+        return json.dumps(content, allow_nan=False, separators=(", ", ": "))
     except (TypeError, ValueError) as error:
         raise ValueError(f"{place}: {error}") from error

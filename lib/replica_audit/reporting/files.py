@@ -35,7 +35,7 @@ def write_file(path: str, text: str) -> None:
     """Replace the file at `path` by `text` in UTF-8, at once or not at all."""
     handle, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=os.path.dirname(path) or ".")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="\n") as stream:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())

@@ -172,7 +172,7 @@ def _step(step: Mapping[str, Any]) -> str:
     text = f"asks for epoch {clean(step['request_epoch'])}: {answer}"
     if step["replica_end_offset"] is not None:
         text += f", here epoch {clean(step['replica_epoch'])} ends at {step['replica_end_offset']}"
-    return f"{text}; cut to {clean(step['truncate_to'])}"
+    return f"{text}; keep up to {clean(step['truncate_to'])}"
 
 
 def _findings(rows: Sequence[Mapping[str, Any]], colour: bool) -> list[str]:

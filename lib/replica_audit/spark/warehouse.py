@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _WRITERS = 4
 
+#: Spark's and Delta's names for a table that is not there.
+_MISSING = ("DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_NOT_FOUND", "DELTA_PATH_DOES_NOT_EXIST", "PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
+
 
 def now() -> str:
     """The present moment in UTC, ISO 8601 with milliseconds."""
@@ -48,17 +51,28 @@ class Warehouse:
         """Rows of a table whose columns equal the values given; raises InputError when the table is not there."""
         from pyspark.sql import functions as F
 
-        if not self.exists(table):
+        frame = self._load(table)
+        if frame is None:
             raise InputError(f"{self._name(table)} is no Delta table: run replica-audit ingest with this warehouse first")
-        frame = self._spark.read.table(self._name(table)) if self._catalog else self._spark.read.format("delta").load(self._name(table))
         for column, value in equals.items():
             frame = frame.where(F.col(column) == F.lit(value))
         return frame
 
     def exists(self, table: str) -> bool:
         """Whether the table was written before."""
-        name = self._name(table)
-        return self._spark.catalog.tableExists(name if self._catalog else f"delta.`{name}`")
+        return self._load(table) is not None
+
+    def _load(self, table: str) -> DataFrame | None:
+        from pyspark.errors import AnalysisException
+
+        try:
+            if self._catalog:
+                return self._spark.read.table(self._name(table))
+            return self._spark.read.format("delta").load(self._name(table))
+        except AnalysisException as error:
+            if error.getCondition() in _MISSING:
+                return None
+            raise
 
     def frame(self, table: str, rows: Iterable[Mapping[str, Any]], ids: Mapping[str, str | None]) -> DataFrame:
         """A DataFrame of `rows` (dicts without the ids) in the table's own columns and types."""

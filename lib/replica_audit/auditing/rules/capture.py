@@ -24,7 +24,7 @@ def judge(case: Case) -> Iterator[Finding]:
         if directory.problem is not None:
             yield finding(
                 "CAP-UNREADABLE",
-                f"broker {facts.broker_id}: {directory.path}: {directory.problem}",
+                f"broker {facts.broker_id}: {directory.problem}",
                 broker_id=facts.broker_id,
                 evidence=[Evidence("file", directory.problem, facts.broker_id, directory.path)],
             )

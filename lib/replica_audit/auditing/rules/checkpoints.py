@@ -41,7 +41,7 @@ def _malformed(facts: ReplicaFacts) -> Iterator[Finding]:
         if file.state == "malformed":
             yield finding(
                 "CHK-MALFORMED",
-                f"broker {facts.broker_id}: {file.path} cannot be used: {file.problem}",
+                f"broker {facts.broker_id}: {file.problem}",
                 broker_id=facts.broker_id,
                 evidence=[_file(facts, file.path, None)],
             )

@@ -27,7 +27,7 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     if file.state == "malformed":
         yield finding(
             "EPO-FILE-CORRUPT",
-            f"broker {facts.broker_id}: {file.path} cannot be used: {file.problem}; a broker refuses to start on it",
+            f"broker {facts.broker_id}: {file.problem}; a broker refuses to start on it",
             broker_id=facts.broker_id,
             evidence=[place],
         )

@@ -155,7 +155,7 @@ def _lag(case: Case, item: Comparison) -> Iterator[Finding]:
 def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     directory, end = facts.directory, facts.log_end_offset
     checkpoint, recovery_point = directory.high_watermark_checkpoint, directory.recovery_point_checkpoint
-    if checkpoint is not None and checkpoint > end and recovery_point != end:
+    if checkpoint is not None and checkpoint > end and not _just_truncated(case, facts, checkpoint):
         holders = [other for other in case.replicas if other is not facts and other.log_end_offset >= checkpoint]
         gone = facts is case.reference.facts and case.quiesced and not holders
         yield finding(
@@ -170,7 +170,10 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             end_offset=checkpoint,
             evidence=[
                 Evidence("checkpoint", "high watermark", facts.broker_id, directory.high_watermark_file.path, value=str(checkpoint)),
-                considered(f"a truncation just before the copy: no, the recovery point is {recovery_point}, not {end}"),
+                considered(
+                    f"a truncation just before the copy: no, recovery point {recovery_point}, and no later epoch of the reference "
+                    "begins below that high watermark"
+                ),
             ],
         )
     if recovery_point is not None and recovery_point > end:
@@ -185,6 +188,18 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
                 considered("a truncation: no, it writes a smaller recovery point at once"),
             ],
         )
+
+
+def _just_truncated(case: Case, facts: ReplicaFacts, checkpoint: int) -> bool:
+    """Whether a truncation explains a checkpoint past the log end: it writes the recovery point at once, and a later
+    epoch is why. No truncation explains a checkpoint that no other replica ever reached.
+    """
+    if facts.directory.recovery_point_checkpoint != facts.log_end_offset or facts.directory.clean_shutdown:
+        return False
+    last = -1 if facts.last_leader_epoch is None else facts.last_leader_epoch
+    others = [other for other in case.replicas if other is not facts]
+    reached = max((max(other.log_end_offset, other.directory.high_watermark_checkpoint or 0) for other in others), default=0)
+    return checkpoint <= reached and any(epoch > last and start <= checkpoint for epoch, start in case.reference.augmented_lineage)
 
 
 def _suffix(case: Case) -> Iterator[Finding]:
