@@ -63,3 +63,8 @@ def test_bytes_and_numbers_that_json_does_not_have_are_refused(value: object) ->
 def test_an_unknown_table_is_refused() -> None:
     with pytest.raises(ValueError, match="records"):
         Results(AUDIT, {"records": []})
+
+
+def test_a_name_that_is_no_utf8_still_makes_a_valid_file() -> None:
+    text = render_audit_json(results([partition("caf\u00e9-\udcff")]))
+    assert text.isascii() and json.loads(text)["partitions"][0]["topic"] == "caf\u00e9-\udcff"

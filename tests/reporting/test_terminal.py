@@ -211,7 +211,7 @@ def test_the_partition_page_shows_every_section() -> None:
         "lower: checkpoint of broker 2",
         "broker 1 [6, 8) DIV-EPOCH: epoch 0 where the reference has epoch 1, 2 records, 2 of them proven committed",
         "broker 1 fetch: keeps up to 6 (epoch_match), drops 4 records, 400 bytes, 2 of them proven committed",
-        "1. asks for epoch 0: the leader's epoch 0 ends at 6, here epoch 0 ends at 10; cut to 6",
+        "1. asks for epoch 0: the leader's epoch 0 ends at 6, here epoch 0 ends at 10; keep up to 6",
         "- checkpoint: broker 1 broker-1/replication-offset-checkpoint: 8; high watermark",
         "- considered: capture skew: no",
     ):
