@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
 from replica_audit.config import FAIL_LEVELS
@@ -82,3 +84,9 @@ def test_the_status_line_of_a_failure_is_one_line_that_says_why() -> None:
 
 def test_a_failure_has_every_key_of_a_verdict() -> None:
     assert list(build_failure(3, "low", "why")) == list(build_verdict(results(), "low"))
+
+
+def test_the_audit_may_be_worse_than_its_partitions() -> None:
+    found = results()
+    found = replace(found, audit={**found.audit, "verdict": "INCONCLUSIVE"})
+    assert build_verdict(found, "high")["verdict"] == "INCONCLUSIVE"

@@ -26,6 +26,8 @@ def build_verdict(results: Results, fail_on: str) -> dict[str, Any]:
     counts = Counter(row["severity"] for row in findings if row["status"] == "new")
     partitions = Counter(row["verdict"] for row in results.rows("partitions"))
     untrusted = _untrusted(results)
+    # The audit may know worse than its partitions: input that belongs to none of them.
+    judged = [results.audit["verdict"]] if results.audit.get("verdict") else []
     failing = any(at_or_above(severity, fail_on) for severity in counts)
     exit_status = 1 if failing else 3 if untrusted else 0
     if exit_status == 0:
@@ -35,7 +37,7 @@ def build_verdict(results: Results, fail_on: str) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "audit_id": results.audit.get("audit_id"),
-        "verdict": worst_verdict(partitions) if partitions else "INCONCLUSIVE",
+        "verdict": worst_verdict([*partitions, *judged]) if partitions else "INCONCLUSIVE",
         "status": status,
         "exit_status": exit_status,
         "fail_on": fail_on,
