@@ -94,7 +94,7 @@ def _cells(row: Mapping[str, Any], divergent: Sequence[Mapping], findings: Seque
         joined = join_ranges(by_broker[broker_id])
         shown = " ".join(render_range(*each) for each in joined[:3])
         more = f" and {len(joined) - 3} more" if len(joined) > 3 else ""
-        ranges.append(f"{broker_id}: {shown}{more}")
+        ranges.append(f"broker {broker_id} {shown}{more}")
     worst = worst_first(findings)[0] if findings else None
     return [
         clean(row["topic"]),
