@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -259,10 +258,3 @@ def test_a_baseline_turns_what_it_has_into_known_and_what_is_gone_into_resolved(
     assert "HWM-LOSS orders-0 (known)" in out and "1 finding of the baseline resolved" in out
     engine.results = results(findings=[lost, finding("DIV-CONTENT", "critical", finding_id="3")])
     assert main(["run", "snapshot", "--baseline", "second/audit.json"]) == 1
-
-
-def test_the_report_of_a_stored_audit_is_not_written_into_its_snapshot(engine: Engine, capsys: Any) -> None:
-    engine.results = replace(engine.results, audit={**engine.results.audit, "inputs": {"snapshot": "snapshot"}})
-    assert main(["report", "--report", "snapshot/r"]) == 2
-    assert "lies inside the snapshot" in capsys.readouterr().err
-    assert list(Path("snapshot").iterdir()) == []

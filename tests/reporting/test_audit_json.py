@@ -68,3 +68,11 @@ def test_an_unknown_table_is_refused() -> None:
 def test_a_name_that_is_no_utf8_still_makes_a_valid_file() -> None:
     text = render_audit_json(results([partition("caf\u00e9-\udcff")]))
     assert text.isascii() and json.loads(text)["partitions"][0]["topic"] == "caf\u00e9-\udcff"
+
+
+def test_the_order_of_the_inputs_does_not_matter() -> None:
+    texts = set()
+    for names in (("log", "index"), ("index", "log")):
+        inputs = {"snapshot": "s", "files": dict.fromkeys(names, 1)}
+        texts.add(render_audit_json(Results({**AUDIT, "inputs": inputs}, {})))
+    assert len(texts) == 1

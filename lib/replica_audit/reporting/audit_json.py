@@ -20,7 +20,7 @@ def render_audit_json(results: Results, verdict: Mapping[str, Any] | None = None
 
     Raises ValueError for a row that lacks a column, has one that its table does not know, or holds what JSON cannot.
     """
-    members = [f'"schema_version": {SCHEMA_VERSION}', f'"audit": {_render(results.audit, "audit")}']
+    members = [f'"schema_version": {SCHEMA_VERSION}', f'"audit": {_render(_ordered(results.audit), "audit")}']
     if verdict is not None:
         members.append(f'"verdict": {_render(verdict, "verdict")}')
     for table, columns in REPORT_TABLES.items():
@@ -31,6 +31,15 @@ def render_audit_json(results: Results, verdict: Mapping[str, Any] | None = None
 def render_object(content: Mapping[str, Any]) -> str:
     """A single JSON object, indented."""
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
+
+
+def _ordered(audit: Mapping[str, Any]) -> dict[str, Any]:
+    """The audit with the maps in it by key: the engine gives their entries in any order."""
+
+    def sort(value: Any) -> Any:
+        return {key: sort(value[key]) for key in sorted(value)} if isinstance(value, Mapping) else value
+
+    return {key: sort(value) for key, value in audit.items()}
 
 
 def _render_rows(table: str, columns: tuple[Column, ...], rows: Sequence[Mapping[str, Any]]) -> str:
