@@ -8,10 +8,10 @@ import struct
 
 import numpy as np
 import pytest
-
 from replica_audit.formats.errors import FormatError
 from replica_audit.formats.segments import scan_segment
 from replica_audit.model import Damage
+
 from tests.formats.captures import (
     CAPTURES,
     DUMP_LINE,

@@ -1,0 +1,89 @@
+"""Speed of the segment scan on one core, beside the checksums alone.
+
+Run: `.venv/bin/python benchmarks/scan.py`. Prints two ratios, and ends with status 1 when a target is missed:
+
+* batches of 16 KiB: rate of the scan (headers, CRC, rows) as a share of plain CRC-32C over the same bytes; at least 30 %;
+* batches of 170 bytes: time of the scan as a multiple of a loop of `zlib.crc32` over the same batches; at most 4.
+"""
+
+from __future__ import annotations
+
+import io
+import random
+import resource
+import struct
+import sys
+import time
+import zlib
+from collections.abc import Callable
+
+import google_crc32c
+from replica_audit.formats.segments import scan_segment
+from replica_audit.formats.summary import summarise_segment
+
+MIB = 1 << 20
+ROUNDS = 7
+
+
+def make_segment(batch_bytes: int, total_bytes: int, seed: int = 1) -> tuple[bytes, list[int]]:
+    """A segment of equal batches of magic 2 with right CRCs, and where each begins."""
+    randomness = random.Random(seed)
+    records = [randomness.randbytes(batch_bytes - 61) for _ in range(64)]
+    parts, starts, position = [], [], 0
+    for offset in range(total_bytes // batch_bytes):
+        body = struct.pack(">hiqqqhii", 0, 0, 1_700_000_000_000 + offset, 1_700_000_000_000 + offset, -1, -1, -1, 1)
+        body += records[offset % len(records)]
+        header = struct.pack(">qiibI", offset, batch_bytes - 12, 3, 2, google_crc32c.value(body))
+        parts.append(header + body)
+        starts.append(position)
+        position += batch_bytes
+    return b"".join(parts), starts
+
+
+def least_time(work: Callable[[], object]) -> float:
+    """Processor seconds of the fastest of `ROUNDS` runs: what one core does when nothing else disturbs it."""
+    times = []
+    for _ in range(ROUNDS):
+        begin = time.process_time()
+        work()
+        times.append(time.process_time() - begin)
+    return min(times)
+
+
+def scan(data: bytes) -> int:
+    """Scan all of `data`; returns the number of batches."""
+    return sum(len(item) for item in scan_segment(io.BytesIO(data), len(data), 0))
+
+
+def main() -> int:
+    """Measure, print, and say by the exit status whether the targets hold."""
+    large, _ = make_segment(16 * 1024, 256 * MIB)
+    plain = least_time(lambda: google_crc32c.value(large))
+    scanned = least_time(lambda: scan(large))
+    summarised = least_time(lambda: summarise_segment(io.BytesIO(large), "large", 0, len(large)))
+    share = plain / scanned
+    print(f"16 KiB batches, {len(large) >> 20} MiB: plain CRC-32C {len(large) / plain / 1e9:.2f} GB/s, ", end="")
+    print(f"scan {len(large) / scanned / 1e9:.2f} GB/s, scan and summary {len(large) / summarised / 1e9:.2f} GB/s")
+    print(f"  scan runs at {share:.0%} of the plain checksum (target: at least 30 %)")
+
+    small, starts = make_segment(170, 64 * MIB)
+
+    def checksum_one_by_one() -> None:
+        crc32 = zlib.crc32
+        for start in starts:
+            crc32(small[start : start + 170])
+
+    one_by_one = least_time(checksum_one_by_one)
+    scanned = least_time(lambda: scan(small))
+    summarised = least_time(lambda: summarise_segment(io.BytesIO(small), "small", 0, len(small)))
+    multiple = scanned / one_by_one
+    count = len(starts)
+    print(f"170-byte batches, {count}: zlib.crc32 one by one {one_by_one / count * 1e6:.2f} µs each, ", end="")
+    print(f"scan {scanned / count * 1e6:.2f} µs, scan and summary {summarised / count * 1e6:.2f} µs")
+    print(f"  scan takes {multiple:.1f} times as long as the checksums (target: at most 4)")
+    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB, the input included")
+    return 0 if share >= 0.3 and multiple <= 4 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

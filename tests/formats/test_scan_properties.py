@@ -1,0 +1,139 @@
+"""Whatever happens to the bytes of a segment: no error, every byte accounted for, every untouched batch found again."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from replica_audit.formats.batches import BATCH_DTYPE
+from replica_audit.formats.segments import scan_segment
+from replica_audit.formats.summary import Summariser, summary_from_json, summary_to_json
+from replica_audit.model import Damage
+
+from tests.support.encoder import encode_batch, encode_legacy, encode_wrapper
+
+
+@st.composite
+def segments(draw) -> tuple[int, list[bytes]]:
+    """A segment's base offset and its batches: some of magic 0 or 1 first, then magic 2, perhaps with gaps."""
+    base = draw(st.sampled_from([0, 1, 77, 2**31, 2**40]))
+    offset, batches = base, []
+    for _ in range(draw(st.integers(0, 4))):
+        magic = draw(st.sampled_from([0, 1]))
+        count = draw(st.integers(1, 3))
+        if draw(st.booleans()):
+            messages = [(b"k%d" % number, b"value") for number in range(count)]
+            batches.append(
+                encode_wrapper(offset, messages, draw(st.sampled_from(["gzip", "snappy", "lz4"])), magic=magic)
+            )
+            offset += count
+        else:
+            batches.append(encode_legacy(offset, draw(st.binary(max_size=60)), magic=magic))
+            offset += 1
+    for _ in range(draw(st.integers(0, 8))):
+        count = draw(st.integers(1, 4))
+        codec = draw(st.sampled_from(["none", "none", "zstd", "lz4"]))
+        batches.append(
+            encode_batch(offset, count, draw(st.integers(0, 3)), codec=codec, mark=draw(st.text("ab", max_size=40)))
+        )
+        offset += count + draw(st.sampled_from([0, 0, 0, 5]))
+    return base, batches
+
+
+#: Places as a share of the file, so that they shrink and do not depend on its length.
+SHARES = st.floats(0, 1, exclude_max=True)
+EDITS = st.lists(
+    st.one_of(
+        st.tuples(st.just("cut"), SHARES),
+        st.tuples(st.just("flip"), SHARES, st.integers(0, 7)),
+        st.tuples(st.just("insert"), SHARES, st.binary(min_size=1, max_size=80)),
+        st.tuples(st.just("remove"), SHARES, st.integers(1, 80)),
+        st.tuples(st.just("zero"), SHARES, st.integers(1, 200)),
+        st.tuples(st.just("append"), st.binary(min_size=1, max_size=100)),
+    ),
+    max_size=3,
+)
+
+
+def apply_edits(batches: list[bytes], edits: list[tuple]) -> tuple[bytes, set[int]]:
+    """The edited file, and the positions at which an untouched batch now begins.
+
+    Each byte carries the number of its batch along, or -1 when it was put in or changed.
+    """
+    data = bytearray(b"".join(batches))
+    owners = [number for number, batch in enumerate(batches) for _ in batch]
+    for kind, *arguments in edits:
+        if kind == "append":
+            data += arguments[0]
+            owners += [-1] * len(arguments[0])
+            continue
+        place = int(arguments[0] * len(data))
+        if kind == "cut":
+            del data[place:], owners[place:]
+        elif kind == "flip" and data:
+            data[place] ^= 1 << arguments[1]
+            owners[place] = -1
+        elif kind == "insert":
+            data[place:place] = arguments[1]
+            owners[place:place] = [-1] * len(arguments[1])
+        elif kind == "remove":
+            del data[place : place + arguments[1]], owners[place : place + arguments[1]]
+        elif kind == "zero":
+            end = min(len(data), place + arguments[1])
+            data[place:end] = bytes(end - place)
+            owners[place:end] = [-1] * (end - place)
+    untouched = set()
+    for number, batch in enumerate(batches):
+        if number in owners:
+            start = owners.index(number)
+            if owners[start : start + len(batch)] == [number] * len(batch):
+                untouched.add(start)
+    return bytes(data), untouched
+
+
+@settings(max_examples=400, deadline=None)
+@given(segments(), EDITS, st.sampled_from([130, 300, 8 << 20]))
+def test_no_edit_makes_the_scan_fail_lose_a_byte_or_lose_an_untouched_batch(segment, edits, window):
+    base, batches = segment
+    data, untouched = apply_edits(batches, edits)
+    position = 0
+    sound = set()
+    summariser = Summariser("t-0/x.log", base, len(data))
+    for item in scan_segment(io.BytesIO(data), len(data), base, window):
+        if isinstance(item, Damage):
+            assert item.position == position and item.length > 0
+            position += item.length
+        else:
+            assert item.dtype == BATCH_DTYPE and len(item)
+            ends = item["position"] + item["size"]
+            assert item["position"][0] == position and (item["position"][1:] == ends[:-1]).all()
+            position = int(ends[-1])
+            sound |= set(item["position"][item["crc_valid"]].tolist())
+        summariser.add(item)
+    assert position == len(data)
+    assert untouched <= sound
+    summary = summariser.finish()
+    assert summary_from_json(summary_to_json(summary)) == summary
+    assert summary.tail_kind in ("clean", "partial", "zero_filled", "garbage")
+    assert (summary.tail_kind == "clean") == (summary.tail_length == 0)
+
+
+@settings(max_examples=150, deadline=None)
+@given(segments(), SHARES)
+def test_a_log_that_was_cut_anywhere_ends_in_a_partial_batch_or_none(segment, share):
+    base, batches = segment
+    data = b"".join(batches)
+    data = data[: int(share * len(data))]
+    ends = set(np.cumsum([0, *map(len, batches)]).tolist())
+    items = list(scan_segment(io.BytesIO(data), len(data), base))
+    kinds = [item.kind for item in items if isinstance(item, Damage)]
+    assert kinds == ([] if len(data) in ends else ["partial"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=3000), st.sampled_from([130, 8 << 20]))
+def test_bytes_of_any_kind_are_accounted_for(data, window):
+    items = list(scan_segment(io.BytesIO(data), len(data), 0, window))
+    assert sum(item.length if isinstance(item, Damage) else int(item["size"].sum()) for item in items) == len(data)
