@@ -1,6 +1,7 @@
 """Measures what every audit pays before it does anything: a cold session, then three small Delta tables written and read.
 
-`.venv/bin/python benchmarks/session.py [--runs N]`: one process and one JVM per run; prints seconds, one run a line.
+`.venv/bin/python benchmarks/session.py [--runs N] [--conf KEY=VALUE ...]`: one process and one JVM per run; prints
+seconds, one run a line.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import tempfile
 import time
 
 
-def measure() -> None:
-    """One run in this process: prints start, writes, reads and total in seconds."""
+def measure(settings: dict[str, str]) -> None:
+    """One run in this process, with `settings`: prints start, writes, reads and total in seconds."""
     begin = time.perf_counter()
     from replica_audit.spark.session import build_session
 
-    session = build_session("benchmark session", local=True)
+    session = build_session("benchmark session", settings, local=True)
     started = time.perf_counter()
     written = read = 0.0
     with tempfile.TemporaryDirectory() as directory:
@@ -38,11 +39,12 @@ def measure() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=0, help="number of processes; 0 measures in this one")
-    runs = parser.parse_args().runs
-    for _ in range(runs):
-        subprocess.run([sys.executable, __file__], check=True)
-    if not runs:
-        measure()
+    parser.add_argument("--conf", action="append", default=[], help="a Spark setting, KEY=VALUE")
+    arguments = parser.parse_args()
+    for _ in range(arguments.runs):
+        subprocess.run([sys.executable, __file__, *(f"--conf={setting}" for setting in arguments.conf)], check=True)
+    if not arguments.runs:
+        measure(dict(setting.split("=", 1) for setting in arguments.conf))
 
 
 if __name__ == "__main__":

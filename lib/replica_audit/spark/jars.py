@@ -26,7 +26,7 @@ def module_descriptor(jars: Sequence[LockedJar]) -> str:
     """An ivy.xml that depends on exactly `jars`: not transitive, since the lock already is the closure."""
     dependencies = "".join(
         f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} rev={quoteattr(jar.version)}"
-        ' transitive="false" conf="default->master"/>'
+        ' transitive="false" conf="default->default"/>'
         for jar in jars
     )
     return (

@@ -54,7 +54,14 @@ LOCAL_SETTINGS: Mapping[str, str] = MappingProxyType(
 )
 
 #: C1 and serial GC: a JVM that lives for seconds on few cores. Warnings of the JVM go where all others go.
-LOCAL_JAVA_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable", "-Xlog:all=error:stderr")
+LOCAL_JAVA_FLAGS = (
+    "-XX:TieredStopAtLevel=1",
+    # C1 alone reserves 48 MB for code, which Spark fills; compilation then stops for good.
+    "-XX:ReservedCodeCacheSize=256m",
+    "-XX:+UseSerialGC",
+    "-Xlog:disable",
+    "-Xlog:all=error:stderr",
+)
 
 #: Settings that a caller adds to ours instead of replacing it, with what goes between.
 _JOINED = {"spark.sql.extensions": ",", "spark.driver.extraJavaOptions": " ", "spark.driver.extraClassPath": os.pathsep}
@@ -140,6 +147,7 @@ def _joined(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str
 
 def _start_local_context(app_name: str, settings: Mapping[str, str]) -> None:
     import pyspark
+    from py4j.protocol import Py4JJavaError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -161,7 +169,10 @@ def _start_local_context(app_name: str, settings: Mapping[str, str]) -> None:
         relay.thread.join(timeout=5)
         raise EngineError(f"Java did not start; it said: {relay.last_words() or 'nothing'}") from error
     os.close(writer)
-    SparkContext(conf=conf, gateway=gateway)
+    try:
+        SparkContext(conf=conf, gateway=gateway)
+    except Py4JJavaError as error:
+        raise EngineError(f"Spark did not start: {error.java_exception.getMessage()}") from error
 
 
 class _Relay:

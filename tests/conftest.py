@@ -1,0 +1,22 @@
+"""What all tests share: one Spark session for the whole run, started by the first test that asks for it."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """The local session of this test run; a JVM is started only when a test needs it."""
+    from replica_audit.spark.session import build_session
+
+    session = build_session("replica-audit tests", local=True)
+    yield session
+    session.stop()
+
+
+def pytest_collection_modifyitems(items):
+    """Whatever asks for the session is marked `spark`, so that `-m 'not spark'` needs no Java."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)

@@ -1,0 +1,121 @@
+"""Checks before a session starts: each wrong thing is told in one sentence that says what to do."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from replica_audit.errors import EngineError
+from replica_audit.spark import environment
+from replica_audit.spark.environment import check_packages, check_worker_python, find_java, worker_python
+
+
+def a_java(home: Path, release: int, status: int = 0) -> Path:
+    """A `java` in `home` that says it is `release`."""
+    executable = home / "bin" / "java"
+    executable.parent.mkdir(parents=True)
+    executable.write_text(
+        "#!/bin/sh\n"
+        f"echo '    java.specification.version = {release}'\n"
+        f"echo '    java.vm.version = {release}.0.1+1'\n"
+        f"echo '    java.home = {home}'\n"
+        f"exit {status}\n"
+    )
+    executable.chmod(0o755)
+    return executable
+
+
+@pytest.fixture
+def no_java(monkeypatch):
+    """A machine without any Java."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(environment, "_usual_places", list)
+
+
+@pytest.mark.parametrize("release", [17, 21])
+def test_java_home_is_taken(tmp_path, monkeypatch, no_java, release):
+    executable = a_java(tmp_path / "jdk", release)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    java = find_java()
+    assert (java.executable, java.home, java.release) == (executable, tmp_path / "jdk", release)
+
+
+@pytest.mark.parametrize("release", [8, 11, 25])
+def test_a_wrong_java_home_is_refused_with_the_remedy(tmp_path, monkeypatch, release):
+    a_java(tmp_path / "jdk", release)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    with pytest.raises(EngineError, match=rf"JAVA_HOME is Java {release} .*expected 17 or 21; unset it, or install OpenJDK"):
+        find_java()
+
+
+def test_an_empty_java_home_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(EngineError, match="no bin/java in it"):
+        find_java()
+
+
+def test_a_usable_java_is_preferred_over_a_wrong_one_on_the_path(tmp_path, monkeypatch, no_java):
+    on_path = a_java(tmp_path / "new", 25)
+    usual = a_java(tmp_path / "usual", 17)
+    monkeypatch.setenv("PATH", str(on_path.parent))
+    monkeypatch.setattr(environment, "_usual_places", lambda: [usual])
+    assert find_java().executable == usual
+
+
+def test_no_usable_java_lists_what_was_found(tmp_path, monkeypatch, no_java):
+    wrong = a_java(tmp_path / "new", 25)
+    broken = a_java(tmp_path / "broken", 17, status=1)
+    monkeypatch.setattr(environment, "_usual_places", lambda: [wrong, broken])
+    with pytest.raises(EngineError, match=rf"expected 17 or 21, found {wrong} is Java 25; {broken} did not say its version"):
+        find_java()
+
+
+def test_no_java_at_all(no_java):
+    with pytest.raises(EngineError, match="found none on the PATH.*apt-get install openjdk-17-jre-headless") as caught:
+        find_java()
+    assert caught.value.exit_status == 4
+
+
+def test_workers_of_another_python_are_refused(tmp_path):
+    other = tmp_path / "python"
+    other.write_text("#!/bin/sh\necho 3.6\n")
+    other.chmod(0o755)
+    with pytest.raises(EngineError, match=rf"{other}, which is Python 3.6, but .* set PYSPARK_PYTHON={sys.executable}"):
+        check_worker_python(str(other), remote=False)
+
+
+def test_workers_without_python_are_refused(tmp_path):
+    with pytest.raises(EngineError, match="which is no Python"):
+        check_worker_python(str(tmp_path / "none"), remote=False)
+
+
+def test_an_interpreter_of_the_executors_is_left_to_them():
+    check_worker_python("./environment/bin/python", remote=True)
+    with pytest.raises(EngineError):
+        check_worker_python("./environment/bin/python", remote=False)
+
+
+def test_the_drivers_own_python_is_accepted():
+    check_worker_python(sys.executable, remote=False)
+
+
+def test_the_workers_interpreter_is_chosen_as_spark_does():
+    assert worker_python({"PYSPARK_PYTHON": "a"}, "b") == "a"
+    assert worker_python({}, "b") == "b"
+    assert worker_python({}, None) == "python3"
+
+
+def test_other_releases_are_refused(monkeypatch):
+    check_packages()
+    monkeypatch.setattr("pyspark.__version__", "4.3.0")
+    with pytest.raises(EngineError, match="pyspark is 4.3.0, expected exactly 4.2.0; run: make install"):
+        check_packages()
+
+
+def test_another_delta_is_refused(monkeypatch):
+    monkeypatch.setattr(environment.metadata, "version", lambda name: "4.4.1")
+    with pytest.raises(EngineError, match="delta-spark is 4.4.1, expected exactly 4.4.0"):
+        check_packages()

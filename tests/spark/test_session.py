@@ -1,0 +1,205 @@
+"""The session: Delta works in it, it starts without a network, stdout stays clean, spark-submit's settings are kept."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from replica_audit.errors import EngineError
+from replica_audit.spark import session as session_module
+from replica_audit.spark.environment import check_jars
+from replica_audit.spark.installation import JARS_VARIABLE
+from replica_audit.spark.session import DELTA_EXTENSION, build_session, local_settings
+
+ROOT = Path(__file__).parents[2]
+
+
+def same(batches):
+    yield from batches
+
+
+def test_delta_tables_are_written_replaced_and_read(spark, tmp_path):
+    path = str(tmp_path / "a table")
+    for audit, rows in (("a", 5), ("b", 3), ("a", 4)):
+        frame = spark.createDataFrame([(audit, i) for i in range(rows)], "audit_id string, start_offset bigint")
+        frame.write.format("delta").mode("overwrite").option("replaceWhere", f"audit_id = '{audit}'").save(path)
+    read = spark.read.format("delta").load(path)
+    assert sorted((row.audit_id, row["count"]) for row in read.groupBy("audit_id").count().collect()) == [("a", 4), ("b", 3)]
+    assert read.mapInArrow(same, read.schema).count() == 7
+
+
+def test_settings_of_a_local_session(spark):
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
+    assert spark.conf.get("spark.ui.enabled") == "false"
+    assert spark.conf.get("spark.master") == "local[*]"
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+
+
+def test_a_running_session_is_used_and_takes_what_can_be_changed(spark):
+    again = build_session("another", {"spark.sql.shuffle.partitions": "3", "spark.driver.memory": "9g"})
+    try:
+        assert again.sparkContext.applicationId == spark.sparkContext.applicationId
+        assert again.conf.get("spark.sql.shuffle.partitions") == "3"
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", "2")
+
+
+def test_settings_are_replaced_but_flags_and_extensions_are_joined():
+    mine = {
+        "spark.sql.shuffle.partitions": "8",
+        "spark.sql.extensions": f"org.example.Mine,{DELTA_EXTENSION}",
+        "spark.driver.extraJavaOptions": "-Dmine=1",
+        "spark.driver.extraClassPath": "/mine.jar",
+    }
+    settings = local_settings("name", mine)
+    assert settings["spark.sql.shuffle.partitions"] == "8"
+    assert settings["spark.sql.extensions"] == f"{DELTA_EXTENSION},org.example.Mine"
+    assert settings["spark.driver.extraJavaOptions"].startswith("-XX:TieredStopAtLevel=1 ")
+    assert settings["spark.driver.extraJavaOptions"].endswith(" -Dmine=1")
+    assert settings["spark.driver.extraClassPath"] == ":".join([*map(str, check_jars()), "/mine.jar"])
+    assert settings["spark.app.name"] == "name"
+
+
+def test_without_jars_no_session_is_started(monkeypatch, tmp_path):
+    monkeypatch.setenv(JARS_VARIABLE, str(tmp_path))
+    with pytest.raises(EngineError, match="is missing.*run: make install"):
+        local_settings("name", {})
+
+
+def test_spark_connect_is_refused(monkeypatch):
+    monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")
+    with pytest.raises(EngineError, match="Spark Connect is not supported"):
+        session_module._is_provided()
+
+
+def run_python(program: str, home: Path, **environment: str) -> subprocess.CompletedProcess:
+    """Run `program` in a process of its own, with an empty home and no network worth the name."""
+    home.mkdir(exist_ok=True)
+    nowhere = {f"{name}_proxy": "http://127.0.0.1:9" for name in ("http", "https")}
+    flags = "-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=9 -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=9"
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_", "_PYSPARK"))}
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        env={**kept, **nowhere, "HOME": str(home), "SPARK_SUBMIT_OPTS": flags, **environment},
+        cwd=home, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+
+
+@pytest.mark.spark
+def test_a_session_starts_offline_and_writes_nothing_but_results(tmp_path):
+    program = """
+        from replica_audit.spark.session import build_session
+        session = build_session("offline")
+        session.range(3).write.format("delta").save("a table")
+        print("rows", session.read.format("delta").load("a table").count())
+        session.stop()
+    """
+    result = run_python(program, tmp_path / "an empty home")
+    assert (result.stdout, result.stderr, result.returncode) == ("rows 3\n", "", 0)
+
+
+@pytest.mark.spark
+def test_a_jvm_that_does_not_start_is_told_with_its_words(tmp_path):
+    program = """
+        from replica_audit.errors import EngineError
+        from replica_audit.spark.session import build_session
+        try:
+            build_session("broken", {"spark.driver.extraJavaOptions": "-XX:+UseZGC"})
+        except EngineError as error:
+            print(error)
+    """
+    result = run_python(program, tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("Java did not start; it said: ")
+    assert "Multiple garbage collectors selected" in result.stdout
+
+
+@pytest.mark.spark
+def test_settings_that_spark_refuses_are_told_in_its_words(tmp_path):
+    program = """
+        from replica_audit.errors import EngineError
+        from replica_audit.spark.session import build_session
+        try:
+            build_session("broken", {"spark.driver.memory": "100m"})
+        except EngineError as error:
+            print(error)
+    """
+    result = run_python(program, tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("Spark did not start: ")
+    assert "spark.driver.memory" in result.stdout
+
+
+@pytest.fixture(scope="module")
+def submission(tmp_path_factory):
+    """A job and the zip of lib/, as handed to spark-submit."""
+    directory = tmp_path_factory.mktemp("submission")
+    with zipfile.ZipFile(directory / "replica_audit.zip", "w") as archive:
+        for path in sorted((ROOT / "lib" / "replica_audit").rglob("*.py")):
+            archive.write(path, path.relative_to(ROOT / "lib"))
+    job = directory / "job.py"
+    job.write_text(
+        textwrap.dedent("""
+        import sys
+        from replica_audit.errors import EngineError
+        from replica_audit.spark.session import build_session
+        import replica_audit
+
+        def where(batches):
+            import replica_audit
+            import pyarrow
+            for _ in batches:
+                yield pyarrow.RecordBatch.from_pydict({"file": [replica_audit.__file__]})
+
+        if "replica_audit.zip" not in replica_audit.__file__:
+            sys.exit(f"imported from {replica_audit.__file__}")
+        try:
+            session = build_session("job", {"spark.sql.shuffle.partitions": "7", "spark.driver.memory": "5g"})
+        except EngineError as error:
+            print(error)
+            sys.exit(error.exit_status)
+        conf = session.conf
+        print(conf.get("spark.master"), conf.get("spark.sql.shuffle.partitions"), conf.get("spark.app.name"))
+        session.range(4).write.format("delta").save(sys.argv[1])
+        print(session.read.format("delta").load(sys.argv[1]).count())
+        print("replica_audit.zip" in session.range(1).mapInArrow(where, "file string").first().file)
+        """)
+    )
+    return directory
+
+
+def submit(submission: Path, table: Path, *options: str) -> subprocess.CompletedProcess:
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_", "_PYSPARK"))}
+    # The editable install stays visible; --py-files goes before it on sys.path, which the job checks.
+    return subprocess.run(
+        [str(home / "bin" / "spark-submit"), "--master", "local[1]", "--name", "given", "--conf", "spark.ui.enabled=false",
+         "--conf", "spark.databricks.delta.snapshotPartitions=1", "--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+         *options, "--py-files", str(submission / "replica_audit.zip"), str(submission / "job.py"), str(table)],
+        env={**kept, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        cwd=submission, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+
+
+@pytest.mark.spark
+def test_spark_submits_settings_are_kept_and_ours_added(submission, tmp_path):
+    jars = ",".join(map(str, check_jars()))
+    result = submit(submission, tmp_path / "table", "--jars", jars, "--conf", "spark.sql.shuffle.partitions=5")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "local[1] 5 given\n4\nTrue\n"
+
+
+@pytest.mark.spark
+def test_spark_submit_without_delta_is_told_which_option_is_missing(submission, tmp_path):
+    result = submit(submission, tmp_path / "table")
+    assert result.returncode == 4, result.stderr
+    assert result.stdout.startswith(f"the session's JVM has no class {DELTA_EXTENSION}; give spark-submit --packages")
