@@ -15,9 +15,11 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 CAPTURES = sorted(path.name for path in FIXTURES.iterdir() if path.is_dir())
 
 DUMP_LINE = re.compile(
-    r"(?:baseOffset: (?P<base>\d+) lastOffset: (?P<last>\d+)(?: count: (?P<count>\d+))? baseSequence: (?P<sequence>-?\d+) "
-    r"lastSequence: -?\d+ producerId: (?P<producer>-?\d+) producerEpoch: (?P<producer_epoch>-?\d+) "
-    r"partitionLeaderEpoch: (?P<epoch>-?\d+) .*?|offset: (?P<offset>\d+) )position: (?P<position>\d+) \w+: (?P<time>-?\d+) "
+    r"(?:baseOffset: (?P<base>\d+) lastOffset: (?P<last>\d+)(?: count: (?P<count>\d+))? "
+    r"baseSequence: (?P<sequence>-?\d+) lastSequence: -?\d+ "
+    r"producerId: (?P<producer>-?\d+) producerEpoch: (?P<producer_epoch>-?\d+) "
+    r"partitionLeaderEpoch: (?P<epoch>-?\d+) .*?|offset: (?P<offset>\d+) )"
+    r"position: (?P<position>\d+) \w+: (?P<time>-?\d+) "
     r"(?:isvalid: (?P<early>\w+) )?size: (?P<size>\d+) magic: (?P<magic>\d+) compresscodec: (?P<codec>\w+) "
     r"crc: (?P<crc>\d+)(?: isvalid: (?P<valid>\w+))?"
 )
