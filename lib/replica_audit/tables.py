@@ -45,7 +45,6 @@ manifest string
 log_dir_count int
 replica_count int
 segment_count int
-batch_count bigint
 size_bytes bigint
 inventory map<string,bigint>
 """),

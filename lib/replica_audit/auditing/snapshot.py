@@ -25,6 +25,7 @@ from replica_audit.formats.storage import Snapshot
 from replica_audit.formats.summary import summarise_segment
 from replica_audit.model import CHUNK_OFFSETS, Damage, TopicPartition
 from replica_audit.results import Results
+from replica_audit.tables import REPORT_TABLES, sort_rows
 
 
 def open_snapshot(uri: str, topics: tuple[str, ...], leadership: str | None) -> tuple[Snapshot, Inventory]:
@@ -38,9 +39,9 @@ def open_snapshot(uri: str, topics: tuple[str, ...], leadership: str | None) -> 
     except (OSError, ValueError) as error:
         raise UsageError(str(error)) from error
     inventory = discover(snapshot, topics)
-    if topics and not inventory.replicas and not inventory.leaderships:
+    if topics and inventory.topics and not inventory.replicas and not inventory.leaderships:
         known = ", ".join(inventory.topics[:10]) or "none"
-        raise UsageError(f"--topic {' '.join(topics)} matches no topic of {uri}; topics there: {known}")
+        raise UsageError(f"{' '.join(topics)} matches no topic of {uri}; topics there: {known}")
     if not inventory.replicas and not inventory.leaderships:
         raise InputError(
             f"{uri}: no partition found in {len(inventory.log_dirs)} log dirs; expected directories such as broker-1/orders-0 "
@@ -97,7 +98,9 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
     evidence = partition_evidence(topic_partition, {table: rows[table] for table in EVIDENCE_TABLES}, options)
     outcome = audit_partition(evidence, _read_batches(snapshot, files, needed_batches(evidence)))
     tables = report_rows(outcome)
-    tables["quarantine"] = rows["quarantine"]
+    tables["quarantine"] = [
+        {column.name: row[column.name] for column in REPORT_TABLES["quarantine"]} for row in rows["quarantine"]
+    ]
     tables["findings"] += log_dir_findings(_log_dirs_without_checkpoint(rows), (), inventory.cluster_id)
     audit = {
         "audit_id": None,
@@ -107,9 +110,9 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
         "started": started,
         "finished": _now(),
         "verdict": worst_verdict([outcome.verdict]),
-        "inputs": snapshot.name,
+        "inputs": {"snapshot": snapshot.name, "segments": len(files), "size_bytes": sum(file.size_bytes for file in files)},
     }
-    return Results(audit, tables)
+    return Results(audit, {table: sort_rows(of_table) for table, of_table in tables.items()})
 
 
 def unreadable_row(names: dict, file: SegmentFile, error: Exception) -> dict:

@@ -37,12 +37,11 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     check_files(settings)
     baseline = _baseline(settings)
     with _spark("replica-audit run", settings) as spark:
-        from replica_audit.spark.pipeline import load_results, run_audit, run_ingest
+        from replica_audit.spark.pipeline import run_audit, run_ingest
 
         progress = Progress(settings.quiet)
         snapshot_id = run_ingest(spark, arguments.snapshot, settings, progress)
-        audit_id = run_audit(spark, snapshot_id, settings, progress)
-        results = load_results(spark, audit_id, settings)
+        results = run_audit(spark, snapshot_id, settings, progress)
     return _report(_compare(results, baseline), settings)
 
 
@@ -68,10 +67,9 @@ def audit(arguments: argparse.Namespace, settings: Settings) -> int:
     check_files(settings)
     baseline = _baseline(settings)
     with _spark("replica-audit audit", settings) as spark:
-        from replica_audit.spark.pipeline import load_results, run_audit
+        from replica_audit.spark.pipeline import run_audit
 
-        audit_id = run_audit(spark, arguments.snapshot_id, settings, Progress(settings.quiet))
-        results = load_results(spark, audit_id, settings)
+        results = run_audit(spark, arguments.snapshot_id, settings, Progress(settings.quiet))
     return _show_summary(_compare(results, baseline), settings)
 
 

@@ -15,6 +15,8 @@ from replica_audit.auditing.evidence import EVIDENCE_TABLES, AuditOptions, parse
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.model import CHUNK_OFFSETS
+from replica_audit.results import Results
+from replica_audit.spark.answers import assemble_results, snapshot_answers
 from replica_audit.spark.scanning import BATCH_COLUMNS
 from replica_audit.spark.warehouse import Warehouse, now
 from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES, ddl
@@ -28,12 +30,12 @@ _NEED = "need"
 _BATCH = "batch"
 _OUT_DDL = "topic string, partition int, kind string, payload string"
 
-#: Tables that this stage writes; `quarantine` is the snapshot's.
-AUDITED_TABLES = tuple(name for name in REPORT_TABLES if name != "quarantine")
+#: Tables that this stage computes; `quarantine` is the snapshot's, the others belong to other commands.
+AUDITED_TABLES = ("partitions", "replicas", "high_watermarks", "divergences", "truncations", "findings")
 
 
-def audit(spark: SparkSession, snapshot_id: str | None, settings: Settings, progress) -> str:
-    """Audit an ingested snapshot (the latest when `snapshot_id` is None) and return the audit's id."""
+def audit(spark: SparkSession, snapshot_id: str | None, settings: Settings, progress) -> Results:
+    """Audit an ingested snapshot (the latest when `snapshot_id` is None), write its tables and return its results."""
     started = now()
     warehouse = Warehouse(spark, settings.warehouse, settings.catalog)
     ingested = warehouse.latest("ingest", **({"snapshot_id": snapshot_id} if snapshot_id else {}))
@@ -43,9 +45,11 @@ def audit(spark: SparkSession, snapshot_id: str | None, settings: Settings, prog
     stage = {"started": started, **ids}
     progress.begin("auditing")
     try:
-        results = _audit_partitions(spark, warehouse, snapshot_id, options).persist()
+        results = _audit_partitions(warehouse, snapshot_id, options).persist()
         try:
-            warehouse.replace_all(_frames(warehouse, results, ids), "audit_id", ids["audit_id"])
+            unplaced = list(_log_dir_findings(warehouse, ids))
+            warehouse.append_all(_frames(warehouse, results, unplaced, ids), "audit_id")
+            answers = [(row["kind"], json.loads(row["payload"])) for row in results.select("kind", "payload").collect()]
         finally:
             results.unpersist()
     except BaseException:
@@ -53,8 +57,9 @@ def audit(spark: SparkSession, snapshot_id: str | None, settings: Settings, prog
         raise
     finally:
         progress.end()
-    warehouse.record("audit", "finished", **stage)
-    return ids["audit_id"]
+    finished = warehouse.record("audit", "finished", **stage)
+    answers += [("findings", row) for row in unplaced]
+    return assemble_results(finished, [*answers, *snapshot_answers(warehouse, snapshot_id)])
 
 
 def _options(warehouse: Warehouse, snapshot_id: str, cluster_id: str | None, settings: Settings) -> AuditOptions:
@@ -67,9 +72,7 @@ def _options(warehouse: Warehouse, snapshot_id: str, cluster_id: str | None, set
     return AuditOptions(settings.protocol, version, manifest.get("quiesced"), cluster_id)
 
 
-def _audit_partitions(
-    spark: SparkSession, warehouse: Warehouse, snapshot_id: str, options: AuditOptions
-) -> DataFrame:
+def _audit_partitions(warehouse: Warehouse, snapshot_id: str, options: AuditOptions) -> DataFrame:
     """Rows of `_OUT_DDL` for every report table, and those of the log dirs as a whole."""
     from pyspark.sql import functions as F
 
@@ -211,7 +214,9 @@ def _answer(topic_partition, rows: list[tuple[str, dict]]) -> pa.Table:
     )
 
 
-def _frames(warehouse: Warehouse, results: DataFrame, ids: Mapping[str, str | None]) -> dict[str, DataFrame]:
+def _frames(
+    warehouse: Warehouse, results: DataFrame, unplaced: list[dict], ids: Mapping[str, str | None]
+) -> dict[str, DataFrame]:
     from pyspark.sql import functions as F
 
     literals = [F.lit(value).cast("string").alias(name) for name, value in ids.items()]
@@ -219,9 +224,8 @@ def _frames(warehouse: Warehouse, results: DataFrame, ids: Mapping[str, str | No
     for table in AUDITED_TABLES:
         parsed = results.where(F.col("kind") == table).select(F.from_json("payload", ddl(REPORT_TABLES[table])).alias("row"))
         frames[table] = parsed.select(*literals, "row.*")
-    frames["findings"] = frames["findings"].unionByName(
-        warehouse.frame("findings", _log_dir_findings(warehouse, ids), ids)
-    )
+    if unplaced:
+        frames["findings"] = frames["findings"].unionByName(warehouse.frame("findings", unplaced, ids))
     return frames
 
 

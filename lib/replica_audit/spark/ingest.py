@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from replica_audit.config import Settings
@@ -15,7 +16,7 @@ from replica_audit.auditing.snapshot import open_snapshot
 from replica_audit.formats.inventory import Inventory, SegmentFile
 from replica_audit.formats.storage import Snapshot
 from replica_audit.spark.scanning import scan_files
-from replica_audit.spark.warehouse import Warehouse, now
+from replica_audit.spark.warehouse import Warehouse, now, run_together
 from replica_audit.tables import BRONZE_TABLES, ddl
 
 if TYPE_CHECKING:
@@ -36,11 +37,13 @@ def ingest(spark: SparkSession, uri: str, settings: Settings, progress) -> str:
     snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership)
     snapshot_id = identify(snapshot, inventory)
     warehouse = Warehouse(spark, settings.warehouse, settings.catalog)
-    if warehouse.finished("ingest", snapshot_id=snapshot_id):
+    earlier = warehouse.runs("ingest", snapshot_id=snapshot_id)
+    if any(run["state"] == "finished" for run in earlier):
         return snapshot_id
     stage = {"started": started, "snapshot_id": snapshot_id, "audit_id": None, "cluster_id": inventory.cluster_id}
+    warehouse.record("ingest", "running", **stage)
     try:
-        _write(spark, warehouse, snapshot, inventory, snapshot_id, progress)
+        _write(spark, warehouse, snapshot, inventory, snapshot_id, bool(earlier), progress)
     except BaseException:
         warehouse.record("ingest", "failed", **stage)
         raise
@@ -84,8 +87,9 @@ def _ends(snapshot: Snapshot, file: SegmentFile) -> str:
 
 
 def _write(
-    spark: SparkSession, warehouse: Warehouse, snapshot: Snapshot, inventory: Inventory, snapshot_id: str, progress
+    spark: SparkSession, warehouse: Warehouse, snapshot: Snapshot, inventory: Inventory, snapshot_id: str, again: bool, progress
 ) -> None:
+    """Write all bronze tables; `again`: an earlier attempt may have left rows of this snapshot, which are replaced."""
     from pyspark.sql import functions as F
 
     ids = {"cluster_id": inventory.cluster_id, "snapshot_id": snapshot_id}
@@ -95,7 +99,10 @@ def _write(
         scanned = scan_files(spark, snapshot, inventory.segments, done).persist()
         try:
             named = scanned.select(F.lit(inventory.cluster_id).cast("string").alias("cluster_id"), F.lit(snapshot_id).alias("snapshot_id"), "*")
-            warehouse.replace("batches", named.where("kind = 'batch'"), "snapshot_id", snapshot_id)
+            put = (lambda table, frame: warehouse.replace(table, frame, "snapshot_id", snapshot_id)) if again else (
+                lambda table, frame: warehouse.append(table, frame, "snapshot_id")
+            )
+            put("batches", named.where("kind = 'batch'"))
             frames = {
                 "segments": _unpack(named, "segment", "segments"),
                 "quarantine": _unpack(named, "quarantine", "quarantine").unionByName(
@@ -103,8 +110,8 @@ def _write(
                 ),
                 **{table: warehouse.frame(table, of_table, ids) for table, of_table in rows.items()},
             }
-            frames["snapshots"] = _snapshot_row(warehouse, snapshot, inventory, ids, named)
-            warehouse.replace_all({table: frame.coalesce(1) if table != "segments" else frame for table, frame in frames.items()}, "snapshot_id", snapshot_id)
+            frames["snapshots"] = _snapshot_row(warehouse, snapshot, inventory, ids)
+            run_together([partial(put, table, frame if table == "segments" else frame.coalesce(1)) for table, frame in frames.items()])
         finally:
             scanned.unpersist()
 
@@ -119,16 +126,13 @@ def _unpack(named: DataFrame, kind: str, table: str) -> DataFrame:
     return parsed.select("cluster_id", "snapshot_id", "row.*")
 
 
-def _snapshot_row(
-    warehouse: Warehouse, snapshot: Snapshot, inventory: Inventory, ids: dict, named: DataFrame
-) -> DataFrame:
+def _snapshot_row(warehouse: Warehouse, snapshot: Snapshot, inventory: Inventory, ids: dict) -> DataFrame:
     row = {
         "uri": snapshot.name,
         "manifest": None if inventory.manifest is None else _manifest_text(inventory),
         "log_dir_count": len(inventory.log_dirs),
         "replica_count": len(inventory.replicas),
         "segment_count": len(inventory.segments),
-        "batch_count": named.where("kind = 'batch'").count(),
         "size_bytes": sum(file.size_bytes for file in inventory.segments),
         "inventory": dict(inventory.counts),
     }

@@ -82,24 +82,27 @@ class Warehouse:
 
     def replace(self, table: str, frame: DataFrame, key: str, value: str) -> None:
         """Replace the rows of `table` whose `key` column is `value` by `frame`, in one Delta transaction."""
+        self._write(table, frame, key, "overwrite", {"replaceWhere": f"{key} = '{value}'"})
+
+    def append(self, table: str, frame: DataFrame, key: str) -> None:
+        """Add rows of an id that is new to `table`: cheaper than `replace`, since nothing is looked for."""
+        self._write(table, frame, key, "append", {})
+
+    def append_all(self, frames: Mapping[str, DataFrame], key: str) -> None:
+        """`append` to several tables, side by side; the first failure is raised."""
+        run_together([(lambda table=table, frame=frame: self.append(table, frame, key)) for table, frame in frames.items()])
+
+    def _write(self, table: str, frame: DataFrame, key: str, mode: str, options: Mapping[str, str]) -> None:
         columns = [column.name for column in self.columns(table)]
-        writer = (
-            frame.select(*columns)
-            .write.format("delta")
-            .mode("overwrite")
-            .partitionBy(key)
-            .option("replaceWhere", f"{key} = '{value}'")
-            .option("userMetadata", f"replica-audit {__version__} {key}={value}")
-        )
+        writer = frame.select(*columns).write.format("delta").mode(mode).partitionBy(key)
+        for name, value in {"userMetadata": f"replica-audit {__version__}", **options}.items():
+            writer = writer.option(name, value)
         writer.saveAsTable(self._name(table)) if self._catalog else writer.save(self._name(table))
 
-    def replace_all(self, frames: Mapping[str, DataFrame], key: str, value: str) -> None:
-        """Replace the rows of one id in several tables, side by side; the first failure is raised."""
-        tasks = [(lambda table=table, frame=frame: self.replace(table, frame, key, value)) for table, frame in frames.items()]
-        run_together(tasks)
-
-    def record(self, stage: str, state: str, *, started: str, snapshot_id: str, audit_id: str | None, cluster_id: str | None) -> None:
-        """Append a row to `audits`: the last thing a stage does when it has finished or failed."""
+    def record(
+        self, stage: str, state: str, *, started: str, snapshot_id: str, audit_id: str | None, cluster_id: str | None
+    ) -> dict:
+        """Append a row to `audits` and return it: the last thing a stage does when it has finished or failed."""
         row = {
             "cluster_id": cluster_id,
             "snapshot_id": snapshot_id,
@@ -113,17 +116,18 @@ class Warehouse:
         }
         writer = self.frame("audits", [row], {}).coalesce(1).write.format("delta").mode("append")
         writer.saveAsTable(self._name("audits")) if self._catalog else writer.save(self._name("audits"))
+        return row
 
-    def finished(self, stage: str, **equals: str) -> list[dict]:
-        """Finished rows of `stage` in `audits`, oldest first."""
+    def runs(self, stage: str, **equals: str) -> list[dict]:
+        """Rows of `stage` in `audits`, oldest first, in whatever state."""
         if not self.exists("audits"):
             return []
-        rows = self.read("audits", stage=stage, state="finished", **equals).collect()
-        return sorted((row.asDict() for row in rows), key=lambda row: row["finished"])
+        rows = self.read("audits", stage=stage, **equals).collect()
+        return sorted((row.asDict() for row in rows), key=lambda row: row["finished"] or row["started"])
 
     def latest(self, stage: str, **equals: str) -> dict:
         """The last finished run of `stage`; raises UsageError when there is none, or none with that id."""
-        rows = self.finished(stage, **equals)
+        rows = [row for row in self.runs(stage, **equals) if row["state"] == "finished"]
         if not rows:
             wanted = " ".join(f"with {name} {value}" for name, value in equals.items())
             raise UsageError(f"no finished {stage} {wanted} in {self._catalog or self._location}: run that stage first".replace("  ", " "))
