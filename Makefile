@@ -39,7 +39,7 @@ $(STAMPS)/packages: $(STAMPS)/venv .locks/build.txt $(wildcard .locks/py3*.txt)
 	@lock=$$($(RUN) -c 'import sys; print(".locks/py%d%d.txt" % sys.version_info[:2])'); \
 	echo "installing $$lock" >&2; \
 	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r .locks/build.txt; \
-	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation --only-binary :all: --no-binary pyspark -r "$$lock"; \
+	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation --use-pep517 --only-binary :all: --no-binary pyspark -r "$$lock"; \
 	touch $@
 
 $(STAMPS)/project: $(STAMPS)/packages pyproject.toml
