@@ -41,9 +41,9 @@ class Engine:
             raise self.error
         return "s1"
 
-    def run_audit(self, spark: Any, snapshot_id: str | None, settings: Any, progress: Any) -> str:
+    def run_audit(self, spark: Any, snapshot_id: str | None, settings: Any, progress: Any) -> Results:
         self.calls.append(("audit", snapshot_id))
-        return "a1"
+        return self.results
 
     def load_results(self, spark: Any, audit_id: str | None, settings: Any) -> Results:
         self.calls.append(("load", audit_id))
@@ -81,8 +81,8 @@ def _last_line(capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_run_ingests_audits_reports_and_ends_with_the_status_line(engine: Engine, capsys: Any) -> None:
     assert main(["run", "snapshot"]) == 0
-    assert [call[0] for call in engine.calls] == ["session", "ingest", "audit", "load"]
-    assert engine.calls[2:] == [("audit", "s1"), ("load", "a1")] and engine.stopped == 1
+    assert [call[0] for call in engine.calls] == ["session", "ingest", "audit"]
+    assert engine.calls[2:] == [("audit", "s1")] and engine.stopped == 1
     out = capsys.readouterr().out
     assert out.splitlines()[-1].startswith("OK: 1 partition, CONSISTENT; no findings")
     assert sorted(path.name for path in Path("replica-audit-report").iterdir()) == ["audit.json", "verdict.json"]
