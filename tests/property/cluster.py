@@ -96,7 +96,15 @@ class Cluster:
             self.isr.add(broker_id)
             self._log(f"broker {broker_id} joins the ISR at {position}")
         self._advance_high_watermark()
-        for batch in [batch for batch in leader.batches if batch.base_offset >= position][:max_batches]:
+        served = [batch for batch in leader.batches if batch.end_offset > position][:max_batches]
+        if served and served[0].base_offset < position:
+            if position > follower.log_start:
+                # A zombie's end can lie anywhere: the append is refused, and Kafka gives the partition up as failed.
+                assert self.zombie_fetches, "a follower's end lies inside a batch of its leader"
+                return
+            # The follower was emptied under another leader, to an offset inside this one's batch (KAFKA-6975).
+            follower.truncate_fully(served[0].base_offset)
+        for batch in served:
             follower.append(batch)
         follower.high_watermark = max(follower.log_start, min(leader.high_watermark, follower.log_end))
         follower.advance_log_start(min(leader.log_start, follower.high_watermark))

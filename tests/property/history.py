@@ -36,9 +36,9 @@ def play(
     retention: bool = True,
     zombies: bool = False,
 ) -> Cluster:
-    """The cluster after 20 to 120 random events."""
+    """The cluster after up to 120 random events, in some histories with an opening that makes replicas diverge."""
     chance = random.Random(seed)
-    cluster = Cluster(chance.randint(2, 4), protocol, chance.choice((1, 1, 1, 2)))
+    cluster = Cluster(chance.randint(2, 4), protocol, chance.choice((1, 1, 2)))
     weights = dict(EVENTS)
     if not unclean:
         del weights["unclean_fail_over"]
@@ -46,8 +46,14 @@ def play(
         del weights["retention"]
     if zombies:
         weights["zombie_fetch"] = 5
+    length = chance.randint(20, 120)
+    opening = chance.choice((None, None, _divide, _alternate)) if unclean else None
+    if opening is not None:
+        opening(cluster, chance, lost_tails)
+        # Few events follow, or none: a long history heals what the opening has brought about.
+        length = chance.randint(0, 40)
     names = list(weights)
-    for name in chance.choices(names, list(weights.values()), k=chance.randint(20, 120)):
+    for name in chance.choices(names, list(weights.values()), k=length):
         _HAPPENINGS[name](cluster, chance, lost_tails)
     return cluster
 
@@ -72,6 +78,42 @@ def narrate(seed: int, cluster: Cluster) -> str:
         f"{cluster.leader_id} epoch {cluster.leader_epoch} isr {sorted(cluster.isr)} "
         f"committed to {cluster.committed_end}\n{state}\n{events}"
     )
+
+
+def _divide(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None:
+    """An opening that chance alone seldom makes: one replica is left behind, the others die, and it leads uncleanly."""
+    *others, behind = _living_followers(cluster)
+    for _ in range(chance.randint(0, 2)):
+        _produce(cluster, chance, lost_tails)
+        cluster.fetch(behind, 3)
+    cluster.shrink(behind)
+    for _ in range(chance.randint(1, 4)):
+        _produce(cluster, chance, lost_tails)
+        for _ in range(2):
+            for broker_id in others:
+                cluster.fetch(broker_id, 3)
+    for broker_id in (*others, cluster.leader_id):
+        replica = cluster.replicas[broker_id]
+        replica.checkpoint = replica.high_watermark
+        cluster.crash(broker_id, _lost(chance, lost_tails))
+    cluster.elect(behind)
+    for _ in range(chance.randint(0, 4)):
+        _produce(cluster, chance, lost_tails)
+
+
+def _alternate(cluster: Cluster, chance: random.Random, lost_tails: bool) -> None:
+    """Another: two replicas lead in turn, and neither sees what the other wrote (KIP-279's fast fail-overs)."""
+    pair = (cluster.leader_id, chance.choice(_living_followers(cluster)))
+    for turn in range(chance.randint(1, 6)):
+        for _ in range(chance.randint(1, 3)):
+            _produce(cluster, chance, lost_tails)
+        if turn == 0 or chance.random() < 0.2:
+            cluster.fetch(next(one for one in pair if one != cluster.leader_id), 2)
+        successor = next(one for one in pair if one != cluster.leader_id)
+        cluster.crash(cluster.leader_id, _lost(chance, lost_tails))
+        if not cluster.replicas[successor].alive:
+            cluster.restart(successor)
+        cluster.elect(successor, chance.choice((1, 1, 2)))
 
 
 def _living_followers(cluster: Cluster) -> list[int]:
