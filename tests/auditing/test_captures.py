@@ -1,0 +1,187 @@
+"""The audit of captures of real clusters against what an independent script, the clients and the brokers said."""
+
+from __future__ import annotations
+
+import pytest
+from replica_audit.auditing.catalogue import at_or_above
+
+from tests.auditing.captures import CAPTURES, EXPECTED, FIXTURES, audit_capture, told, truth
+
+#: Healthy, lagging, and clusters of 2.8 and later after everybody came back: nothing is wrong any more.
+QUIET = (
+    *(name for name in CAPTURES if name.startswith(("healthy", "lagging"))),
+    "live-copy",
+    "live-torn",
+    *("diverged-healed", "diverged-healed-running", "diverged-multi-healed", "diverged-multi2-healed"),
+    *("diverged-clean-healed", "elr-healed", "quorum3-2-healed", "txn-failover-2-healed"),
+    *("kafka-3.6-diverged-healed", "kafka-3.9-diverged-healed", "zk-2.8-diverged-healed"),
+    *("last-replica-standing-3-healed", "last-replica-elr-3-healed"),
+    *("compacted-skewed-1", "compacted-skewed-2", "recreated-1-before", "recreated-2-back"),
+    *("jbod-moving", "jbod-killed", "jbod-moved"),
+    *("reassigned-1-moving", "reassigned-2-done", "reassigned-3-back"),
+    *("retention-skewed", "retention-passed-1-down", "retention-passed-2-back"),
+    *("tiered-1", "tiered-2-follower", "tiered-3-last-tiered"),
+    *("quorum3-3-uncommitted", "quorum3-4-back"),
+    *("old-formats", "old-upgraded"),
+)
+PARTITIONS = [(capture, partition) for capture, of_capture in EXPECTED.items() for partition in of_capture]
+
+
+def test_the_captures_are_all_here():
+    assert len(CAPTURES) > 100
+    assert set(EXPECTED) <= set(CAPTURES)
+    assert set(QUIET) <= set(CAPTURES)
+
+
+@pytest.mark.parametrize(("capture", "partition"), PARTITIONS)
+def test_leadership_ends_and_verdict_are_those_of_the_independent_script(capture, partition):
+    results, answer = audit_capture(capture)[partition], EXPECTED[capture][partition]
+    row = results.tables["partitions"][0]
+    assert (row["leader_id"], row["reference_id"]) == (answer["leader"], answer["reference"])
+    assert row["leader_epoch"] == answer["leader_epoch"]
+    assert row["isr"] == sorted(answer["isr"])
+    assert row["verdict"] == answer["verdict"], told(results)
+    ends = {replica["broker_id"]: replica["log_end_offset"] for replica in results.tables["replicas"]}
+    assert ends[answer["reference"]] == answer["log_end_offset"]
+    for broker, follower in answer["followers"].items():
+        assert ends[int(broker)] == follower["log_end_offset"]
+
+
+@pytest.mark.parametrize(("capture", "partition"), PARTITIONS)
+def test_the_high_watermark_is_that_of_the_independent_script(capture, partition):
+    answer = EXPECTED[capture][partition]["high_watermark"]
+    row = audit_capture(capture)[partition].tables["partitions"][0]
+    if answer is None:
+        assert capture.startswith("live"), "only copies of different moments have no answer"
+        assert row["hw_lower"] <= row["hw_upper"]
+    else:
+        assert [row["hw_lower"], row["hw_upper"]] == answer
+
+
+@pytest.mark.parametrize(("capture", "partition"), PARTITIONS)
+def test_differences_and_cuts_are_those_of_the_independent_script(capture, partition):
+    tables, answer = audit_capture(capture)[partition].tables, EXPECTED[capture][partition]
+    compared = {row["broker_id"] for row in tables["truncations"]}
+    assert compared == {int(broker) for broker in answer["followers"]}
+    for broker, follower in answer["followers"].items():
+        runs = [row for row in tables["divergences"] if row["broker_id"] == int(broker)]
+        bounds = [([row["start_offset"], row["end_offset"]], row) for row in runs]
+        # A hole has no records of the replica; records without an epoch have none either, but their content differs.
+        holes = [pair for pair, row in bounds if row["replica_epoch"] is None and row["code"] != "DIV-CONTENT"]
+        assert holes == follower["holes"]
+        assert [pair for pair, _ in bounds if pair not in holes] == follower["divergences"]
+        assert [pair for pair, row in bounds if row["committed"]] == follower["committed"]
+        cuts = {row["protocol"]: row["truncate_to"] for row in tables["truncations"] if row["broker_id"] == int(broker)}
+        assert follower["truncate_to"] in ({}, None, cuts)
+
+
+def test_the_comparison_has_something_to_compare():
+    followers = [one for of in EXPECTED.values() for answer in of.values() for one in answer["followers"].values()]
+    assert sum(bool(one["divergences"]) for one in followers) >= 20
+    assert sum(bool(one["truncate_to"]) for one in followers) >= 100
+    assert any(one["holes"] for one in followers)
+    assert any(one["committed"] for one in followers)
+
+
+def _client_watermarks() -> list[tuple[str, str, int]]:
+    found = []
+    for capture in CAPTURES:
+        for partition, row in (truth(capture).get("watermarks_from_clients") or {}).items():
+            if row.get("high_watermark") is not None and row["high_watermark"] >= 0:
+                found.append((capture, partition, row["high_watermark"]))
+    return found
+
+
+@pytest.mark.parametrize(("capture", "partition", "high_watermark"), _client_watermarks())
+def test_the_high_watermark_that_a_client_was_told_lies_in_the_interval(capture, partition, high_watermark):
+    row = audit_capture(capture)[partition].tables["partitions"][0]
+    assert high_watermark <= row["hw_upper"]
+    # Clients asked before a live copy was made, and the high watermark moved on.
+    if not capture.startswith("live"):
+        assert row["hw_lower"] <= high_watermark
+
+
+def test_clients_were_asked_about_many_partitions():
+    assert len(_client_watermarks()) >= 150
+
+
+@pytest.mark.parametrize("capture", QUIET)
+def test_nothing_above_low_is_said_where_nothing_is_wrong(capture):
+    audits = audit_capture(capture)
+    assert audits
+    for partition, results in audits.items():
+        alarms = [row for row in results.tables["findings"] if at_or_above(row["severity"], "medium")]
+        assert not alarms, f"{capture} {partition}\n{told(results)}"
+        assert results.tables["partitions"][0]["verdict"] in ("CONSISTENT", "LAGGING"), f"{partition}\n{told(results)}"
+
+
+@pytest.mark.parametrize("capture", [name for name in CAPTURES if name.startswith("tiered")])
+def test_a_tiered_log_misses_no_segment(capture):
+    codes = {row["code"] for results in audit_capture(capture).values() for row in results.tables["findings"]}
+    assert not codes & {"CAP-MISSING-SEGMENT", "LOG-GAP", "EPO-CACHE-MISSING"}
+
+
+@pytest.mark.parametrize(
+    ("capture", "partition", "broker", "code", "start", "end"),
+    [
+        ("kip101-isr-4-healed", "kip101-0", 0, "DIV-CONTENT", 19, 23),
+        ("old-silent-2-healed", "silent-0", 0, "DIV-CONTENT", 11, 15),
+        ("old-silent-2-healed", "silent-1", 0, "DIV-CONTENT", 5, 9),
+        ("kip279-2-healed", "kip279-0", 0, "DIV-HIDDEN", 12, 17),
+        ("kip279-2-healed", "kip279-1", 0, "DIV-HIDDEN", 8, 13),
+    ],
+)
+def test_what_old_protocols_left_different_for_good_is_found(capture, partition, broker, code, start, end):
+    results = audit_capture(capture)[partition]
+    rows = results.tables["divergences"]
+    assert [(row["broker_id"], row["code"], row["start_offset"], row["end_offset"]) for row in rows] == [
+        (broker, code, start, end)
+    ], told(results)
+    found = [row for row in results.tables["findings"] if row["code"] == code and row["severity"] == "critical"]
+    assert [(row["broker_id"], row["start_offset"], row["end_offset"]) for row in found] == [(broker, start, end)]
+    assert results.tables["partitions"][0]["verdict"] in ("COMMITTED_LOSS", "COMMITTED_DIVERGENCE")
+
+
+def test_the_loss_of_0_10_is_seen_only_once_it_happened():
+    before = audit_capture("kip101-isr-1-before")["kip101-0"].tables["partitions"][0]
+    assert before["verdict"] in ("CONSISTENT", "LAGGING")
+    short = audit_capture("kip101-isr-2-truncated")["kip101-0"]
+    assert {"REP-ISR-SHORT"} <= {row["code"] for row in short.tables["findings"]}, told(short)
+    for capture in ("kip101-isr-3-lost", "kip101-isr-4-healed"):
+        results = audit_capture(capture)["kip101-0"]
+        assert results.tables["partitions"][0]["verdict"] == "COMMITTED_LOSS", told(results)
+        losses = [row for row in results.tables["findings"] if row["code"] == "HWM-LOSS"]
+        assert [(row["broker_id"], row["start_offset"], row["end_offset"]) for row in losses] == [(0, 19, 23)]
+        assert [row["severity"] for row in losses] == ["critical"]
+
+
+@pytest.mark.parametrize(
+    ("capture", "lost"),
+    [
+        ("diverged-unclean", {"ledger-0": (34, 79), "ledger-1": (41, 58), "ledger-2": (50, 72)}),
+        ("last-replica-standing-2-cut", {"transfers-0": (34, 38), "transfers-1": (11, 38), "transfers-3": (25, 42)}),
+    ],
+)
+def test_a_loss_is_given_as_the_range_that_brokers_warned_about(capture, lost):
+    audits = audit_capture(capture)
+    found = {}
+    for partition, results in audits.items():
+        rows = [row for row in results.tables["findings"] if row["code"] == "HWM-LOSS"]
+        if rows:
+            found[partition] = (min(row["start_offset"] for row in rows), max(row["end_offset"] for row in rows))
+    assert found == lost
+
+
+@pytest.mark.parametrize("capture", CAPTURES)
+def test_no_partition_called_lagging_or_consistent_has_a_finding_of_high_or_worse(capture):
+    for partition, results in audit_capture(capture).items():
+        if results.tables["partitions"][0]["verdict"] in ("LAGGING", "CONSISTENT"):
+            worst = [row for row in results.tables["findings"] if at_or_above(row["severity"], "high")]
+            assert not worst, f"{capture} {partition}\n{told(results)}"
+
+
+@pytest.mark.parametrize("capture", ["diverged-multi2", "live-torn", "corrupted-batch-baseoffset-changed"])
+def test_an_audit_says_the_same_every_time(capture):
+    again = {name: results.tables for name, results in audit_capture.__wrapped__(capture).items()}
+    assert again == {name: results.tables for name, results in audit_capture(capture).items()}
+    assert str(FIXTURES) not in str(again), "paths are relative to the snapshot"
