@@ -93,9 +93,10 @@ def _directory(replica: Replica) -> ReplicaDir:
 
 
 def leadership_of(cluster: Cluster, source: str) -> Leadership | None:
-    """What a source would say: the listing does not know the epoch, and nobody says anything where it is inferred."""
+    """What a source would say: a listing has no epoch, a user gives no assignment, `inferred` is nothing."""
     if source == "inferred":
         return None
+    by_user = source == "user"
     return Leadership(
         topic=TOPIC,
         partition=0,
@@ -103,9 +104,9 @@ def leadership_of(cluster: Cluster, source: str) -> Leadership | None:
         leader_id=cluster.leader_id,
         leader_epoch=None if source == "topics_describe" else cluster.leader_epoch,
         isr=tuple(sorted(cluster.isr)),
-        replicas=tuple(sorted(cluster.replicas)),
-        topic_id=None if source == "user" else TOPIC_ID,
-        configs={"min.insync.replicas": str(cluster.min_insync_replicas)},
+        replicas=None if by_user else tuple(sorted(cluster.replicas)),
+        topic_id=None if by_user else TOPIC_ID,
+        configs={} if by_user else {"min.insync.replicas": str(cluster.min_insync_replicas)},
     )
 
 
