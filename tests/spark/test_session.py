@@ -99,10 +99,12 @@ def test_a_session_starts_offline_and_writes_nothing_but_results(tmp_path):
         session = build_session("offline")
         session.range(3).write.format("delta").save("a table")
         print("rows", session.read.format("delta").load("a table").count())
+        print("tables", len(session.catalog.listTables()))
         session.stop()
     """
     result = run_python(program, tmp_path / "an empty home")
-    assert (result.stdout, result.stderr, result.returncode) == ("rows 3\n", "", 0)
+    assert (result.stdout, result.stderr, result.returncode) == ("rows 3\ntables 0\n", "", 0)
+    assert [path.name for path in (tmp_path / "an empty home").iterdir()] == ["a table"]
 
 
 @pytest.mark.spark

@@ -6,8 +6,10 @@ network. A provided session keeps everything that it was given; only what Delta 
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Mapping
@@ -158,7 +160,10 @@ def _start_local_context(app_name: str, settings: Mapping[str, str]) -> None:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     check_worker_python(worker_python(dict(os.environ), None), remote=False)
-    conf = SparkConf(loadDefaults=False).setAll(list(local_settings(app_name, settings).items()))
+    chosen = local_settings(app_name, settings)
+    if chosen.get("spark.sql.catalogImplementation") != "hive":
+        chosen.setdefault("spark.sql.warehouse.dir", _scratch_warehouse())
+    conf = SparkConf(loadDefaults=False).setAll(list(chosen.items()))
     # The JVM's own words go to stderr; stdout belongs to results.
     reader, writer = os.pipe()
     relay = _Relay(os.fdopen(reader, "rb", buffering=0))
@@ -173,6 +178,22 @@ def _start_local_context(app_name: str, settings: Mapping[str, str]) -> None:
         SparkContext(conf=conf, gateway=gateway)
     except Py4JJavaError as error:
         raise EngineError(f"Spark did not start: {error.java_exception.getMessage()}") from error
+
+
+def _scratch_warehouse() -> str:
+    """A directory for Spark's own catalog, which makes one where the user works as soon as it is looked at.
+
+    It is removed at the end when nothing was put there; a catalog in memory forgets its tables anyway.
+    """
+    scratch = Path(tempfile.mkdtemp(prefix="replica-audit-"))
+
+    def remove() -> None:
+        for directory in (scratch / "spark-warehouse", scratch):
+            if directory.is_dir() and not any(directory.iterdir()):
+                directory.rmdir()
+
+    atexit.register(remove)
+    return str(scratch / "spark-warehouse")
 
 
 class _Relay:
