@@ -368,3 +368,14 @@ def test_names_of_directories(name, kind, topic_partition):
 def test_names_of_files(name, counted_as, base_offset):
     parsed = parse_file_name(name)
     assert (parsed.counted_as, parsed.base_offset) == (counted_as, base_offset)
+
+
+def test_a_remote_tree_is_listed_as_a_local_one():
+    from pyarrow import fs
+
+    remote = Snapshot("other://x", fs.SubTreeFileSystem(str(FIXTURES), fs.LocalFileSystem()), "jbod-moving")
+    local = Snapshot.open(str(FIXTURES / "jbod-moving"))
+    assert [(one.path, one.size, one.is_dir) for one in remote.list_tree().entries] == [
+        (one.path, one.size, one.is_dir) for one in local.list_tree().entries
+    ]
+    assert discover(remote) == discover(local)

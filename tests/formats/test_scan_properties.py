@@ -93,6 +93,10 @@ def apply_edits(batches: list[bytes], edits: list[tuple]) -> tuple[bytes, set[in
     return bytes(data), untouched
 
 
+def _lies_in(start: int, begin: int, data: bytes, batches: list[bytes]) -> bool:
+    return any(begin < start < begin + len(batch) and data.startswith(batch, begin) for batch in batches)
+
+
 @settings(max_examples=400, deadline=None)
 @given(segments(), EDITS, st.sampled_from([130, 300, 8 << 20]))
 def test_no_edit_makes_the_scan_fail_lose_a_byte_or_lose_an_untouched_batch(segment, edits, window):
@@ -113,7 +117,9 @@ def test_no_edit_makes_the_scan_fail_lose_a_byte_or_lose_an_untouched_batch(segm
             sound |= set(item["position"][item["crc_valid"]].tolist())
         summariser.add(item)
     assert position == len(data)
-    assert untouched <= sound
+    # A batch may be whole at two places: a byte removed before it, or its own first one, when both are the same.
+    moved = {start for start in untouched - sound if any(_lies_in(start, begin, data, batches) for begin in sound)}
+    assert untouched - moved <= sound
     summary = summariser.finish()
     assert summary_from_json(summary_to_json(summary)) == summary
     assert summary.tail_kind in ("clean", "partial", "zero_filled", "garbage")

@@ -313,9 +313,9 @@ def test_a_file_shorter_than_said_is_an_error_with_its_place():
 def _time_of(data: bytes) -> float:
     import time
 
-    begin = time.perf_counter()
+    begin = time.process_time()
     _scan(data)
-    return time.perf_counter() - begin
+    return time.process_time() - begin
 
 
 @pytest.mark.parametrize(
@@ -343,3 +343,12 @@ def test_a_scan_of_many_damaged_places_finds_every_sound_batch():
     found = batches_of(_scan(b"".join(batches), window=1 << 14))
     assert found["base_offset"].tolist() == list(range(1, 2000, 2))
     assert isinstance(found, np.ndarray)
+
+
+def test_the_budget_of_the_search_is_not_used_up_by_damage_between_sound_batches(monkeypatch):
+    # Zeros in records pass for legacy headers; each such candidate used to cost a checksum that was never earned back.
+    monkeypatch.setattr("replica_audit.formats.resynchronisation._FIRST_CREDIT", 100_000)
+    batches = [bytearray(encode_batch(number, 1, 0, mark="x" * 60)) for number in range(3000)]
+    for number in range(0, 3000, 2):
+        batches[number][8] = 0xFF
+    assert batches_of(_scan(b"".join(batches)))["base_offset"].tolist() == list(range(1, 3000, 2))

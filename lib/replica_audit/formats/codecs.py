@@ -16,7 +16,7 @@ NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 #: Nothing is expanded past this unless the caller says so; a broker's largest message is far below it.
-GREATEST_EXPANSION = 1 << 30
+GREATEST_EXPANSION = 256 << 20
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16

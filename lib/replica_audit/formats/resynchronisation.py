@@ -109,12 +109,32 @@ class Resynchroniser:
 
     def has_right_crc(self, candidate: Candidate) -> bool:
         """Whether the candidate's CRC is right; False also where the budget does not pay for it (`skipped`)."""
+        if candidate.magic < 2 and not self._has_fitting_lengths(candidate):
+            return False
         if not self.affords(candidate.size):
             self.skipped += 1
             return False
         if candidate.magic == 2:
-            return self._window.crc32c(candidate.position + CRC_FROM, candidate.end) == candidate.crc
-        return self._window.crc32(candidate.position + MAGIC_AT, candidate.end) == candidate.crc
+            crc = self._window.crc32c(candidate.position + CRC_FROM, candidate.end)
+        else:
+            crc = self._window.crc32(candidate.position + MAGIC_AT, candidate.end)
+        if crc == candidate.crc:
+            self.refund(candidate.size)
+        return crc == candidate.crc
+
+    def _has_fitting_lengths(self, candidate: Candidate) -> bool:
+        """Whether key and value of a legacy entry fill it exactly: its other fields are so few that zeros pass them."""
+        key_at = candidate.position + OVERHEAD_BYTES[candidate.magic] - 8
+        left = candidate.size - OVERHEAD_BYTES[candidate.magic]
+        key = self._length_at(key_at)
+        if not -1 <= key <= left:
+            return False
+        left -= max(key, 0)
+        value = self._length_at(key_at + 4 + max(key, 0))
+        return value == left or (value == -1 and left == 0)
+
+    def _length_at(self, position: int) -> int:
+        return int.from_bytes(self._window.peek(position, 4), "big", signed=True)
 
     def find_sound(self, start: int, stop: int, lowest: int, end_offset: int, expected: int | None) -> Candidate | None:
         """The first batch with a right CRC that begins at `start` or after and ends by `stop`.
@@ -138,6 +158,8 @@ class Resynchroniser:
                 if not self.has_right_crc(candidate):
                     continue
                 if expected is None or candidate.base_offset >= expected or self._is_followed(candidate):
+                    # Only what was searched pays.
+                    self._credit = max(0, self._credit - max(0, start - candidate.position) * _CREDIT_PER_BYTE)
                     return candidate
         return None
 
