@@ -1,7 +1,7 @@
-"""Makes the class archive that local sessions start from: `python -m replica_audit.spark.archive` (part of make install).
+"""Makes the class archive that local sessions start from: `python -m replica_audit.spark.archive`, in make install.
 
-Loading and checking some 20,000 classes of Spark and Delta costs seconds at every start; the JVM's application class-data
-sharing (JEP 350) maps them from a file instead. The file is a cache: it belongs to one Java and one set of JARs, the
+Loading and checking some 20,000 classes of Spark and Delta costs seconds at every start; the JVM's application
+class-data sharing (JEP 350) maps them from a file instead. The file is a cache: it belongs to one Java and one set of JARs, the
 JVM checks that once more, and without it everything works, more slowly.
 """
 
@@ -80,7 +80,8 @@ def train(target: Path) -> None:
 
     scratch = Path(tempfile.mkdtemp(prefix="replica-audit-training-"))
     try:
-        session = build_session("training", {"spark.driver.extraJavaOptions": f'"-XX:ArchiveClassesAtExit={target}"'}, local=True)
+        flag = f'"-XX:ArchiveClassesAtExit={target}"'
+        session = build_session("training", {"spark.driver.extraJavaOptions": flag}, local=True)
         exercise(session, scratch)
         process = SparkContext._gateway.proc
         session.stop()
@@ -93,7 +94,7 @@ def train(target: Path) -> None:
 
 
 def exercise(session, directory: Path) -> int:
-    """Write, replace, read, join and count small Delta tables below `directory`, with a Python stage; returns rows read."""
+    """Write, replace, read, join and count small Delta tables below `directory`; returns the number of rows read."""
     from pyspark.sql import functions as F
 
     frame = session.createDataFrame(
@@ -104,7 +105,8 @@ def exercise(session, directory: Path) -> int:
     for name in ("first", "second"):
         path = str(directory / name)
         frame.write.format("delta").mode("overwrite").partitionBy("topic").save(path)
-        frame.where("topic = 't-1'").write.format("delta").mode("overwrite").option("replaceWhere", "topic = 't-1'").save(path)
+        one = "topic = 't-1'"
+        frame.where(one).write.format("delta").mode("overwrite").option("replaceWhere", one).save(path)
         frame.write.format("delta").mode("append").save(path)
         read = session.read.format("delta").load(path)
         rows += read.where("start_offset > 3").groupBy("topic").agg(F.count("*"), F.max("start_offset")).count()
@@ -120,7 +122,7 @@ def _same(batches):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Make the archive; returns the exit status, 0 also where there can be none."""
-    parser = argparse.ArgumentParser(prog="python -m replica_audit.spark.archive", description="Makes the class archive.")
+    parser = argparse.ArgumentParser(prog="python -m replica_audit.spark.archive", description="Makes the archive.")
     parser.add_argument("--train", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
     try:

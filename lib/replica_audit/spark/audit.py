@@ -18,6 +18,7 @@ from replica_audit.model import CHUNK_OFFSETS
 from replica_audit.results import Results
 from replica_audit.spark.answers import assemble_results, snapshot_answers
 from replica_audit.spark.scanning import BATCH_COLUMNS
+from replica_audit.spark.session import compile_queries
 from replica_audit.spark.warehouse import Warehouse, now
 from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES, ddl
 
@@ -40,7 +41,9 @@ def audit(spark: SparkSession, snapshot_id: str | None, settings: Settings, prog
     warehouse = Warehouse(spark, settings.warehouse, settings.catalog)
     ingested = warehouse.latest("ingest", **({"snapshot_id": snapshot_id} if snapshot_id else {}))
     snapshot_id, cluster_id = ingested["snapshot_id"], ingested["cluster_id"]
-    options = _options(warehouse, snapshot_id, cluster_id, settings)
+    snapshot = warehouse.read("snapshots", snapshot_id=snapshot_id).select("manifest", "size_bytes").first()
+    compile_queries(spark, snapshot["size_bytes"])
+    options = _options(snapshot, cluster_id, settings)
     ids = {"cluster_id": cluster_id, "snapshot_id": snapshot_id, "audit_id": uuid.uuid4().hex}
     stage = {"started": started, **ids}
     progress.begin("auditing")
@@ -62,9 +65,8 @@ def audit(spark: SparkSession, snapshot_id: str | None, settings: Settings, prog
     return assemble_results(finished, [*answers, *snapshot_answers(warehouse, snapshot_id)])
 
 
-def _options(warehouse: Warehouse, snapshot_id: str, cluster_id: str | None, settings: Settings) -> AuditOptions:
-    row = warehouse.read("snapshots", snapshot_id=snapshot_id).select("manifest").first()
-    manifest = json.loads(row["manifest"]) if row is not None and row["manifest"] else {}
+def _options(snapshot: Mapping, cluster_id: str | None, settings: Settings) -> AuditOptions:
+    manifest = json.loads(snapshot["manifest"]) if snapshot["manifest"] else {}
     try:
         version = parse_kafka_version(settings.kafka_version or manifest.get("kafka_version"))
     except ValueError as error:

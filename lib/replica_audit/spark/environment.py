@@ -72,7 +72,9 @@ def find_java() -> Java:
             raise EngineError(f"JAVA_HOME is {home}, but there is no bin/java in it; unset it, or {_INSTALL_JAVA}")
         java = probe_java(executable)
         if java.release not in JAVA_VERSIONS:
-            raise EngineError(f"JAVA_HOME is Java {java.release} ({home}), expected {expected}; unset it, or {_INSTALL_JAVA}")
+            raise EngineError(
+                f"JAVA_HOME is Java {java.release} ({home}), expected {expected}; unset it, or {_INSTALL_JAVA}"
+            )
         return java
     on_path = shutil.which("java")
     refused = []
@@ -103,7 +105,8 @@ def check_packages() -> None:
         pass  # the warehouse is written through SQL and DataFrames; the JARs are what counts, checked in the session
     for name, version in found.items():
         if version != PINNED[name]:
-            raise EngineError(f"{name} is {version}, expected exactly {PINNED[name]}; run: make install (or pip install {name}=={PINNED[name]})")
+            pinned = f"{name}=={PINNED[name]}"
+            raise EngineError(f"{name} is {version}, expected exactly {PINNED[name]}; run: make install (or pip install {pinned})")
 
 
 def check_jars() -> list[Path]:
@@ -113,7 +116,8 @@ def check_jars() -> list[Path]:
     if problems:
         where = f" ({JARS_VARIABLE} names the directory)" if os.environ.get(JARS_VARIABLE) else ""
         raise EngineError(
-            f"JARs of Delta are not as locked{where}: {'; '.join(problems)}; run: make install (or python -m replica_audit.spark.jars)"
+            f"JARs of Delta are not as locked{where}: {'; '.join(problems)}; "
+            "run: make install (or python -m replica_audit.spark.jars)"
         )
     return [directory / jar.file_name for jar in locked_jars()]
 
@@ -139,7 +143,8 @@ def check_worker_python(executable: str, remote: bool) -> None:
             [executable, "-c", "import sys; print('{}.{}'.format(*sys.version_info))"],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=60,
         )  # fmt: skip
-        found = f"Python {result.stdout.strip()}" if result.stdout.strip() else f"no Python (status {result.returncode})"
+        said = result.stdout.strip()
+        found = f"Python {said}" if said else f"no Python (status {result.returncode})"
     except (OSError, subprocess.TimeoutExpired) as error:
         found = f"no Python ({error})"
     if found != f"Python {expected}":

@@ -16,6 +16,7 @@ from replica_audit.auditing.snapshot import open_snapshot
 from replica_audit.formats.inventory import Inventory, SegmentFile
 from replica_audit.formats.storage import Snapshot
 from replica_audit.spark.scanning import scan_files
+from replica_audit.spark.session import compile_queries
 from replica_audit.spark.warehouse import Warehouse, now, run_together
 from replica_audit.tables import BRONZE_TABLES, ddl
 
@@ -95,6 +96,7 @@ def _write(
     ids = {"cluster_id": inventory.cluster_id, "snapshot_id": snapshot_id}
     rows = bronze_rows(inventory)
     size = sum(file.size_bytes for file in inventory.segments)
+    compile_queries(spark, size)
     with _counted(spark, progress, len(inventory.segments), size) as done:
         scanned = scan_files(spark, snapshot, inventory.segments, done).persist()
         try:

@@ -1,7 +1,7 @@
 """Where an installation keeps what Python packages do not bring: JARs, their lock, configuration, class archive.
 
-Everything lies below `<prefix>/share/replica-audit` of the running interpreter; a checkout's own `conf/` goes before the
-installed copy of it. Nothing here starts a JVM or reaches the network.
+Everything lies below `<prefix>/share/replica-audit` of the running interpreter; a checkout's own `conf/` goes before
+the installed copy of it. Nothing here starts a JVM or reaches the network.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def parse_lock(text: str, source: str) -> tuple[LockedJar, ...]:
         names = entry[0].split(":")
         algorithm, _, digest = (entry[1] if len(entry) == 2 else "").partition(":")
         if len(names) != 3 or algorithm != "sha256" or len(digest) != 64:
-            raise EngineError(f"{source} line {number}: expected 'group:artifact:version sha256:hex', found {line.strip()!r}")
+            expected = "'group:artifact:version sha256:hex'"
+            raise EngineError(f"{source} line {number}: expected {expected}, found {line.strip()!r}")
         jars.append(LockedJar(*names, sha256=digest.lower()))
     if not jars:
         raise EngineError(f"{source}: expected at least one JAR, found none; restore the file")
@@ -80,7 +81,8 @@ def locked_jars() -> tuple[LockedJar, ...]:
     """The JARs that this version is tested with. Raises EngineError where the lock is not installed."""
     path = conf_file("jars.lock")
     if path is None:
-        raise EngineError(f"jars.lock is neither in a checkout's conf/ nor in {share_directory() / 'conf'}; reinstall replica-audit")
+        installed = share_directory() / "conf"
+        raise EngineError(f"jars.lock is neither in a checkout's conf/ nor in {installed}; reinstall replica-audit")
     return parse_lock(path.read_text(encoding="utf-8"), str(path))
 
 

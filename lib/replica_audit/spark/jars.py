@@ -31,7 +31,8 @@ def module_descriptor(jars: Sequence[LockedJar]) -> str:
     )
     return (
         '<ivy-module version="2.0"><info organisation="local" module="replica-audit"/>'
-        f'<configurations><conf name="default"/></configurations><dependencies>{dependencies}</dependencies></ivy-module>'
+        f'<configurations><conf name="default"/></configurations>'
+        f'<dependencies>{dependencies}</dependencies></ivy-module>'
     )
 
 
@@ -93,7 +94,9 @@ def install_jars(jars: Sequence[LockedJar], directory: Path, settings: Path | No
         for jar in wanted:
             problem = jar_problem(Path(scratch), jar)
             if problem:
-                raise EngineError(f"{jar.coordinates} as resolved: {problem}; nothing was installed, ask whoever runs the mirror")
+                raise EngineError(
+                    f"{jar.coordinates} as resolved: {problem}; nothing was installed, ask whoever runs the mirror"
+                )
         for jar in wanted:
             os.replace(Path(scratch) / jar.file_name, directory / jar.file_name)
     return wanted
@@ -108,9 +111,9 @@ def relocked(jars: Sequence[LockedJar], settings: Path | None) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Install the JARs, or print a new lock; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m replica_audit.spark.jars", description="Brings the JARs of jars.lock.")
+    parser = argparse.ArgumentParser(prog="python -m replica_audit.spark.jars", description="Brings the locked JARs.")
     parser.add_argument("--settings", type=Path, default=conf_file("ivysettings.xml"), help="Ivy settings (mirror)")
-    parser.add_argument("--relock", action="store_true", help="print the lock with the checksums served now; install nothing")
+    parser.add_argument("--relock", action="store_true", help="print a lock with the checksums served now")
     arguments = parser.parse_args(argv)
     try:
         if arguments.relock:

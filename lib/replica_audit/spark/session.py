@@ -50,10 +50,17 @@ LOCAL_SETTINGS: Mapping[str, str] = MappingProxyType(
         "spark.sql.shuffle.partitions": "2",
         # Delta replays a table's log in this many tasks, 50 unless told: most of the time of a small read.
         "spark.databricks.delta.snapshotPartitions": "2",
+        # Most queries here see a few rows once: compiling code for each costs more than running them without
+        # (`compile_queries` turns it on where there is more to do).
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         # A crash of a Python worker then says where it was.
         "spark.python.worker.faulthandler.enabled": "true",
     }
 )
+
+#: From this many bytes of segments on, compiled queries pay for their compilation.
+COMPILE_FROM_BYTES = 32 << 20
 
 #: C1 and serial GC: a JVM that lives for seconds on few cores. Warnings of the JVM go where all others go.
 LOCAL_JAVA_FLAGS = (
@@ -99,6 +106,16 @@ def build_session(
         session = SparkSession.builder.getOrCreate()
     _check_delta(session)
     return session
+
+
+def compile_queries(session: SparkSession, size_bytes: int) -> None:
+    """Let Spark compile the queries of `session` to byte code when the input is `COMPILE_FROM_BYTES` or more.
+
+    Only undoes what `LOCAL_SETTINGS` chose; a session with other settings is left as it is.
+    """
+    if size_bytes >= COMPILE_FROM_BYTES and session.conf.get("spark.sql.codegen.factoryMode", "") == "NO_CODEGEN":
+        session.conf.set("spark.sql.codegen.wholeStage", "true")
+        session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
 
 
 def _is_provided() -> bool:
@@ -232,9 +249,9 @@ def _provided_session(app_name: str, settings: Mapping[str, str]) -> SparkSessio
     remote = not given.get("spark.master", "local").startswith("local")
     check_worker_python(worker_python(dict(os.environ), given.get("spark.pyspark.python")), remote=remote)
     wanted = _joined(ENGINE_SETTINGS, settings)
-    extensions = _joined(wanted, {"spark.sql.extensions": given.get("spark.sql.extensions", "")})["spark.sql.extensions"]
+    extensions = _joined(wanted, {key: value for key, value in given.items() if key == "spark.sql.extensions"})
     builder = SparkSession.builder.appName(given.get("spark.app.name", app_name))
-    for key, value in {**wanted, **given, "spark.sql.extensions": extensions}.items():
+    for key, value in {**wanted, **given, "spark.sql.extensions": extensions["spark.sql.extensions"]}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
@@ -249,9 +266,11 @@ def _check_delta(session: SparkSession) -> None:
     except Py4JJavaError as error:
         raise EngineError(
             f"the session's JVM has no class {DELTA_EXTENSION}; "
-            "give spark-submit --packages io.delta:delta-spark_4.2_2.13:4.4.0 (or --jars with the JARs of conf/jars.lock)"
+            "give spark-submit --packages io.delta:delta-spark_4.2_2.13:4.4.0 (or --jars with those of conf/jars.lock)"
         ) from error
     for key in ("spark.sql.extensions", "spark.sql.catalog.spark_catalog"):
         found, expected = session.conf.get(key, ""), ENGINE_SETTINGS[key]
         if expected not in (found or ""):
-            raise EngineError(f"the running session has {key}={found!r}, expected {expected}; start it with conf/spark-defaults.conf")
+            raise EngineError(
+                f"the running session has {key}={found!r}, expected {expected}; start it with conf/spark-defaults.conf"
+            )
