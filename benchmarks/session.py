@@ -1,4 +1,4 @@
-"""Measures what every audit pays before it does anything: a cold session, then three small Delta tables written and read.
+"""Measures what every audit pays first: a cold session, then three small Delta tables written and read.
 
 `.venv/bin/python benchmarks/session.py [--runs N] [--conf KEY=VALUE ...]`: one process and one JVM per run; prints
 seconds, one run a line.

@@ -95,7 +95,8 @@ def test_nothing_is_installed_when_the_repository_serves_other_bytes(tmp_path, m
         (target / second.file_name).write_bytes(b"something else")
 
     monkeypatch.setattr(jars, "retrieve", served)
-    with pytest.raises(EngineError, match=r"org\.example:second:1\.0 as resolved: .* expected .*; nothing was installed"):
+    said = r"org\.example:second:1\.0 as resolved: .* expected .*; nothing was installed"
+    with pytest.raises(EngineError, match=said):
         jars.install_jars([first, second], tmp_path, None)
     assert list(tmp_path.iterdir()) == []
 
@@ -106,7 +107,8 @@ def test_ivy_that_reaches_nothing_is_told_in_a_sentence(tmp_path):
         '<ivysettings><settings defaultResolver="nowhere"/><resolvers><filesystem name="nowhere" m2compatible="true">'
         f'<artifact pattern="{tmp_path}/none/[artifact]-[revision].[ext]"/></filesystem></resolvers></ivysettings>'
     )
-    with pytest.raises(EngineError, match=r"(?s)Ivy could not resolve .*nowhere.*org\.example.*make install IVY_SETTINGS=FILE"):
+    said = r"(?s)Ivy could not resolve .*nowhere.*org\.example.*make install IVY_SETTINGS=FILE"
+    with pytest.raises(EngineError, match=said):
         jars.install_jars([a_jar("first", b"first")], tmp_path / "jars", settings)
     assert list((tmp_path / "jars").iterdir()) == []
 

@@ -47,7 +47,8 @@ def test_java_home_is_taken(tmp_path, monkeypatch, no_java, release):
 def test_a_wrong_java_home_is_refused_with_the_remedy(tmp_path, monkeypatch, release):
     a_java(tmp_path / "jdk", release)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
-    with pytest.raises(EngineError, match=rf"JAVA_HOME is Java {release} .*expected 17 or 21; unset it, or install OpenJDK"):
+    said = rf"JAVA_HOME is Java {release} .*expected 17 or 21; unset it, or install OpenJDK"
+    with pytest.raises(EngineError, match=said):
         find_java()
 
 
@@ -69,7 +70,8 @@ def test_no_usable_java_lists_what_was_found(tmp_path, monkeypatch, no_java):
     wrong = a_java(tmp_path / "new", 25)
     broken = a_java(tmp_path / "broken", 17, status=1)
     monkeypatch.setattr(environment, "_usual_places", lambda: [wrong, broken])
-    with pytest.raises(EngineError, match=rf"expected 17 or 21, found {wrong} is Java 25; {broken} did not say its version"):
+    said = rf"expected 17 or 21, found {wrong} is Java 25; {broken} did not say its version"
+    with pytest.raises(EngineError, match=said):
         find_java()
 
 

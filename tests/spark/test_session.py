@@ -30,7 +30,8 @@ def test_delta_tables_are_written_replaced_and_read(spark, tmp_path):
         frame = spark.createDataFrame([(audit, i) for i in range(rows)], "audit_id string, start_offset bigint")
         frame.write.format("delta").mode("overwrite").option("replaceWhere", f"audit_id = '{audit}'").save(path)
     read = spark.read.format("delta").load(path)
-    assert sorted((row.audit_id, row["count"]) for row in read.groupBy("audit_id").count().collect()) == [("a", 4), ("b", 3)]
+    counts = {row.audit_id: row["count"] for row in read.groupBy("audit_id").count().collect()}
+    assert counts == {"a": 4, "b": 3}
     assert read.mapInArrow(same, read.schema).count() == 7
 
 
@@ -183,10 +184,13 @@ def submit(submission: Path, table: Path, *options: str) -> subprocess.Completed
     home = Path(pyspark.__file__).parent
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_", "_PYSPARK"))}
     # The editable install stays visible; --py-files goes before it on sys.path, which the job checks.
+    fast = ["spark.ui.enabled=false", "spark.databricks.delta.snapshotPartitions=1"]
+    command = [str(home / "bin" / "spark-submit"), "--master", "local[1]", "--name", "given"]
+    command += ["--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
+    command += [f"--conf={setting}" for setting in fast]
+    command += [*options, "--py-files", str(submission / "replica_audit.zip"), str(submission / "job.py"), str(table)]
     return subprocess.run(
-        [str(home / "bin" / "spark-submit"), "--master", "local[1]", "--name", "given", "--conf", "spark.ui.enabled=false",
-         "--conf", "spark.databricks.delta.snapshotPartitions=1", "--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-         *options, "--py-files", str(submission / "replica_audit.zip"), str(submission / "job.py"), str(table)],
+        command,
         env={**kept, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
         cwd=submission, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
     )  # fmt: skip

@@ -1,8 +1,8 @@
 """Makes the class archive that local sessions start from: `python -m replica_audit.spark.archive`, in make install.
 
 Loading and checking some 20,000 classes of Spark and Delta costs seconds at every start; the JVM's application
-class-data sharing (JEP 350) maps them from a file instead. The file is a cache: it belongs to one Java and one set of JARs, the
-JVM checks that once more, and without it everything works, more slowly.
+class-data sharing (JEP 350) maps them from a file instead. The file is a cache: it belongs to one Java and one set of
+JARs, the JVM checks that once more, and without it everything works, more slowly.
 """
 
 from __future__ import annotations

@@ -42,8 +42,13 @@ def probe_java(executable: Path) -> Java:
     try:
         result = subprocess.run(
             [str(executable), "-XshowSettings:properties", "-version"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=60,
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=60,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EngineError(f"{executable} could not be run ({error}); {_INSTALL_JAVA}") from error
     release = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", result.stdout)
@@ -106,7 +111,9 @@ def check_packages() -> None:
     for name, version in found.items():
         if version != PINNED[name]:
             pinned = f"{name}=={PINNED[name]}"
-            raise EngineError(f"{name} is {version}, expected exactly {PINNED[name]}; run: make install (or pip install {pinned})")
+            raise EngineError(
+                f"{name} is {version}, expected exactly {PINNED[name]}; run: make install (or pip install {pinned})"
+            )
 
 
 def check_jars() -> list[Path]:
