@@ -141,7 +141,7 @@ def align(
                 differences.append(Difference(kind, start, batch.end_offset, leader.epoch, batch.epoch, (batch,)))
         elif others or reference.cannot_read(batch.base_offset, batch.end_offset):
             continue
-        elif batch.base_offset >= reference.log_end_offset:
+        elif start >= reference.log_end_offset:
             if batch.epoch is not None and leader_epoch is not None and batch.epoch < leader_epoch:
                 differences.append(Difference("epoch", start, batch.end_offset, None, batch.epoch, (batch,)))
             else:
@@ -192,7 +192,10 @@ def _conflict_kind(batch: Batch, others: list[Batch], compacted: bool) -> str | 
     """epoch, content or format; None where a comparison by batch headers sees no contradiction."""
     if any(other.epoch != batch.epoch for other in others if other.epoch is not None and batch.epoch is not None):
         return "epoch"
-    if any((other.epoch is None) != (batch.epoch is None) for other in others):
+    if any(
+        (other.epoch is None) != (batch.epoch is None) or (batch.epoch is None and other.magic != batch.magic)
+        for other in others
+    ):
         # Records were converted between formats, or the cleaner rewrote them: only decoding can tell.
         return None if compacted else "format"
     if compacted:

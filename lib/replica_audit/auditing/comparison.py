@@ -108,7 +108,7 @@ def compare(
     """
     replays = replay_all(reference, follower, tiered)
     leader = reference.facts
-    alignment = align(leader, follower, reference.leader_epoch, reference_batches, follower_batches)
+    alignment = align(leader, follower, reference.lineage_epoch, reference_batches, follower_batches)
     stretches = conflicting_ranges(alignment.differences)
     cut = replays[protocol].truncate_to
     runs = _runs(alignment.differences, stretches, cut, follower)

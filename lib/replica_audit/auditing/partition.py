@@ -208,6 +208,9 @@ def _nothing_in_common(reference: Reference, item: Comparison) -> bool:
     if leader.directory.topic_id is not None or follower.directory.topic_id is not None or not item.runs:
         return False
     floor = max(leader.local_start_offset, follower.local_start_offset)
+    if leader.empty:
+        # A topic that was created again begins in epoch 0, which no record of its first life is older than.
+        return False
     if leader.local_start_offset != follower.local_start_offset or item.runs[0].start_offset > floor:
         return False
     theirs = {(batch.base_offset, batch.crc, batch.size) for batch in item.alignment.reference}

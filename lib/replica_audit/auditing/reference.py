@@ -24,6 +24,17 @@ class Reference:
     elr: tuple[int, ...]
 
     @property
+    def lineage_epoch(self) -> int | None:
+        """The epoch whose records lie below the reference's log end: the current one, unless another broker leads in it.
+
+        What the files of a leader hold that are not at hand, a stand-in with fewer records cannot deny.
+        """
+        if self.leader_id is None or self.leader_id == self.facts.broker_id:
+            return self.leader_epoch
+        epoch = current_epoch(self.facts)
+        return epoch if epoch >= 0 else None
+
+    @property
     def augmented_lineage(self) -> Lineage:
         """With (current epoch, log end) added when its batches have not reached that epoch (`makeLeader`, 2.0.1)."""
         lineage = self.facts.lineage

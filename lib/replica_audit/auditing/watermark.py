@@ -37,10 +37,10 @@ def bound_high_watermark(
     """
     lower, lower_text = _lower_bound(reference, comparisons, cleaner_bound)
     upper, upper_text, limiting = _upper_bound(reference, comparisons)
+    suffix = _lowest_suffix(reference, comparisons, lower)
     if lower <= upper:
         method = "bounds_meet" if lower == upper else "interval"
-        return HighWatermark(lower, upper, method, lower_text, upper_text, limiting)
-    suffix = _lowest_suffix(reference, comparisons, lower)
+        return HighWatermark(lower, upper, method, lower_text, upper_text, limiting, suffix)
     if suffix is not None:
         end = reference.facts.log_end_offset
         return HighWatermark(
@@ -52,12 +52,22 @@ def bound_high_watermark(
 def _lower_bound(reference: Reference, comparisons: Sequence[Comparison], cleaner_bound: bool) -> tuple[int, str]:
     best = reference.facts.log_start_offset
     text = f"log start {best} of broker {reference.facts.broker_id}"
-    for facts, stretches in ((reference.facts, ()), *((item.follower, item.stretches) for item in comparisons)):
+    for facts, stretches, agreed_above in (
+        (reference.facts, (), -1),
+        *((item.follower, item.stretches, _unseen_below(reference, item)) for item in comparisons),
+    ):
         for value, name in _proofs(facts, cleaner_bound):
-            on_lineage = not any(part.start_offset < value <= part.end_offset for part in stretches)
+            on_lineage = value > agreed_above and not any(part.start_offset < value <= part.end_offset for part in stretches)
             if best < value <= min(facts.log_end_offset, reference.facts.log_end_offset) and on_lineage:
                 best, text = value, f"{name} {value} of broker {facts.broker_id}"
     return best, text
+
+
+def _unseen_below(reference: Reference, item: Comparison) -> int:
+    """Where the two logs begin, when nothing there shows that they agree: what lies below may be of another lineage."""
+    floor = max(reference.facts.local_start_offset, item.follower.local_start_offset)
+    agree = item.common_prefix_end is not None and item.common_prefix_end > floor
+    return -1 if agree else floor
 
 
 def _proofs(facts: ReplicaFacts, cleaner_bound: bool) -> list[tuple[int, str]]:
@@ -72,13 +82,15 @@ def _proofs(facts: ReplicaFacts, cleaner_bound: bool) -> list[tuple[int, str]]:
 
 def _upper_bound(reference: Reference, comparisons: Sequence[Comparison]) -> tuple[int, str, int | None]:
     leader = reference.facts
-    best, limiting = leader.log_end_offset, None
+    # An unreadable last batch was there: it counts as present (C.2).
+    best, limiting = leader.found_end_offset, None
     text = f"log end {best} of broker {leader.broker_id}, the reference"
     members = {*(reference.isr or ()), *reference.elr}
     for item in comparisons:
         facts = item.follower
-        # Bytes after the last readable batch may be records that this member had: its end is unknown, so no bound.
-        if facts.broker_id not in members or facts.tail_kind == "garbage":
+        # Bytes after the last readable batch may be records that this member had, torn or zeroed by a power loss: its end
+        # is unknown, so no bound.
+        if facts.broker_id not in members or facts.tail_kind != "clean":
             continue
         suffix = item.diverging_suffix(leader.log_end_offset)
         bound = facts.found_end_offset if suffix is None else suffix.start_offset
@@ -101,6 +113,11 @@ def _lowest_suffix(reference: Reference, comparisons: Sequence[Comparison], lowe
         suffix = item.diverging_suffix(reference.facts.log_end_offset)
         if suffix is not None and suffix.start_offset < lower:
             found.append((suffix.start_offset, item.follower.broker_id))
-        elif item.follower.tail_kind in ("garbage", "zero_filled") and item.follower.log_end_offset < lower:
+        elif _lost_its_tail(item.follower) and item.follower.log_end_offset < lower:
             found.append((item.follower.log_end_offset, item.follower.broker_id))
     return min(found)[::-1] if found else None
+
+
+def _lost_its_tail(facts: ReplicaFacts) -> bool:
+    """Whether the bytes after the last sound batch are damage. Zeros are preallocation, but a clean stop cuts that off."""
+    return facts.tail_kind == "garbage" or (facts.tail_kind == "zero_filled" and facts.directory.clean_shutdown)

@@ -63,7 +63,7 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
             end_offset=outcome.truncate_to,
             evidence=[_replay(case, item)],
         )
-    elif outcome.truncate_to < prefix:
+    elif max(outcome.truncate_to, item.follower.local_start_offset) < prefix:
         gone = leader.local_start_offset > outcome.truncate_to
         yield finding(
             "TRN-OVER-TRUNCATE",

@@ -67,7 +67,11 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
     start, end = ahead[0].base_offset, ahead[-1].end_offset
     leader = case.reference.facts
     text = f"broker {item.follower.broker_id} has {offsets(start, end)}, past the end of broker {leader.broker_id} at {leader.log_end_offset}"
-    if case.quiesced:
+    current = case.reference.leader_epoch
+    led_later = max((batch.epoch for batch in ahead if batch.epoch is not None), default=-1) > (-1 if current is None else current)
+    if led_later:
+        yield _skew(item.follower, f"{text}, of a later leader epoch: the leadership given is older than the logs", start, end)
+    elif case.quiesced:
         yield finding(
             "REP-LEADER-SHORTER",
             f"{text}; the copies are of one moment, so the reference lost its tail or is not the leader",
