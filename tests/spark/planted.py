@@ -1,0 +1,111 @@
+"""A snapshot of two brokers with everything planted in it that an engine is apt to miss, and what has to be found."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+from tests.support.encoder import Record, encode_batch
+from tests.support.logdirs import (
+    PartitionFiles,
+    PartitionListing,
+    TopicListing,
+    describe_text,
+    make_uuid,
+    manifest_text,
+    write_log_dir,
+)
+
+CLUSTER_ID = make_uuid("planted cluster")
+
+#: In the key, value and headers of every record: nothing that is written may hold it.
+MARKER = b"PLANTED-RECORD-CONTENT"
+
+#: Names that engines and shells like to pass over, and names that are cut wrongly.
+ODD_NAMES = ("__consumer_offsets", "_hidden", ".dotted", "with.dots_and-dashes", "UPPER")
+
+#: A log over several chunks of 65,536 offsets, with one other batch in the second of them.
+LONG = "long"
+LONG_BATCHES, LONG_STEP = 250, 1000
+LONG_DIVERGENCE = (100_000, 101_000)
+
+#: Its second segment on broker 2 cannot be read; the first can.
+BROKEN = "broken"
+
+#: Nobody says who leads it but the user.
+UNLED = "unled"
+
+TOPICS = tuple(sorted((*ODD_NAMES, LONG, BROKEN, UNLED)))
+DESCRIBED = tuple(topic for topic in TOPICS if topic != UNLED)
+
+
+def marked_batch(base_offset: int, count: int, leader_epoch: int = 0, mark: bytes = b"") -> bytes:
+    """A batch whose every record carries the marker three times."""
+    records = [Record(MARKER + b"-key", MARKER + mark, headers=((MARKER.decode(), MARKER),)) for _ in range(count)]
+    return encode_batch(base_offset, records, leader_epoch)
+
+
+def _moved(batch: bytes, base_offset: int) -> bytes:
+    """The same batch elsewhere: neither base offset nor leader epoch are under the CRC."""
+    return struct.pack(">q", base_offset) + batch[8:]
+
+
+def _long_log(differing: bool) -> tuple[bytes, ...]:
+    usual, other = marked_batch(0, LONG_STEP), marked_batch(0, LONG_STEP, mark=b"-other")
+    return tuple(
+        _moved(other if differing and number * LONG_STEP == LONG_DIVERGENCE[0] else usual, number * LONG_STEP)
+        for number in range(LONG_BATCHES)
+    )
+
+
+def _partition(topic: str, broker_id: int) -> PartitionFiles:
+    if topic == LONG:
+        batches, end = _long_log(broker_id == 2), LONG_BATCHES * LONG_STEP
+    else:
+        batches, end = tuple(marked_batch(offset, 5) for offset in (0, 5, 10, 15)), 20
+    return PartitionFiles(
+        topic,
+        0,
+        batches,
+        ((0, 0),),
+        high_watermark=end,
+        recovery_point=end,
+        topic_id=make_uuid(f"planted {topic}"),
+        batches_per_segment=100 if topic == LONG else 2,
+    )
+
+
+def write_planted(path: Path) -> Path:
+    """The snapshot at `path`, which must not exist; returns it. Broker 1 leads everything, and was stopped cleanly."""
+    for broker_id in (1, 2):
+        write_log_dir(
+            path / f"broker-{broker_id}",
+            broker_id,
+            [_partition(topic, broker_id) for topic in TOPICS],
+            cluster_id=CLUSTER_ID,
+            directory_id=make_uuid(f"planted disk {broker_id}"),
+            clean_shutdown=broker_id == 1,
+        )
+    segment = path / "broker-2" / f"{BROKEN}-0" / f"{10:020d}.log"
+    segment.unlink()
+    segment.symlink_to("nowhere")
+    listing = PartitionListing(0, 1, (1, 2), (1, 2))
+    topics = [TopicListing(topic, make_uuid(f"planted {topic}"), (listing,)) for topic in DESCRIBED]
+    (path / "kafka-topics-describe.txt").write_text(describe_text(topics))
+    (path / "manifest.json").write_text(manifest_text({1: "broker-1", 2: "broker-2"}, quiesced=None))
+    return path
+
+
+def write_leadership(path: Path) -> Path:
+    """A leadership file for the partition that nobody else speaks of."""
+    path.write_text(json.dumps([{"topic": UNLED, "partition": 0, "leader": 2, "leader_epoch": 7, "isr": [1, 2]}]))
+    return path
+
+
+def write_small(path: Path, topics: tuple[str, ...] = ("small",)) -> Path:
+    """A snapshot of one broker with a few records, for tests of the stages themselves."""
+    files = [PartitionFiles(topic, 0, (marked_batch(0, 5),), ((0, 0),), 5, 5) for topic in topics]
+    write_log_dir(path / "broker-1", 1, files, cluster_id=CLUSTER_ID)
+    return path
+

@@ -1,0 +1,157 @@
+"""The stages as transactions: what is there is recognised, what failed is replaced, what finished is left alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from replica_audit.config import Settings
+from replica_audit.errors import UsageError
+from replica_audit.reporting.audit_json import render_audit_json
+from replica_audit.tables import AUDITS, BRONZE_TABLES, REPORT_TABLES
+
+from tests.spark.conftest import SILENT
+from tests.spark.planted import CLUSTER_ID, UNLED, write_leadership, write_small
+
+#: Bronze tables with rows of a small snapshot.
+FILLED = ("snapshots", "replica_dirs", "segments", "batches", "leader_epochs", "offset_checkpoints")
+
+
+@pytest.fixture(scope="module")
+def warehouse(spark, settings):
+    from replica_audit.spark.warehouse import Warehouse
+
+    return Warehouse(spark, settings.warehouse)
+
+
+def counts(warehouse, **equals):
+    return {table: warehouse.read(table, **equals).count() for table in FILLED}
+
+
+def without_run(results):
+    """audit.json without what belongs to the run: its id and its times."""
+    content = json.loads(render_audit_json(results))
+    for name in ("audit_id", "started", "finished"):
+        assert content["audit"].pop(name)
+    return content
+
+
+@pytest.fixture(scope="module")
+def failed(spark, settings, tmp_path_factory):
+    """(snapshot, rows left behind by an ingest that failed when most tables were written, its `audits` rows)."""
+    from replica_audit.spark.pipeline import run_ingest
+    from replica_audit.spark.warehouse import Warehouse
+
+    path = write_small(tmp_path_factory.mktemp("failed") / "snapshot")
+    real = Warehouse._write
+
+    def write(self, table, frame, *rest):
+        if table == "snapshots":
+            raise OSError("no space left on device")
+        real(self, table, frame, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Warehouse, "_write", write)
+        with pytest.raises(OSError, match="no space left"):
+            run_ingest(spark, str(path), settings, SILENT)
+    return path
+
+
+def test_a_failed_ingest_is_recorded_and_replaced_by_the_next(spark, settings, warehouse, failed, sample):
+    from replica_audit.spark.pipeline import run_audit, run_ingest
+
+    (attempt,) = [run for run in warehouse.runs("ingest") if run["state"] == "failed"]
+    snapshot_id = attempt["snapshot_id"]
+    left = counts(warehouse, snapshot_id=snapshot_id)
+    assert left["batches"] == 1 and left["snapshots"] == 0
+    with pytest.raises(UsageError, match="no finished ingest"):
+        run_audit(spark, snapshot_id, settings, SILENT)
+
+    before = counts(warehouse, snapshot_id=sample.snapshot_id)
+    assert run_ingest(spark, str(failed), settings, SILENT) == snapshot_id
+    assert counts(warehouse, snapshot_id=snapshot_id) == {**left, "snapshots": 1}
+    assert counts(warehouse, snapshot_id=sample.snapshot_id) == before
+    assert [run["state"] for run in warehouse.runs("ingest", snapshot_id=snapshot_id)][-1] == "finished"
+
+
+def test_a_snapshot_that_is_there_is_recognised_and_nothing_is_added(spark, sample, warehouse):
+    from replica_audit.spark.pipeline import run_ingest
+
+    before = counts(warehouse)
+    assert run_ingest(spark, str(sample.path), sample.settings, SILENT) == sample.snapshot_id
+    assert counts(warehouse) == before
+
+
+def test_a_second_audit_has_its_own_id_gives_the_same_answers_and_leaves_the_first_alone(spark, sample):
+    from replica_audit.spark.pipeline import load_results, run_audit
+
+    first = sample.results
+    second = run_audit(spark, sample.snapshot_id, sample.settings, SILENT)
+    assert second.audit["audit_id"] != first.audit["audit_id"]
+    assert without_run(second) == without_run(first)
+    loaded = load_results(spark, first.audit["audit_id"], sample.settings)
+    assert render_audit_json(loaded) == render_audit_json(first)
+
+
+def test_an_unknown_audit_is_told(spark, sample):
+    from replica_audit.spark.pipeline import load_results
+
+    with pytest.raises(UsageError, match="no finished audit with audit_id none-such in .*: run that stage first"):
+        load_results(spark, "none-such", sample.settings)
+
+
+def test_a_topic_pattern_and_a_leadership_file(run_stages, planted, tmp_path):
+    (inferred,) = [row for row in planted.results.rows("high_watermarks") if row["topic"] == UNLED]
+    assert inferred["leadership_source"] == "inferred" and inferred["isr"] is None
+    leadership = str(write_leadership(tmp_path / "leadership.json"))
+    chosen = run_stages(planted.path, topics=("unl*",), leadership=leadership)
+    assert chosen.snapshot_id != planted.snapshot_id
+    (mark,) = chosen.results.rows("high_watermarks")
+    assert [mark[name] for name in ("topic", "leadership_source", "leader_id", "leader_epoch", "isr")] == [
+        UNLED, "user", 2, 7, [1, 2],
+    ]  # fmt: skip
+    assert {row["topic"] for row in chosen.results.rows("replicas")} == {UNLED}
+
+
+def test_a_pattern_that_matches_nothing_is_told(spark, planted):
+    from replica_audit.spark.pipeline import run_ingest
+
+    with pytest.raises(UsageError, match=r"Upper\* matches no topic .*topics there: .*UPPER"):
+        run_ingest(spark, str(planted.path), replace(planted.settings, topics=("Upper*",)), SILENT)
+
+
+def test_tables_in_a_catalog_hold_the_same(spark, sample):
+    from replica_audit.spark.pipeline import load_results, run_audit, run_ingest
+
+    spark.sql("CREATE SCHEMA IF NOT EXISTS audits_of_kafka")
+    try:
+        own = Settings(catalog="spark_catalog.audits_of_kafka")
+        snapshot_id = run_ingest(spark, str(sample.path), own, SILENT)
+        results = run_audit(spark, snapshot_id, own, SILENT)
+        assert without_run(results) == without_run(sample.results)
+        assert render_audit_json(load_results(spark, None, own)) == render_audit_json(results)
+        tables = {row.tableName for row in spark.sql("SHOW TABLES IN spark_catalog.audits_of_kafka").collect()}
+        assert {"audits", "batches", "findings", "partitions"} <= tables
+    finally:
+        spark.sql("DROP SCHEMA audits_of_kafka CASCADE")
+
+
+def test_tables_have_the_columns_of_the_contract_ids_first(sample, warehouse):
+    for table in BRONZE_TABLES:
+        names = warehouse.read(table).columns
+        assert names == ["cluster_id", "snapshot_id", *(column.name for column in BRONZE_TABLES[table])], table
+    for table, columns in REPORT_TABLES.items():
+        if table != "quarantine" and warehouse.exists(table):
+            ids = ["cluster_id", "snapshot_id", "audit_id"]
+            assert warehouse.read(table).columns == [*ids, *(column.name for column in columns)], table
+    assert warehouse.read("audits").columns == [column.name for column in AUDITS]
+
+
+def test_what_a_batch_does_not_have_is_null(planted, warehouse):
+    batches = warehouse.read("batches", snapshot_id=planted.snapshot_id)
+    absent = ("producer_id", "producer_epoch", "base_sequence")
+    row = batches.selectExpr("count(*) n", *(f"count({name}) {name}" for name in absent), "min(leader_epoch) least").first()
+    assert row["n"] > 0 and row["least"] == 0
+    assert [row[name] for name in absent] == [0, 0, 0]
+    assert batches.select("cluster_id").distinct().collect()[0][0] == CLUSTER_ID

@@ -1,0 +1,214 @@
+"""The README: its commands are run and print what it shows, its links lead somewhere, its tables are complete."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
+from replica_audit.cli.commands import COMMANDS
+from replica_audit.config import KEYS, FAIL_LEVELS
+from replica_audit.errors import EngineError, InputError, UsageError
+from replica_audit.model import PROTOCOLS
+from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES
+
+from tests.spark.planted import write_small
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+
+_BLOCK = re.compile(r"^(?:<!-- (?P<note>[^\n]*) -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+#: What differs from run to run, and how the README writes it.
+_IDS = ((re.compile(r"\bAudit [0-9a-f]{32} of snapshot [0-9a-f]{32}\b"), "Audit <audit-id> of snapshot <snapshot-id>"),)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, the comment above it, its text and the line it begins at."""
+
+    language: str
+    note: str
+    body: str
+    line: int
+
+    @property
+    def is_run(self) -> bool:
+        return not self.note.startswith("not run: ")
+
+
+BLOCKS = [
+    Block(found["language"], found["note"] or "", found["body"], TEXT[: found.start("body")].count("\n"))
+    for found in _BLOCK.finditer(TEXT)
+]
+CONSOLES = [block for block in BLOCKS if block.language == "console"]
+
+
+def steps(block: Block) -> list[tuple[str, list[str]]]:
+    """(command, lines shown below it) of a console block; a line that ends in a backslash goes on."""
+    found: list[tuple[str, list[str]]] = []
+    continued = False
+    for line in block.body.splitlines():
+        if continued:
+            found[-1] = (found[-1][0] + "\n" + line, [])
+        elif line.startswith("$ "):
+            found.append((line[2:], []))
+        else:
+            assert found, f"README line {block.line}: output before the first command"
+            found[-1][1].append(line)
+        continued = line.endswith("\\")
+    return found
+
+
+def matches(shown: list[str], printed: str) -> bool:
+    """Whether `printed` is what is shown; a line `...` stands for any lines."""
+    for pattern, text in _IDS:
+        printed = pattern.sub(text, printed)
+    parts = [r"(?:[^\n]*\n)*?" if line == "..." else re.escape(line) + r"\n" for line in shown]
+    return re.fullmatch("".join(parts), printed) is not None
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    """A directory that looks like the clone, in which what the commands write does no harm."""
+    directory = tmp_path_factory.mktemp("clone")
+    for name in ("conf", "data", "jobs", "README.md"):
+        (directory / name).symlink_to(ROOT / name)
+    scripts = directory / ".venv" / "bin"
+    scripts.mkdir(parents=True)
+    for name in ("python", "replica-audit"):
+        (scripts / name).write_text(f'#!/bin/sh\nexec "{Path(sys.executable).parent / name}" "$@"\n')
+        (scripts / name).chmod(0o755)
+    return directory
+
+
+def test_shell_commands_are_in_blocks_that_are_run_or_say_why_not():
+    assert {block.language for block in BLOCKS} == {"console", "bash", "json"}
+    assert all(steps(block) for block in CONSOLES)
+    assert len([block for block in CONSOLES if block.is_run]) >= 6
+    for block in BLOCKS:
+        if block.note:
+            assert re.fullmatch(r"not run: .{10,}|variables: [A-Z ]+", block.note), f"line {block.line}: {block.note}"
+
+
+@pytest.mark.spark
+def test_the_commands_print_what_is_shown(clone):
+    """All console blocks in one shell, one after the other, as a reader would type them."""
+    commands = [(block.line, *step) for block in CONSOLES if block.is_run for step in steps(block)]
+    mark = "--- end of step"
+    script = "".join(f"{command}\nstatus=$?\nprintf '%s\\n' '{mark}'\n(exit $status)\n" for _, command, _ in commands)
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("REPLICA_AUDIT_", "SPARK_", "PYSPARK_"))}
+    ran = subprocess.run(
+        ["bash", "-c", script], cwd=clone, env=kept, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500
+    )
+    printed = ran.stdout.split(f"{mark}\n")
+    assert len(printed) == len(commands) + 1, ran.stderr
+    for (line, command, shown), text in zip(commands, printed, strict=False):
+        assert matches(shown, text), f"README line {line}: {command} printed\n{text}\n{ran.stderr[-2000:]}"
+        assert all(len(row) <= 100 for row in text.splitlines()), command
+
+
+def test_the_copying_recipe_copies_everything_in_order(tmp_path):
+    (recipe,) = [block for block in BLOCKS if block.note.startswith("variables: FROM TO")]
+    source = write_small(tmp_path / "source", ("orders", ".dotted", "with space")) / "broker-1"
+    (source / ".kafka_cleanshutdown").write_text("{}")
+    (source / "__cluster_metadata-0").mkdir()
+    for name in (f"{0:020d}.log", "leader-epoch-checkpoint", "quorum-state"):
+        (source / "__cluster_metadata-0" / name).write_text("metadata")
+    (source / "orders-0" / f"{5:020d}.log").write_text("newer")
+    target = tmp_path / "a copy" / "broker-1"
+    listed = recipe.body.replace("tar --create", "tee -a \"$ORDER\" | tar --create")
+    ran = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", listed],
+        env={**os.environ, "FROM": str(source), "TO": str(target), "ORDER": str(tmp_path / "order")},
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+    def files(root):
+        return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+    assert files(target) == files(source)
+    order = [name.removeprefix("./") for name in (tmp_path / "order").read_text().split("\0") if name]
+    assert sorted(order) == sorted(files(source)), "a file was copied twice or not at all"
+
+    def stage(name):
+        if name.startswith("__cluster_metadata-0/"):
+            return 4
+        if "/" not in name:
+            return 0
+        return 3 if name.endswith("leader-epoch-checkpoint") else 2 if name.endswith(".log") else 1
+
+    assert [stage(name) for name in order] == sorted(stage(name) for name in order)
+    assert order.index(f"orders-0/{0:020d}.log") < order.index(f"orders-0/{5:020d}.log")
+
+
+def test_examples_of_files_are_read_by_their_parsers():
+    from replica_audit.formats.leadership import parse_leadership
+    from replica_audit.formats.manifest import parse_manifest
+
+    leadership, manifest = (block.body for block in BLOCKS if block.language == "json")
+    assert parse_leadership(leadership, "leadership.json")[0].leader_id == 1
+    assert parse_manifest(manifest, "manifest.json").quiesced is True
+    assert isinstance(json.loads(manifest), dict)
+
+
+def test_every_code_is_listed_and_only_those_never_reported_are_in_italics():
+    found = re.findall(r"(\*?)\b([A-Z]{3,4}(?:-[A-Z]+)+)\b", "\n".join(_rows("family")))
+    listed = {code: bool(star) for star, code in found}
+    assert set(listed) == set(CATALOGUE)
+    sources = [path for path in (ROOT / "lib").rglob("*.py") if "codes" not in path.parts]
+    reported = {code for path in sources for code in re.findall(r'"([A-Z]{3,4}(?:-[A-Z]+)+)"', path.read_text())}
+    assert {code for code, reserved in listed.items() if reserved} == set(CATALOGUE) - reported
+
+
+def test_verdicts_severities_statuses_protocols_commands_and_tables_are_told():
+    assert [row.split("|")[1].strip() for row in _rows("verdict")] == list(VERDICTS)
+    assert all(f"`{name}`" in TEXT for name in (*SEVERITIES, *FAIL_LEVELS, *PROTOCOLS))
+    statuses = [row.split("|")[1].strip() for row in _rows("exit status")]
+    assert statuses == ["0", "1", "2", "3", "4", "130"]
+    assert (UsageError.exit_status, InputError.exit_status, EngineError.exit_status) == (2, 3, 4)
+    commands = "\n".join(_rows("command"))
+    assert all(re.search(rf"(replica-audit |`){name}\b", commands) for name in COMMANDS)
+    from replica_audit.spark.audit import AUDITED_TABLES
+
+    told = set(re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in _rows("table"))))
+    assert told == {*BRONZE_TABLES, *AUDITED_TABLES, "audits"}
+    assert set(AUDITED_TABLES) <= set(REPORT_TABLES)
+
+
+def test_options_that_are_named_exist():
+    from replica_audit.cli.parser import build_parser
+
+    help_text = "".join(
+        action.choices[name].format_help()
+        for action in build_parser()._subparsers._group_actions
+        for name in action.choices
+    )
+    own = {option for row in _rows("option") for option in re.findall(r"--[a-z-]+", row.split("|")[1])}
+    own |= {f"--{key.replace('_', '-')}" for key in ("config", "fail_on", "leadership")} & set(re.findall(r"--[a-z-]+", TEXT))
+    assert own and all(option in help_text for option in own)
+    assert {"fail_on", "warehouse"} <= set(KEYS)
+
+
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^)]+)\)", TEXT))))
+def test_links_lead_somewhere(target):
+    path, _, anchor = target.partition("#")
+    file = ROOT / path if path else ROOT / "README.md"
+    assert file.exists(), target
+    if anchor:
+        headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+        assert anchor in {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def _rows(first_heading: str) -> list[str]:
+    """Rows of the table whose first heading is this one."""
+    found = re.search(rf"^\| {re.escape(first_heading)} \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", TEXT, re.MULTILINE)
+    assert found, f"no table with the heading {first_heading}"
+    return found[1].splitlines()
