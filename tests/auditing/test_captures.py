@@ -185,3 +185,17 @@ def test_an_audit_says_the_same_every_time(capture):
     again = {name: results.tables for name, results in audit_capture.__wrapped__(capture).items()}
     assert again == {name: results.tables for name, results in audit_capture(capture).items()}
     assert str(FIXTURES) not in str(again), "paths are relative to the snapshot"
+
+
+@pytest.mark.parametrize("capture", CAPTURES)
+def test_every_finding_has_an_id_of_its_own(capture):
+    ids = [row["finding_id"] for results in audit_capture(capture).values() for row in results.tables["findings"]]
+    # A finding of a whole log dir is told with each of its partitions when these are audited one by one.
+    whole = {
+        row["finding_id"]
+        for results in audit_capture(capture).values()
+        for row in results.tables["findings"]
+        if row["topic"] is None
+    }
+    ids = [one for one in ids if one not in whole]
+    assert len(ids) == len(set(ids))

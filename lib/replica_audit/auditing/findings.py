@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from replica_audit.auditing.catalogue import CATALOGUE
+from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
 from replica_audit.auditing.comparison import Comparison
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.reference import Reference
@@ -91,6 +91,28 @@ def finding(
         evidence=tuple(evidence),
         verdict=verdict,
         replica_epoch=replica_epoch,
+    )
+
+
+def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings with one place each: those of one code, broker, start offset and replica epoch have one id, and become one.
+
+    The worst of them is kept, the first of equals, with the evidence of all and the greatest end.
+    """
+    places: dict[tuple, list[Finding]] = {}
+    for item in findings:
+        places.setdefault((item.code, item.broker_id, item.start_offset, item.replica_epoch), []).append(item)
+    return tuple(same[0] if len(same) == 1 else _merge(same) for same in places.values())
+
+
+def _merge(same: Sequence[Finding]) -> Finding:
+    worst = min(same, key=lambda item: SEVERITIES.index(item.severity))
+    return replace(
+        worst,
+        message=f"{worst.message} ({len(same)} times)",
+        end_offset=max((item.end_offset for item in same if item.end_offset is not None), default=None),
+        evidence=tuple(dict.fromkeys(evidence for item in same for evidence in item.evidence)),
+        verdict=next((verdict for verdict in VERDICTS if any(item.verdict == verdict for item in same)), None),
     )
 
 

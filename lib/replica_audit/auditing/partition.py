@@ -12,7 +12,7 @@ from replica_audit.auditing.chunks import batches_in
 from replica_audit.auditing.catalogue import worst_verdict
 from replica_audit.auditing.comparison import Comparison, compare, needed_chunks, replay_all, with_high_watermark
 from replica_audit.auditing.facts import ReplicaFacts, replica_facts
-from replica_audit.auditing.findings import Case, Finding, considered, finding
+from replica_audit.auditing.findings import Case, Finding, considered, finding, merge_findings
 from replica_audit.auditing.reference import Reference, choose_reference
 from replica_audit.auditing.rules import judge
 from replica_audit.auditing.watermark import bound_high_watermark
@@ -115,7 +115,7 @@ def audit_partition(
         for item in judge(case)
         if not (item.broker_id in {one.follower.broker_id for one in strangers} and item.code.startswith(_OF_COMPARISON))
     )
-    findings += tuple(_stranger(reference, item) for item in strangers)
+    findings = merge_findings((*findings, *(_stranger(reference, item) for item in strangers)))
     verdict = worst_verdict(item.verdict for item in findings if item.verdict is not None)
     return PartitionAudit(evidence, case, findings, verdict)
 

@@ -1,0 +1,181 @@
+"""LOG-* and CAP-MISSING-SEGMENT: the damage that raises each, and the nearest thing that does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.auditing.scenario import Broker, audit, written
+from tests.support.encoder import encode_batch
+
+WHOLE = written(0, 30, 0)
+
+
+def _flipped(batch: bytes) -> bytes:
+    return batch[:-1] + bytes([batch[-1] ^ 1])
+
+
+def _one(tmp_path, broker: Broker, **options):
+    return audit(tmp_path, {1: Broker(WHOLE), 2: broker}, **options)
+
+
+def test_intact_logs_have_no_finding_at_all(tmp_path):
+    answer = _one(tmp_path, Broker(WHOLE, per_segment=2))
+    assert answer.tables["findings"] == []
+    assert answer.verdict == "CONSISTENT"
+
+
+def test_a_flipped_byte_in_the_middle_names_what_a_restart_would_destroy(tmp_path):
+    broker = Broker([*WHOLE[:2], _flipped(WHOLE[2]), *WHOLE[3:]], recovery_point=0)
+    answer = _one(tmp_path, broker)
+    assert answer.one("LOG-CORRUPT-MID", 2) == ("high", "proven", 10, 15)
+    assert answer.one("DIV-CORRUPT", 2) == ("high", "proven", 10, 15)
+    assert answer.verdict == "LATENT_CORRUPTION"
+    (found,) = answer.found("LOG-CORRUPT-MID")
+    assert "destroys 15 offsets" in found["message"]
+    assert "readable on broker 1" in found["message"]
+    assert found["evidence"][0]["position"] == len(WHOLE[0]) + len(WHOLE[1])
+    assert (answer.replica(2)["loaded_log_end_offset"], answer.replica(2)["recovered_log_end_offset"]) == (10, 10)
+    assert answer.runs(2) == []
+
+
+@pytest.mark.parametrize("options", [{"clean_shutdown": True, "recovery_point": 0}, {"recovery_point": 20}])
+def test_after_a_clean_stop_or_below_the_recovery_point_a_start_does_not_notice(tmp_path, options):
+    # Three segments, so that the damaged one lies wholly below the recovery point.
+    answer = _one(tmp_path, Broker([*WHOLE[:1], _flipped(WHOLE[1]), *WHOLE[2:]], per_segment=2, **options))
+    (found,) = answer.found("LOG-CORRUPT-MID", 2)
+    assert "the next start does not look there" in found["message"]
+    assert answer.replica(2)["loaded_log_end_offset"] == 30
+    assert answer.replica(2)["recovered_log_end_offset"] == 5
+
+
+def test_both_sides_damaged_alike_have_nobody_to_repair_from(tmp_path):
+    damaged = [*WHOLE[:2], _flipped(WHOLE[2]), *WHOLE[3:]]
+    answer = audit(tmp_path, {1: Broker(damaged), 2: Broker(damaged)})
+    assert {row["broker_id"] for row in answer.found("LOG-CORRUPT-MID")} == {1, 2}
+    assert not answer.found("DIV-CORRUPT")
+    assert all("no other replica here has this range readable" in row["message"] for row in answer.found("LOG-CORRUPT-MID"))
+
+
+def test_damage_at_the_end_of_a_segment_is_no_missing_segment(tmp_path):
+    answer = _one(tmp_path, Broker([*WHOLE[:2], _flipped(WHOLE[2]), *WHOLE[3:]], per_segment=3))
+    assert answer.one("LOG-CORRUPT-MID", 2)[2:] == (10, 15)
+    assert answer.codes() == {"LOG-CORRUPT-MID", "DIV-CORRUPT"}, answer
+
+
+@pytest.mark.parametrize(
+    ("tail", "code", "severity", "after_clean_stop", "verdict"),
+    [
+        (written(30, 35, 0)[0][:50], "LOG-TAIL-PARTIAL", "low", "medium", "CONSISTENT"),
+        (written(30, 35, 0)[0][:5], "LOG-TAIL-PARTIAL", "low", "medium", "CONSISTENT"),
+        (bytes(4096), "LOG-TAIL-ZERO", "info", "medium", "CONSISTENT"),
+        (bytes(range(1, 200)), "LOG-TAIL-GARBAGE", "medium", "medium", "LATENT_CORRUPTION"),
+        (_flipped(written(30, 35, 0)[0]), "LOG-TAIL-GARBAGE", "medium", "medium", "LATENT_CORRUPTION"),
+    ],
+    ids=["torn", "torn-in-header", "zeros", "garbage", "bad-checksum"],
+)
+@pytest.mark.parametrize("clean", [False, True])
+def test_bytes_after_the_last_batch(tmp_path, tail, code, severity, after_clean_stop, verdict, clean):
+    answer = _one(tmp_path, Broker(WHOLE, tail=tail, clean_shutdown=clean))
+    assert answer.one(code, 2)[0] == (after_clean_stop if clean else severity)
+    assert {row["code"] for row in answer.tables["findings"]} == {code}, answer
+    assert answer.verdict == verdict
+
+
+def test_a_batch_twice_is_a_duplicate_and_one_that_reaches_back_a_regression(tmp_path):
+    twice = _one(tmp_path / "twice", Broker([*WHOLE[:3], WHOLE[2], *WHOLE[3:]]))
+    assert twice.one("LOG-OFFSET-DUPLICATE", 2) == ("high", "proven", 10, 15)
+    assert twice.verdict == "LATENT_CORRUPTION"
+    back = _one(tmp_path / "back", Broker([*WHOLE[:3], *written(12, 17, 0), *WHOLE[4:]]))
+    assert back.one("LOG-OFFSET-REGRESSION", 2)[2:] == (12, 17)
+
+
+def test_a_batch_four_times_is_one_finding_with_the_evidence_of_all(tmp_path):
+    answer = _one(tmp_path, Broker([*WHOLE[:3], WHOLE[2], WHOLE[2], WHOLE[2], *WHOLE[3:]]))
+    assert answer.codes() == {"LOG-OFFSET-DUPLICATE"}
+    (found,) = answer.found("LOG-OFFSET-DUPLICATE", 2)
+    positions = [383 + place * len(WHOLE[2]) for place in range(3)]
+    assert [evidence["position"] for evidence in found["evidence"]] == positions
+    assert found["message"].endswith("(3 times)")
+
+
+def test_a_leader_epoch_below_the_one_before(tmp_path):
+    batches = [*written(0, 10, 0), *written(10, 20, 3), *written(20, 30, 1)]
+    answer = audit(tmp_path, {1: Broker(batches), 2: Broker(batches)})
+    assert {row["broker_id"] for row in answer.found("LOG-EPOCH-REGRESSION")} == {1, 2}
+    assert answer.verdict == "LATENT_CORRUPTION"
+
+
+def test_a_gap_on_both_sides_is_a_gap_and_no_divergence(tmp_path):
+    holed = [*WHOLE[:2], *WHOLE[3:]]
+    answer = audit(tmp_path, {1: Broker(holed), 2: Broker(holed)})
+    assert answer.one("LOG-GAP", 2) == ("medium", "proven", 10, 15)
+    assert answer.runs(2) == []
+
+
+@pytest.mark.parametrize(("cleaned_to", "severity"), [(20, "info"), (5, "medium")])
+def test_a_gap_is_compaction_only_below_the_cleaner_checkpoint(tmp_path, cleaned_to, severity):
+    holed = [*WHOLE[:2], *WHOLE[3:]]
+    answer = audit(
+        tmp_path, {1: Broker(holed, cleaned_to=cleaned_to), 2: Broker(holed)}, configs={"cleanup.policy": "compact"}
+    )
+    assert answer.one("LOG-GAP", 1)[0] == severity
+
+
+def test_a_gap_alone_is_no_evidence_of_compaction(tmp_path):
+    answer = _one(tmp_path, Broker([*WHOLE[:2], *WHOLE[3:]]))
+    assert answer.replica(2)["compacted"] is False
+    assert answer.one("LOG-GAP", 2)[0] == "medium"
+    assert answer.one("DIV-HIDDEN", 2) == ("critical", "proven", 10, 15)
+
+
+def test_a_log_start_inside_a_batch_and_one_above_segments_are_no_gaps(tmp_path):
+    answer = audit(tmp_path, {1: Broker(WHOLE, log_start=13, per_segment=2), 2: Broker(WHOLE[2:], log_start=13)})
+    assert answer.tables["findings"] == []
+
+
+def test_a_first_batch_below_the_name_of_its_file(tmp_path):
+    answer = _one(tmp_path, Broker(WHOLE, first_base_offset=4))
+    assert answer.one("LOG-SEGMENT-NAME", 2)[0] == "medium"
+
+
+def test_counts_that_cannot_be(tmp_path):
+    odd = encode_batch(10, 5, 0, mark="10 ", record_count=9)
+    answer = _one(tmp_path, Broker([*WHOLE[:2], odd, *WHOLE[3:]]))
+    assert answer.one("LOG-FIELD", 2)[:3] == ("medium", "proven", 10)
+
+
+def test_a_producers_sequence_twice_and_a_sequence_that_goes_on(tmp_path):
+    def logged(second: int) -> list[bytes]:
+        shared = {"producer_id": 9, "producer_epoch": 0}
+        first = encode_batch(0, 5, 0, base_sequence=0, mark="a", **shared)
+        return [first, encode_batch(5, 5, 0, base_sequence=second, mark="b", **shared)]
+
+    twice = audit(tmp_path / "twice", {1: Broker(logged(0)), 2: Broker(logged(0))})
+    assert twice.one("LOG-PRODUCER-DUPLICATE", 2)[0] == "medium"
+    assert twice.verdict == "CONSISTENT"
+    assert audit(tmp_path / "once", {1: Broker(logged(5)), 2: Broker(logged(5))}).tables["findings"] == []
+
+
+@pytest.mark.parametrize("kept", [0, 2])
+def test_a_log_file_that_is_not_there_leaves_the_answer_open(tmp_path, kept):
+    gone = f"{kept * 5:020d}.log"
+    answer = _one(tmp_path, Broker(WHOLE, per_segment=2, remove=[gone]))
+    assert answer.one("CAP-MISSING-SEGMENT", 2)[2:] == (kept * 5, kept * 5 + 10)
+    assert answer.verdict == "INCONCLUSIVE"
+    assert answer.runs(2) == [], "what is missing from the copy is no divergence"
+
+
+def test_a_header_field_outside_the_checksum_that_was_changed(tmp_path):
+    changed = WHOLE[2][:8 + 4] + (7).to_bytes(4, "big") + WHOLE[2][16:]
+    answer = _one(tmp_path, Broker([*WHOLE[:2], changed, *WHOLE[3:]]))
+    assert answer.one("LOG-CRC-BLIND", 2)[:3] == ("high", "proven", 10)
+    assert answer.runs(2) == []
+
+
+def test_a_retry_with_equal_bytes_after_a_fail_over_is_a_divergence_and_not_a_changed_header(tmp_path):
+    retried = b"".join([WHOLE[3][:12], (1).to_bytes(4, "big"), WHOLE[3][16:]])
+    answer = audit(
+        tmp_path, {1: Broker([*WHOLE[:3], retried], high_watermark=15), 2: Broker(WHOLE[:4], high_watermark=15)}, isr=(1,)
+    )
+    assert not answer.found("LOG-CRC-BLIND"), answer
+    assert answer.runs(2) == [("DIV-EPOCH", 15, 20, 1, 0, False)]
