@@ -8,11 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from replica_audit.auditing.partition import PartitionEvidence
-from replica_audit.formats.batches import BATCH_DTYPE
-from replica_audit.formats.summary import Summariser
-from replica_audit.model import CheckpointFile, Leadership, ReplicaDir, SegmentSummary, TopicPartition
-
 from tests.property.cluster import Cluster
 from tests.property.replica import Batch, Replica
 from tests.support.logdirs import (
@@ -24,6 +19,11 @@ from tests.support.logdirs import (
     manifest_text,
     write_log_dir,
 )
+
+from replica_audit.auditing.partition import PartitionEvidence
+from replica_audit.formats.batches import BATCH_DTYPE
+from replica_audit.formats.summary import Summariser
+from replica_audit.model import CheckpointFile, Leadership, ReplicaDir, SegmentSummary, TopicPartition
 
 TOPIC = "simulated"
 TOPIC_ID = make_uuid("simulated topic")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from replica_audit.auditing.partition import PartitionAudit, audit_partition
-
 from tests.property.capture import to_model
 from tests.property.cluster import Cluster
 from tests.property.history import narrate
+
+from replica_audit.auditing.partition import PartitionAudit, audit_partition
 
 
 def _audit(cluster: Cluster, source: str = "metadata_log") -> PartitionAudit:

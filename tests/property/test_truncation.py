@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from replica_audit.protocol.lineage import Lineage
-from replica_audit.protocol.truncation import Replay, ReplicaState, replay
-
 from tests.property.cluster import Cluster
 from tests.property.history import histories, narrate
 from tests.property.replica import Replica
+
+from replica_audit.protocol.lineage import Lineage
+from replica_audit.protocol.truncation import Replay, ReplicaState, replay
 
 
 def _state(replica: Replica, lineage: Lineage) -> ReplicaState:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from replica_audit.protocol.lineage import Lineage
 
 GOLDEN = Lineage(((2, 10), (4, 20), (7, 35)))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.samples import TEXTBOOK
+
 from replica_audit.model import PROTOCOLS
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.protocol.truncation import ReplicaState, Step, replay
-
-from tests.support.samples import TEXTBOOK
 
 EPOCH_PROTOCOLS = ("kip-101", "kip-279", "fetch")
 LOOPING_PROTOCOLS = ("kip-279", "fetch")

@@ -11,8 +11,6 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from replica_audit.model import PROTOCOLS
-
 from tests.support.encoder import TIMESTAMP_MS, Record, encode_batch
 from tests.support.logdirs import (
     PartitionFiles,
@@ -22,6 +20,8 @@ from tests.support.logdirs import (
     make_uuid,
     write_log_dir,
 )
+
+from replica_audit.model import PROTOCOLS
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 TOPIC = "orders"

@@ -8,7 +8,6 @@ import struct
 import cramjam
 import google_crc32c
 import pytest
-
 from tests.support.encoder import (
     TIMESTAMP_MS,
     Record,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.support.samples import SAMPLES
+
 from replica_audit.auditing.snapshot import audit_one
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results
-
-from tests.support.samples import SAMPLES
 
 EXPECTED = {
     (path.parent.name, name): partition

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import google_crc32c
 import pytest
-
 from tests.support.samples import SAMPLES, TEXTBOOK, TOPIC, answer_text, write_sample
 
 CAPTURES = ("diverged-unclean", "kip279-1-before")
