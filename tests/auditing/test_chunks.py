@@ -1,0 +1,250 @@
+"""Logs of several chunks: an audit that sees only the chunks it asks for says what one says that sees every batch."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from replica_audit.auditing import partition
+from replica_audit.auditing.alignment import batches_of
+from replica_audit.auditing.chunks import tally_batches, tally_from
+from replica_audit.auditing.facts import replica_facts
+from replica_audit.auditing.partition import PartitionEvidence, audit_partition, needed_batches
+from replica_audit.auditing.tables import report_rows
+from replica_audit.formats.batches import BATCH_DTYPE
+from replica_audit.formats.summary import Summariser
+from replica_audit.model import CHUNK_OFFSETS, CheckpointFile, Leadership, ReplicaDir, SegmentSummary, TopicPartition
+
+NAME = TopicPartition("large", 0)
+SEEDS = range(120)
+
+
+@dataclass(frozen=True)
+class Header:
+    """A batch as far as a header tells; `crc` stands for its contents."""
+
+    base: int
+    last: int
+    epoch: int
+    crc: int
+    sound: bool = True
+
+    @property
+    def end(self) -> int:
+        return self.last + 1
+
+
+def rows_of(headers: list[Header]) -> np.ndarray:
+    """`BATCH_DTYPE` rows of batches of one file."""
+    rows = np.zeros(len(headers), BATCH_DTYPE)
+    position = 0
+    for row, header in zip(rows, headers, strict=True):
+        size = 61 + (header.last - header.base + 1) * 3
+        values = {
+            "position": position,
+            "size": size,
+            "base_offset": header.base,
+            "last_offset": header.last,
+            "leader_epoch": header.epoch,
+            "magic": 2,
+            "crc": header.crc,
+            "crc_valid": header.sound,
+            "base_timestamp": 1_000 + header.base,
+            "max_timestamp": 1_000 + header.last,
+            "producer_id": -1,
+            "producer_epoch": -1,
+            "base_sequence": -1,
+            "record_count": header.last - header.base + 1,
+        }
+        for name, value in values.items():
+            row[name] = value
+        position += size
+    return rows
+
+
+def segments_of(broker: int, headers: list[Header], start: int, cuts: set[int]) -> list[tuple[SegmentSummary, np.ndarray]]:
+    """Segment files that begin at `start` and at the offsets `cuts` where a batch begins."""
+    parts: list[tuple[int, list[Header]]] = [(start, [])]
+    for header in headers:
+        if header.base in cuts and parts[-1][1]:
+            parts.append((header.base, []))
+        parts[-1][1].append(header)
+    found = []
+    for base, part in parts:
+        rows = rows_of(part)
+        summariser = Summariser(f"broker-{broker}/large-0/{base:020d}.log", base, int(rows["size"].sum()))
+        summariser.add(rows)
+        found.append((summariser.finish(), rows))
+    return found
+
+
+def directory(broker: int, high_watermark: int, log_start: int | None = None) -> ReplicaDir:
+    file = CheckpointFile("present", f"broker-{broker}/file")
+    return ReplicaDir(
+        broker_id=broker,
+        log_dir=f"broker-{broker}",
+        topic=NAME.topic,
+        partition=NAME.partition,
+        path=f"broker-{broker}/{NAME}",
+        topic_id="one",
+        clean_shutdown=False,
+        directory_id=None,
+        epoch_file=CheckpointFile("missing", f"broker-{broker}/{NAME}/leader-epoch-checkpoint"),
+        checkpoint_epochs=None,
+        high_watermark_file=file,
+        recovery_point_file=file,
+        log_start_file=file,
+        cleaner_file=file,
+        high_watermark_checkpoint=high_watermark,
+        recovery_point_checkpoint=0,
+        log_start_checkpoint=log_start,
+    )
+
+
+def append(dice: random.Random, headers: list[Header], end: int, epoch: int) -> list[Header]:
+    """The log written on to `end` by a leader of `epoch`; batches like to end next to a chunk's border."""
+    base = headers[-1].end if headers else 0
+    headers = list(headers)
+    while base < end:
+        border = (base // CHUNK_OFFSETS + 1) * CHUNK_OFFSETS
+        size = dice.choice([dice.randint(1, 4_000), border - base, border - base + dice.randint(-1, 3), 1])
+        last = min(end, base + max(1, min(size, 20_000))) - 1
+        headers.append(Header(base, last, epoch, dice.getrandbits(32)))
+        base = last + 1
+    return headers
+
+
+def mishap(dice: random.Random, headers: list[Header]) -> list[Header]:
+    """The log after something happened to it somewhere."""
+    headers, at = list(headers), dice.randrange(len(headers))
+    kind = dice.choice(["hole", "content", "crc", "split", "epoch", "twice", "none", "none"])
+    if kind == "hole":
+        del headers[at : at + dice.choice([1, 1, 3, 40])]
+    elif kind == "content":
+        headers[at] = replace(headers[at], crc=headers[at].crc ^ 1)
+    elif kind == "crc":
+        headers[at] = replace(headers[at], sound=False)
+    elif kind == "twice":
+        headers.insert(at, headers[at])
+    elif kind == "epoch":
+        headers[at] = replace(headers[at], epoch=headers[at].epoch + 1)
+    elif kind == "split" and headers[at].last > headers[at].base:
+        middle = (headers[at].base + headers[at].last) // 2
+        headers[at : at + 1] = [
+            replace(headers[at], last=middle, crc=1),
+            replace(headers[at], base=middle + 1, crc=2),
+        ]
+    return headers
+
+
+def make(seed: int) -> tuple[PartitionEvidence, dict[tuple[int, str], np.ndarray]]:
+    """Three replicas of one history of two or three leaders, with mishaps, other log starts and other segments."""
+    dice = random.Random(seed)
+    shared = append(dice, [], dice.randint(1, 260_000), 0)
+    leader = append(dice, shared, shared[-1].end + dice.choice([0, 1, 90_000]), dice.choice([0, 2]))
+    logs = {1: leader}
+    for broker in (2, 3):
+        kept = shared[: dice.randint(1, len(shared))]
+        tail = dice.choice([0, 0, 1, 70_000])
+        own = append(dice, kept, kept[-1].end + tail, dice.choice([0, 1])) if tail else dice.choice([kept, leader])
+        logs[broker] = mishap(dice, own) or own
+    replicas, batches = [], {}
+    for broker, headers in logs.items():
+        first = dice.choice([0, 0, 0, dice.randrange(len(headers))])
+        headers = headers[first:]
+        start = headers[0].base if first else min(0, headers[0].base)
+        cuts = {header.base for header in headers if dice.random() < 0.05}
+        files = segments_of(broker, headers, start, cuts)
+        place = directory(broker, dice.randint(start, headers[-1].end))
+        replicas.append((place, tuple(summary for summary, _ in files)))
+        batches[broker, place.log_dir] = np.concatenate([rows for _, rows in files])
+    leadership = Leadership(
+        topic=NAME.topic,
+        partition=NAME.partition,
+        source="user",
+        leader_id=1,
+        leader_epoch=dice.choice([leader[-1].epoch, 2]),
+        isr=tuple(sorted({1, *dice.sample([2, 3], dice.randint(0, 2))})),
+        replicas=(1, 2, 3),
+        configs={"cleanup.policy": "compact"} if dice.random() < 0.1 else {},
+    )
+    evidence = PartitionEvidence(NAME, tuple(replicas), leadership, quiesced=dice.choice([None, True]))
+    return evidence, batches
+
+
+def only(batches: dict, wanted: dict) -> dict:
+    """The batches of the chunks that were asked for, and no others."""
+    return {
+        key: rows[np.isin(rows["base_offset"] // CHUNK_OFFSETS, sorted(wanted[key]))]
+        for key, rows in batches.items()
+        if key in wanted
+    }
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_chunks_asked_for_are_enough(seed, monkeypatch):
+    evidence, batches = make(seed)
+    wanted = needed_batches(evidence)
+    seen = report_rows(audit_partition(evidence, only(batches, wanted)))
+    monkeypatch.setattr(partition, "needed_chunks", lambda one, other, _: {*one.facts.chunks, *other.chunks})
+    whole = report_rows(audit_partition(evidence, batches))
+    for table in whole:
+        assert seen[table] == whole[table], (seed, table)
+
+
+def test_the_seeds_cover_what_matters(monkeypatch):
+    spared = runs = cuts_inside = 0
+    for seed in SEEDS:
+        evidence, batches = make(seed)
+        chunks = {key: set((rows["base_offset"] // CHUNK_OFFSETS).tolist()) for key, rows in batches.items()}
+        wanted = needed_batches(evidence)
+        spared += any(wanted.get(key, set()) < chunks[key] for key in chunks)
+        tables = report_rows(audit_partition(evidence, only(batches, wanted)))
+        runs += bool(tables["divergences"])
+        cuts_inside += any(row["truncate_to"] % CHUNK_OFFSETS for row in tables["truncations"])
+    assert spared > 30, "too few audits are spared a chunk"
+    assert runs > 30
+    assert cuts_inside > 30
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_tally_over_digests_is_that_of_the_batches(seed):
+    dice = random.Random(seed)
+    headers = append(dice, [], dice.randint(1, 300_000), 0)
+    files = segments_of(1, headers, 0, {header.base for header in headers if dice.random() < 0.1})
+    facts = replica_facts(directory(1, 0), [summary for summary, _ in files])
+    every = batches_of(np.concatenate([rows for _, rows in files]))
+    offsets = [0, headers[-1].end, *(dice.randint(0, headers[-1].end) for _ in range(20)), CHUNK_OFFSETS]
+    for offset in offsets:
+        through = {n for n, chunk in facts.chunks.items() if chunk.base_offset < offset <= chunk.last_offset}
+        loaded = [batch for batch in every if batch.base_offset // CHUNK_OFFSETS in through]
+        whole = tally_batches(batch for batch in every if batch.last_offset >= offset)
+        assert tally_from(facts, offset, loaded, through) == whole
+
+
+@pytest.mark.parametrize("hole", [0, CHUNK_OFFSETS - 10, CHUNK_OFFSETS, CHUNK_OFFSETS + 10, 2 * CHUNK_OFFSETS - 1])
+@pytest.mark.parametrize("reversed_roles", [False, True])
+def test_a_hole_beside_a_chunks_border_is_found_on_either_side(hole, reversed_roles):
+    bases = [*range(0, CHUNK_OFFSETS - 10, 5_000), CHUNK_OFFSETS - 10, CHUNK_OFFSETS, CHUNK_OFFSETS + 10]
+    bases = sorted({*bases, hole, hole + 1, *range(CHUNK_OFFSETS + 20, 3 * CHUNK_OFFSETS, 9_000)})
+    headers = [
+        Header(base, following - 1, 0, base + 7)
+        for base, following in zip(bases, [*bases[1:], 3 * CHUNK_OFFSETS], strict=True)
+    ]
+    holed = [header for header in headers if header.base != hole]
+    logs = (headers, holed) if not reversed_roles else (holed, headers)
+    replicas, batches = [], {}
+    for broker, log in zip((1, 2), logs, strict=True):
+        ((summary, rows),) = segments_of(broker, log, 0, set())
+        replicas.append((directory(broker, 3 * CHUNK_OFFSETS), (summary,)))
+        batches[broker, f"broker-{broker}"] = rows
+    leadership = Leadership(NAME.topic, NAME.partition, "user", leader_id=1, leader_epoch=0, isr=(1, 2), replicas=(1, 2))
+    evidence = PartitionEvidence(NAME, tuple(replicas), leadership)
+    wanted = needed_batches(evidence)
+    assert max(len(chunks) for chunks in wanted.values()) < 3
+    rows = report_rows(audit_partition(evidence, only(batches, wanted)))["divergences"]
+    end = next(header.end for header in headers if header.base == hole)
+    assert [(row["code"], row["start_offset"], row["end_offset"]) for row in rows] == [("DIV-HIDDEN", hole, end)]
+

@@ -1,0 +1,151 @@
+"""META-*, CAP-* and the choice of the reference (F.0, F.7), and names and numbers of every kind."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from tests.auditing.scenario import TOPIC_ID, Broker, audit, written
+from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
+
+LOG = written(0, 30, 2)
+
+
+@pytest.mark.parametrize(("clean", "severity"), [(True, "info"), (False, "medium")])
+def test_no_leader_is_normal_only_after_a_clean_stop(tmp_path, clean, severity):
+    brokers = {number: Broker(LOG, clean_shutdown=clean) for number in (1, 2)}
+    answer = audit(tmp_path, brokers, leader=None, isr=(1, 2))
+    assert answer.one("META-NO-LEADER")[0] == severity
+    row = answer.tables["partitions"][0]
+    assert (row["leader_id"], row["reference_id"]) == (None, 1)
+
+
+def test_without_a_leader_the_best_of_the_members_is_the_reference(tmp_path):
+    brokers = {1: Broker(LOG[:3]), 2: Broker(LOG), 3: Broker([*LOG, *written(30, 40, 3)])}
+    answer = audit(tmp_path, brokers, leader=None, isr=(1,), elr=(2,))
+    assert answer.tables["partitions"][0]["reference_id"] == 2
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "reference"),
+    [
+        (Broker(written(0, 30, 1)), Broker(written(0, 10, 2)), 2),
+        (Broker(written(0, 10, 1)), Broker(written(0, 20, 1)), 2),
+        (Broker(written(0, 20, 1)), Broker(written(0, 20, 1)), 1),
+        (Broker(written(0, 20, 1)), Broker(written(0, 10, 1), epochs=[(1, 0), (2, 10)]), 2),
+        (Broker(written(0, 20, 1)), Broker(written(0, 10, 1), epochs=[(1, 0), (9, 33)]), 1),
+        (Broker(written(0, 20, 1)), Broker(written(0, 10, 1), epochs=[(3, 0), (2, 5), (9, 10)]), 1),
+    ],
+    ids=["epoch", "end", "lowest-id", "epoch-without-records", "past-the-end", "decreasing"],
+)
+def test_the_inferred_reference_has_the_greatest_epoch_then_end_then_the_lowest_id(tmp_path, one, two, reference):
+    answer = audit(tmp_path, {1: one, 2: two}, source="inferred")
+    assert answer.tables["partitions"][0]["reference_id"] == reference
+    assert answer.tables["partitions"][0]["leader_id"] == reference
+
+
+def test_an_epoch_without_records_makes_a_longer_follower_conflict(tmp_path):
+    brokers = {1: Broker(LOG[:4], epochs=[(2, 0), (4, 20)], high_watermark=20), 2: Broker(LOG, high_watermark=20)}
+    answer = audit(tmp_path, brokers, isr=(1,))
+    assert answer.tables["partitions"][0]["leader_epoch"] == 4
+    assert answer.runs(2) == [("DIV-EPOCH", 20, 30, None, 2, False)]
+
+
+def test_a_followers_epoch_without_records_does_not_count(tmp_path):
+    brokers = {1: Broker(LOG, high_watermark=20), 2: Broker(LOG[:4], epochs=[(2, 0), (4, 20)], high_watermark=20)}
+    answer = audit(tmp_path, brokers)
+    assert answer.tables["partitions"][0]["leader_epoch"] == 2
+    assert answer.verdict == "LAGGING"
+
+
+def test_a_topic_of_another_life_is_set_aside(tmp_path):
+    other = Broker(written(0, 9, 7, "first life "), topic_id=make_uuid("first life"))
+    told = audit(tmp_path / "told", {1: Broker(LOG), 2: other})
+    assert told.one("META-TOPICID-MISMATCH", 2)[0] == "info"
+    assert told.verdict == "CONSISTENT"
+    untold = audit(tmp_path / "untold", {1: Broker(LOG), 2: other}, source="inferred")
+    assert untold.one("META-TOPICID-MISMATCH")[0] == "medium"
+    assert untold.verdict == "INCONCLUSIVE"
+    assert told.runs(2) == untold.runs(2) == []
+
+
+def test_an_assigned_replica_without_files(tmp_path):
+    brokers = {1: Broker(LOG, high_watermark=20)}
+    member = audit(tmp_path / "in", brokers, isr=(1, 2), replicas=(1, 2))
+    assert member.one("CAP-MISSING-REPLICA", 2)[0] == "medium"
+    assert member.interval == (20, 30)
+    outsider = audit(tmp_path / "out", brokers, isr=(1,), replicas=(1, 2))
+    assert outsider.one("CAP-MISSING-REPLICA", 2)[0] == "info"
+
+
+def test_two_copies_on_one_broker_use_the_longer(tmp_path):
+    (tmp_path / "broker-2").mkdir(parents=True)
+    brokers = {1: Broker(LOG)}
+    for name, batches in (("disk-a", LOG[:2]), ("disk-b", LOG)):
+        files = PartitionFiles("orders", 0, tuple(batches), ((2, 0),), 10, 10, topic_id=TOPIC_ID)
+        write_log_dir(tmp_path / "broker-2" / name, 2, (files,), directory_id=make_uuid(name))
+    answer = audit(tmp_path, brokers, isr=(1, 2), replicas=(1, 2))
+    assert answer.one("META-DUP-DIR", 2)[0] == "medium"
+    assert answer.cut(2)["truncate_to"] == 30
+    assert not answer.found("REP-LAG")
+
+
+def test_an_epoch_ahead_on_an_outsider_of_a_live_copy_is_skew(tmp_path):
+    brokers = {1: Broker(LOG, high_watermark=20), 2: Broker([*LOG, *written(30, 35, 3)], high_watermark=20)}
+    answer = audit(tmp_path, brokers)
+    assert answer.one("CAP-SKEW", 2)[2:] == (30, 35)
+    assert answer.codes("medium") == set()
+
+
+@pytest.mark.parametrize("topic", ["a", "with.dots_and-dashes-7", "-1", "__consumer_offsets", "0", "a-0-0", "x" * 200])
+def test_topics_of_every_legal_name(tmp_path, topic):
+    brokers = {1: Broker(LOG), 2: Broker(LOG[:4])}
+    answer = audit(tmp_path, brokers, topic=topic)
+    assert answer.tables["partitions"][0]["topic"] == topic
+    assert answer.verdict == "LAGGING"
+
+
+def test_ten_replicas_with_large_ids(tmp_path):
+    first = 2_147_483_638
+    brokers = {first + number: Broker(LOG, high_watermark=15 + number) for number in range(10)}
+    brokers[first + 9] = Broker([*LOG[:5], *written(25, 30, 1, "other ")], high_watermark=25)
+    isr = [first + number for number in range(9)]
+    answer = audit(tmp_path, brokers, leader=first + 4, isr=isr)
+    assert answer.interval == (25, 30)
+    assert {row["broker_id"] for row in answer.tables["divergences"]} == {first + 9}
+    assert len(answer.tables["truncations"]) == 4 * 9
+
+
+def test_one_replica_alone(tmp_path):
+    answer = audit(tmp_path, {5: Broker(LOG, high_watermark=20)}, leader=5)
+    assert answer.interval == (20, 30)
+    assert answer.tables["findings"] == []
+    assert answer.verdict == "CONSISTENT"
+
+
+def test_empty_logs_are_consistent(tmp_path):
+    brokers = {1: Broker([], epochs=[(0, 0)]), 2: Broker([], epochs=[]), 3: Broker([], epochs=[])}
+    answer = audit(tmp_path, brokers)
+    assert answer.tables["findings"] == []
+    assert answer.interval == (0, 0)
+
+
+def test_a_log_whose_start_lies_past_the_leaders_end(tmp_path):
+    brokers = {1: Broker(LOG, high_watermark=20), 2: Broker(written(50, 60, 2), first_base_offset=50)}
+    answer = audit(tmp_path, brokers, isr=(1,))
+    assert answer.replica(2)["common_prefix_end"] is None
+    assert answer.runs(2) == []
+    assert answer.verdict in ("CONSISTENT", "LAGGING"), answer
+
+
+def test_a_partition_directory_without_a_segment(tmp_path):
+    (tmp_path / "spare").mkdir()
+    write_log_dir(tmp_path / "spare" / "x", 2, (PartitionFiles("orders", 0, (), (), 0, 0, topic_id=TOPIC_ID),))
+    bare = tmp_path / "audited"
+    shutil.copytree(tmp_path / "spare" / "x", bare / "broker-2")
+    for path in (bare / "broker-2" / "orders-0").glob("0*"):
+        path.unlink()
+    answer = audit(bare, {1: Broker(LOG)}, isr=(1,), replicas=(1, 2))
+    assert answer.cut(2)["truncate_to"] == 0
+    assert not answer.codes("high"), answer

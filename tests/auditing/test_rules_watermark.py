@@ -1,0 +1,199 @@
+"""The high watermark's interval (C.2, C.4), HWM-*, REP-* and CHK-*."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.auditing.scenario import Broker, audit, written
+
+
+def _shared(end: int, high_watermark: int | None, **options) -> Broker:
+    return Broker(written(0, end, 0, step=1), high_watermark=high_watermark, **options)
+
+
+def test_h1_the_shortest_member_bounds_from_above_and_the_best_checkpoint_from_below(tmp_path):
+    answer = audit(tmp_path, {1: _shared(120, 105), 2: _shared(118, 104), 3: _shared(110, 101)})
+    assert answer.interval == (105, 110)
+    assert (answer.mark["exact"], answer.mark["method"], answer.mark["limiting_broker_id"]) == (False, "interval", 3)
+
+
+def test_h2_a_replica_out_of_sync_does_not_hold_the_high_watermark_back(tmp_path):
+    answer = audit(tmp_path, {1: _shared(120, 105), 2: _shared(118, 104), 3: _shared(110, 101)}, isr=(1, 2))
+    assert answer.interval == (105, 118)
+    assert answer.mark["limiting_broker_id"] == 2
+
+
+def test_h3_an_eligible_leader_replica_bounds_as_well(tmp_path):
+    brokers = {1: _shared(150, 140), 2: _shared(140, 139)}
+    configs = {"min.insync.replicas": "2"}
+    frozen = audit(tmp_path / "elr", brokers, isr=(1,), elr=(2,), configs=configs)
+    assert frozen.interval == (140, 140)
+    assert (frozen.mark["exact"], frozen.mark["method"]) == (True, "bounds_meet")
+    assert frozen.one("HWM-UNDER-MIN-ISR")[0] == "medium"
+    assert audit(tmp_path / "without", brokers, isr=(1,), configs=configs).interval == (140, 150)
+
+
+def test_h4_an_old_leaders_checkpoint_is_evidence_of_loss_and_no_bound(tmp_path):
+    leader = Broker([*written(0, 93, 0, step=1), *written(93, 100, 9, step=1)], high_watermark=90)
+    answer = audit(tmp_path, {1: _shared(100, 98), 2: leader}, leader=2, isr=(2,))
+    assert answer.interval == (90, 100)
+    assert answer.one("HWM-LOSS", 1) == ("critical", "proven", 93, 98)
+    assert answer.one("TRN-BELOW-HW", 1) == ("critical", "proven", 93, 98)
+    assert answer.cut(1)["truncate_to"] == 93
+    assert answer.cut(1)["committed_dropped"] == 5
+
+
+def test_h5_all_stopped_cleanly_and_one_checkpoint_merely_lags(tmp_path):
+    brokers = {
+        number: _shared(50, checkpoint, clean_shutdown=True) for number, checkpoint in ((1, 50), (2, 48), (3, 50))
+    }
+    answer = audit(tmp_path, brokers, leader=3)
+    assert answer.interval == (50, 50)
+    assert answer.tables["findings"] == []
+
+
+def test_unknown_in_sync_replicas_bound_nothing(tmp_path):
+    answer = audit(tmp_path, {1: _shared(30, 10), 2: _shared(20, 12)}, source="inferred")
+    assert answer.interval == (12, 30)
+    assert answer.found("META-ISR-UNKNOWN")
+    assert answer.mark["isr"] is None
+
+
+def test_a_cleaner_checkpoint_bounds_where_the_cleaner_stays_below_the_high_watermark(tmp_path):
+    brokers = {1: _shared(30, 10, cleaned_to=20), 2: _shared(30, 10)}
+    assert audit(tmp_path / "new", brokers, kafka_version="3.1.0").interval == (20, 30)
+    assert audit(tmp_path / "old", brokers, kafka_version="3.0.2").interval == (10, 30)
+
+
+def test_copies_of_different_moments_give_the_interval_that_the_high_watermark_moved_through(tmp_path):
+    answer = audit(tmp_path, {1: _shared(30, 28), 2: _shared(20, 15)})
+    assert answer.interval == (20, 28)
+    assert answer.mark["method"] == "capture_skew"
+    assert answer.one("CAP-SKEW", 2) == ("info", "likely", 20, 28)
+    assert answer.verdict == "LAGGING"
+
+
+def test_an_in_sync_replica_at_rest_below_what_is_committed_loses_it_at_the_next_election(tmp_path):
+    answer = audit(tmp_path, {1: _shared(30, 28), 2: _shared(20, 15)}, quiesced=True)
+    assert answer.one("REP-ISR-SHORT", 2) == ("high", "likely", 20, 28)
+    assert answer.verdict == "WILL_LOSE_ON_TRUNCATION"
+
+
+def test_a_member_without_epochs_that_ends_at_its_own_checkpoint_was_cut_there(tmp_path):
+    from tests.auditing.scenario import written_legacy
+
+    def old(end: int, checkpoint: int) -> Broker:
+        return Broker(written_legacy(0, end), high_watermark=checkpoint, epochs=None, topic_id=None)
+
+    cut = audit(tmp_path / "cut", {1: old(30, 28), 2: old(20, 20)})
+    assert cut.one("REP-ISR-SHORT", 2) == ("medium", "suspect", 20, 28)
+    assert cut.verdict == "INCONCLUSIVE"
+    lags = audit(tmp_path / "lags", {1: old(30, 28), 2: old(20, 18)})
+    assert not lags.found("REP-ISR-SHORT")
+    outside = audit(tmp_path / "outside", {1: old(30, 28), 2: old(20, 20)}, isr=(1,))
+    assert not outside.found("REP-ISR-SHORT")
+
+
+def test_an_in_sync_replica_that_conflicts_below_what_is_committed(tmp_path):
+    leader = Broker([*written(0, 20, 0), *written(20, 40, 2)], high_watermark=35)
+    member = Broker([*written(0, 20, 0), *written(20, 30, 1)], high_watermark=20)
+    answer = audit(tmp_path / "in", {1: leader, 2: member})
+    assert answer.one("HWM-ABOVE-ISR-PREFIX", 2) == ("critical", "proven", 20, 35)
+    assert answer.interval == (35, 40)
+    outside = audit(tmp_path / "out", {1: leader, 2: member}, isr=(1,))
+    assert not outside.found("HWM-ABOVE-ISR-PREFIX")
+    assert outside.verdict == "UNCOMMITTED_DIVERGENCE"
+
+
+@pytest.mark.parametrize("broker", [1, 2])
+def test_a_checkpoint_past_the_log_end(tmp_path, broker):
+    brokers = {1: _shared(30, 30), 2: _shared(30, 30)}
+    brokers[broker] = _shared(30, 40, recovery_point=30)
+    answer = audit(tmp_path, brokers)
+    assert answer.one("HWM-CP-ABOVE-LEO", broker) == ("high", "proven", 30, 40)
+    assert answer.verdict == "LATENT_CORRUPTION"
+
+
+def test_a_leader_at_rest_that_lost_what_nobody_else_has(tmp_path):
+    gone = audit(tmp_path / "gone", {1: _shared(30, 40), 2: _shared(30, 30)}, quiesced=True)
+    assert gone.one("HWM-CP-ABOVE-LEO", 1)[:2] == ("critical", "likely")
+    assert gone.verdict == "COMMITTED_LOSS"
+    held = audit(tmp_path / "held", {1: _shared(30, 40), 2: _shared(40, 40)}, isr=(1,), quiesced=True)
+    assert held.one("HWM-CP-ABOVE-LEO", 1)[0] == "high"
+
+
+def test_a_follower_that_was_cut_a_moment_ago_still_has_its_old_checkpoint(tmp_path):
+    leader = Broker([*written(0, 20, 0), *written(20, 60, 3)], high_watermark=55)
+    follower = Broker(written(0, 20, 0), high_watermark=35, recovery_point=20)
+    answer = audit(tmp_path, {1: leader, 2: follower}, isr=(1,))
+    assert not answer.found("HWM-CP-ABOVE-LEO"), answer
+    assert answer.verdict == "LAGGING"
+
+
+def test_a_recovery_point_past_the_log_end_is_flushed_data_gone(tmp_path):
+    answer = audit(tmp_path, {1: _shared(30, 30), 2: _shared(30, 30, recovery_point=35)})
+    assert answer.one("HWM-RP-ABOVE-LEO", 2) == ("high", "proven", 30, 35)
+
+
+@pytest.mark.parametrize(("minimum", "isr", "told"), [("2", (1,), True), ("2", (1, 2), False), ("5", (1, 2, 3), False)])
+def test_fewer_in_sync_than_the_minimum(tmp_path, minimum, isr, told):
+    brokers = {number: _shared(10, 10) for number in (1, 2, 3)}
+    answer = audit(tmp_path, brokers, isr=isr, configs={"min.insync.replicas": minimum})
+    assert bool(answer.found("HWM-UNDER-MIN-ISR")) == told
+    assert bool(answer.found("REP-UNDER-REPLICATED")) == (len(isr) < 3)
+
+
+def test_lag_is_counted_in_offsets_and_bytes(tmp_path):
+    answer = audit(tmp_path, {1: _shared(30, 20), 2: _shared(22, 20)})
+    assert answer.one("REP-LAG", 2) == ("info", "proven", 22, 30)
+    behind = written(22, 30, 0, step=1)
+    assert answer.tables["partitions"][0]["max_lag_records"] == 8
+    assert answer.tables["partitions"][0]["max_lag_bytes"] == sum(map(len, behind))
+    assert answer.verdict == "LAGGING"
+
+
+def test_a_replica_that_is_not_assigned_neither_lags_nor_bounds(tmp_path):
+    answer = audit(tmp_path, {1: _shared(30, 20), 2: _shared(30, 20), 7: _shared(5, 5)}, isr=(1, 2), replicas=(1, 2))
+    assert answer.interval == (20, 30)
+    assert not answer.found("REP-LAG", 7)
+    assert answer.verdict == "CONSISTENT"
+
+
+@pytest.mark.parametrize(("batches", "severity"), [([], "info"), (written(0, 5, 0), "low")])
+def test_a_partition_that_the_checkpoint_file_does_not_have(tmp_path, batches, severity):
+    brokers = {1: Broker(batches), 2: Broker(batches, high_watermark=None)}
+    answer = audit(tmp_path, brokers)
+    assert answer.one("CHK-MISSING", 2)[0] == severity
+    assert answer.verdict == "CONSISTENT"
+
+
+@pytest.mark.parametrize("content", [None, b""])
+def test_a_checkpoint_file_that_is_missing_or_empty_beside_records(tmp_path, content):
+    broker = Broker(written(0, 5, 0), replace={"replication-offset-checkpoint": content or b""})
+    answer = audit(tmp_path, {1: Broker(written(0, 5, 0)), 2: broker})
+    assert answer.one("CHK-MISSING", 2)[0] == "medium"
+
+
+@pytest.mark.parametrize("content", [b"0\n2\norders 0 5\n", b"3\n1\norders 0 5\n", b"0\n1\norders 0 five\n", b"0\n1\norders 0 -4\n"])
+@pytest.mark.parametrize("file", ["replication", "recovery-point", "log-start"])
+def test_a_checkpoint_file_on_which_a_broker_refuses_to_start(tmp_path, file, content):
+    broker = Broker(written(0, 5, 0), replace={f"{file}-offset-checkpoint": content})
+    answer = audit(tmp_path, {1: Broker(written(0, 5, 0)), 2: broker})
+    assert answer.one("CHK-MALFORMED", 2)[0] == "high"
+    assert answer.verdict == "INCONCLUSIVE"
+
+
+def test_a_log_start_above_the_checkpoint(tmp_path):
+    broker = Broker(written(0, 30, 0), high_watermark=5, log_start=10)
+    answer = audit(tmp_path, {1: broker, 2: Broker(written(0, 30, 0), high_watermark=12)})
+    assert answer.one("CHK-START-ABOVE-HW", 1)[0] == "low"
+    assert answer.interval[0] == 12
+
+
+def test_an_entry_without_a_directory(tmp_path):
+    extra = b"0\n2\nelsewhere 0 3\norders 0 3\n"
+    answer = audit(
+        tmp_path,
+        {1: Broker(written(0, 5, 0)), 2: Broker(written(0, 5, 0), replace={"replication-offset-checkpoint": extra})},
+    )
+    assert not answer.found("CHK-ORPHAN-ENTRY"), "orders-0 is there, and elsewhere-0 is not this partition"
