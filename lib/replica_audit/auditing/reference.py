@@ -27,11 +27,11 @@ class Reference:
     def lineage_epoch(self) -> int | None:
         """The epoch whose records lie below the reference's log end: the current one, unless another broker leads in it.
 
-        What the files of a leader hold that are not at hand, a stand-in with fewer records cannot deny.
+        What the files of a leader hold that are not at hand, a stand-in with fewer records cannot deny. Where leadership
+        is older than the reference's own records, these tell the epoch.
         """
-        if self.leader_id is None or self.leader_id == self.facts.broker_id:
-            return self.leader_epoch
-        epoch = current_epoch(self.facts)
+        leads = self.leader_id is None or self.leader_id == self.facts.broker_id
+        epoch = max(current_epoch(self.facts), self.leader_epoch if leads and self.leader_epoch is not None else -1)
         return epoch if epoch >= 0 else None
 
     @property
