@@ -1,0 +1,114 @@
+"""Reading of the records of chosen batches out of a snapshot's segment files."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from replica_audit.formats.batches import MAGIC_AT, PREFIX_BYTES
+from replica_audit.formats.records import RECORD_DTYPE, RecordError, RecordHasher, decode_records
+from replica_audit.formats.storage import Snapshot
+
+_OFFSET = struct.Struct(">q")
+_CRC = struct.Struct(">I")
+_NEW_CRC_AT = 17
+
+#: Batches that lie near each other are read together, up to this many bytes, over gaps of no more than these.
+_TOGETHER_BYTES = 8 << 20
+_GAP_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RecordRequest:
+    """One batch whose records are wanted, as the scan saw it.
+
+    `offset` is the entry's first field: the base offset of magic 2, the last offset of magic 0 and 1.
+    """
+
+    path: str
+    """Of the segment file, relative to the snapshot."""
+    position: int
+    size: int
+    offset: int
+    crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRows:
+    """What came of some requests: `RECORD_DTYPE` rows by offset, and the requests without an answer with the reason."""
+
+    rows: np.ndarray
+    unread: tuple[tuple[RecordRequest, str], ...] = ()
+
+
+class RecordReader:
+    """Reads records from one snapshot. All rows of one reader can be compared with each other, and with no others."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._hasher = RecordHasher()
+        self.bytes_read = 0
+
+    def __call__(self, requests: Iterable[RecordRequest], keys: frozenset[int] | None = None) -> RecordRows:
+        """The records of `requests`; with `keys` (hashes) only theirs, and control records.
+
+        Nothing is raised for what cannot be read: a file that is gone or has changed since it was scanned, or records
+        that cannot be decoded, are told in `unread`. Memory: 8 MiB of file and one expanded batch, besides the rows.
+        """
+        wanted = None if keys is None else np.fromiter(keys, np.uint64, len(keys))
+        parts: list[np.ndarray] = []
+        unread: list[tuple[RecordRequest, str]] = []
+        for group in _neighbours(sorted(set(requests))):
+            try:
+                data = self._read(group)
+            except OSError as error:
+                unread += [(request, f"the file could not be read: {error.strerror or error}") for request in group]
+                continue
+            start = group[0].position
+            for request in group:
+                at = request.position - start
+                try:
+                    rows = decode_records(_checked(request, data[at : at + request.size]), self._hasher)
+                except RecordError as error:
+                    unread.append((request, str(error)))
+                    continue
+                if wanted is not None:
+                    rows = rows[np.isin(rows["key"], wanted) | rows["control"]]
+                parts.append(rows)
+        rows = np.concatenate(parts) if parts else np.empty(0, RECORD_DTYPE)
+        return RecordRows(rows[np.argsort(rows["offset"], kind="stable")], tuple(unread))
+
+    def _read(self, group: list[RecordRequest]) -> bytes:
+        start, end = group[0].position, max(request.position + request.size for request in group)
+        with self._snapshot.open_file(group[0].path) as stream:
+            stream.seek(start)
+            data = stream.read(end - start)
+        self.bytes_read += len(data)
+        return data
+
+
+def _neighbours(requests: list[RecordRequest]) -> Iterator[list[RecordRequest]]:
+    """Sorted requests in groups of one file each."""
+    group: list[RecordRequest] = []
+    for request in requests:
+        if group:
+            end = group[-1].position + group[-1].size
+            near = request.path == group[0].path and request.position <= end + _GAP_BYTES
+            if not near or request.position + request.size - group[0].position > _TOGETHER_BYTES:
+                yield group
+                group = []
+        group.append(request)
+    if group:
+        yield group
+
+
+def _checked(request: RecordRequest, entry: bytes) -> bytes:
+    """The entry, if it is the one that was scanned."""
+    if len(entry) == request.size > PREFIX_BYTES + MAGIC_AT:
+        (crc,) = _CRC.unpack_from(entry, _NEW_CRC_AT if entry[MAGIC_AT] >= 2 else PREFIX_BYTES)
+        if (_OFFSET.unpack_from(entry)[0], crc) == (request.offset, request.crc):
+            return entry
+    raise RecordError("the file has changed since it was scanned: run ingest again")
