@@ -209,6 +209,34 @@ class ReplicaDir:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionState:
+    """What the metadata log says of a partition from one of its records on (Kafka `PartitionRegistration`)."""
+
+    time_ms: int
+    """The controller's clock; for the occasion `snapshot` the state is at least this old."""
+    metadata_offset: int
+    """Of the record; for the occasion `snapshot` the snapshot's end."""
+    occasion: str
+    """snapshot, created, changed, configured or elr_cleared."""
+    leader_id: int | None
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    last_known_elr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    removing: tuple[int, ...]
+    adding: tuple[int, ...]
+    directories: tuple[str, ...]
+    """Directory ids in the order of `replicas`; () before they were assigned."""
+    recovering: bool
+    """The leader was elected uncleanly and has not said since that it recovered (LeaderRecoveryState 1)."""
+    configs: Mapping[str, str]
+    uncommitted: bool = False
+    """Above what a majority of the voters at hand holds: it may never have been."""
+
+
+@dataclass(frozen=True, slots=True)
 class Leadership:
     """Who leads a partition and who is in sync, and who says so."""
 
@@ -227,6 +255,10 @@ class Leadership:
     topic_id: str | None = None
     configs: Mapping[str, str] = field(default_factory=dict)
     """Topic configs that the source shows; a key that is not there is unknown, not the default."""
+    history: tuple[PartitionState, ...] = ()
+    """Every state since the metadata log begins, oldest first, tentative ones last; () from any other source."""
+    fenced: tuple[int, ...] | None = None
+    """Assigned brokers that were fenced, stopping or not registered at the end; None when unknown."""
 
 
 @dataclass(frozen=True, slots=True)
