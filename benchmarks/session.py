@@ -7,6 +7,7 @@ seconds, one run a line.
 from __future__ import annotations
 
 import argparse
+import resource
 import subprocess
 import sys
 import tempfile
@@ -14,8 +15,10 @@ import time
 
 
 def measure(settings: dict[str, str]) -> None:
-    """One run in this process, with `settings`: prints start, writes, reads and total in seconds."""
+    """One run in this process, with `settings`: prints seconds of wall time, and of processor time of the JVM."""
     begin = time.perf_counter()
+    from pyspark import SparkContext
+
     from replica_audit.spark.session import build_session
 
     session = build_session("benchmark session", settings, local=True)
@@ -32,8 +35,15 @@ def measure(settings: dict[str, str]) -> None:
                 raise SystemExit(f"table {table}: expected 100 rows, found {len(rows)}")
             written, read = written + between - before, read + time.perf_counter() - between
     total = time.perf_counter() - begin
-    print(f"start {started - begin:.1f}  writes {written:.1f}  reads {read:.1f}  total {total:.1f}")
+    process = SparkContext._gateway.proc
     session.stop()
+    SparkContext._gateway.shutdown()
+    process.stdin.close()
+    process.wait()
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = used.ru_utime + used.ru_stime
+    start = started - begin
+    print(f"start {start:.1f}  writes {written:.1f}  reads {read:.1f}  total {total:.1f}  processor {cpu:.1f}")
 
 
 def main() -> None:

@@ -11,19 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.spark.planted import write_small
+
 from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
 from replica_audit.cli.commands import COMMANDS
-from replica_audit.config import KEYS, FAIL_LEVELS
+from replica_audit.config import FAIL_LEVELS
 from replica_audit.errors import EngineError, InputError, UsageError
 from replica_audit.model import PROTOCOLS
 from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES
 
-from tests.spark.planted import write_small
-
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 
-_BLOCK = re.compile(r"^(?:<!-- (?P<note>[^\n]*) -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(
+    r"^(?:<!-- (?P<note>[^\n]*) -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 
 #: What differs from run to run, and how the README writes it.
 _IDS = ((re.compile(r"\bAudit [0-9a-f]{32} of snapshot [0-9a-f]{32}\b"), "Audit <audit-id> of snapshot <snapshot-id>"),)
@@ -103,10 +105,12 @@ def test_the_commands_print_what_is_shown(clone):
     commands = [(block.line, *step) for block in CONSOLES if block.is_run for step in steps(block)]
     mark = "--- end of step"
     script = "".join(f"{command}\nstatus=$?\nprintf '%s\\n' '{mark}'\n(exit $status)\n" for _, command, _ in commands)
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("REPLICA_AUDIT_", "SPARK_", "PYSPARK_"))}
+    foreign = ("REPLICA_AUDIT_", "SPARK_", "PYSPARK_")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
     ran = subprocess.run(
-        ["bash", "-c", script], cwd=clone, env=kept, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500
-    )
+        ["bash", "-c", script],
+        cwd=clone, env=kept, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500,
+    )  # fmt: skip
     printed = ran.stdout.split(f"{mark}\n")
     assert len(printed) == len(commands) + 1, ran.stderr
     for (line, command, shown), text in zip(commands, printed, strict=False):
@@ -192,9 +196,9 @@ def test_options_that_are_named_exist():
         for name in action.choices
     )
     own = {option for row in _rows("option") for option in re.findall(r"--[a-z-]+", row.split("|")[1])}
-    own |= {f"--{key.replace('_', '-')}" for key in ("config", "fail_on", "leadership")} & set(re.findall(r"--[a-z-]+", TEXT))
-    assert own and all(option in help_text for option in own)
-    assert {"fail_on", "warehouse"} <= set(KEYS)
+    own |= set(re.findall(r"replica-audit [^\n`]*?(--[a-z-]+)", TEXT))
+    assert len(own) >= 8
+    assert [option for option in sorted(own) if option not in help_text + build_parser().format_help()] == []
 
 
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^)]+)\)", TEXT))))

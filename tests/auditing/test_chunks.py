@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from replica_audit.auditing import partition
-from replica_audit.auditing.alignment import batches_of
+from replica_audit.auditing.batches import batches_of
 from replica_audit.auditing.chunks import tally_batches, tally_from
 from replica_audit.auditing.facts import replica_facts
 from replica_audit.auditing.partition import PartitionEvidence, audit_partition, needed_batches

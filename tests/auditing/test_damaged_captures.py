@@ -29,7 +29,7 @@ DAMAGE = {
     "batch-length-huge": ("LATENT_CORRUPTION", {"LOG-CORRUPT-MID"}),
     "batch-length-negative": ("LATENT_CORRUPTION", {"LOG-CORRUPT-MID"}),
     "batch-length-off-by-one": ("LATENT_CORRUPTION", {"LOG-CORRUPT-MID"}),
-    "batch-magic-9": ("CONSISTENT", {"LOG-FIELD"}),
+    "batch-magic-9": ("LATENT_CORRUPTION", {"LOG-CRC-BLIND", "LOG-FIELD"}),
     "batch-missing": ("COMMITTED_DIVERGENCE", {"DIV-HIDDEN", "LOG-GAP", "TRN-REPLAY-GAP"}),
     "epoch-beyond-log-end": HARMLESS,
     "epoch-count-too-large": FILE_CORRUPT,

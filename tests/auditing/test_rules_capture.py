@@ -91,11 +91,48 @@ def test_two_copies_on_one_broker_use_the_longer(tmp_path):
     assert not answer.found("REP-LAG")
 
 
-def test_an_epoch_ahead_on_an_outsider_of_a_live_copy_is_skew(tmp_path):
+@pytest.mark.parametrize("quiesced", [None, True])
+def test_an_epoch_ahead_on_an_outsider_is_skew(tmp_path, quiesced):
     brokers = {1: Broker(LOG, high_watermark=20), 2: Broker([*LOG, *written(30, 35, 3)], high_watermark=20)}
-    answer = audit(tmp_path, brokers)
+    answer = audit(tmp_path, brokers, isr=(1,), quiesced=quiesced)
     assert answer.one("CAP-SKEW", 2)[2:] == (30, 35)
     assert answer.codes("medium") == set()
+
+
+@pytest.mark.parametrize(("source", "epoch"), [("topics_describe", None), ("user", 2), ("user", None)])
+def test_a_fail_over_between_the_listing_and_the_copies_is_no_divergence_for_good(tmp_path, source, epoch):
+    """Listed leader 1 was deposed by 2, cleanly: its last records were never committed, and 2 knows of later ones."""
+    brokers = {
+        1: Broker([*LOG[:4], *written(20, 40, 2, "old ")], high_watermark=20),
+        2: Broker([*LOG[:4], *written(20, 60, 3)], high_watermark=55),
+        3: Broker([*LOG[:4], *written(20, 60, 3)], high_watermark=55),
+    }
+    answer = audit(tmp_path, brokers, source=source, leader_epoch=epoch)
+    assert answer.tables["partitions"][0]["reference_id"] == 2
+    assert answer.one("CAP-SKEW", 2)[0] == "info"
+    assert answer.runs(1) == [("DIV-EPOCH", 20, 40, 3, 2, False)]
+    assert answer.interval == (55, 60)
+    assert answer.verdict == "UNCOMMITTED_DIVERGENCE"
+
+
+def test_an_epoch_in_one_header_or_on_an_outsider_deposes_nobody(tmp_path):
+    changed = LOG[-1][:12] + (9).to_bytes(4, "big") + LOG[-1][16:]
+    in_header = audit(tmp_path / "header", {1: Broker(LOG), 2: Broker([*LOG[:-1], changed], epochs=[(2, 0)])})
+    assert in_header.tables["partitions"][0]["reference_id"] == 1
+    outsider = {1: Broker(LOG, high_watermark=25), 2: Broker([*LOG[:4], *written(20, 25, 3)], high_watermark=20)}
+    answer = audit(tmp_path / "outsider", outsider, isr=(1,))
+    assert answer.tables["partitions"][0]["reference_id"] == 1
+
+
+def test_the_listed_leader_may_know_the_later_epoch_by_its_file_only(tmp_path):
+    """Elected again in epoch 4, without records yet: the listing is right, and the follower will be cut."""
+    brokers = {
+        1: Broker(LOG[:4], high_watermark=20, epochs=[(2, 0), (4, 20)]),
+        2: Broker([*LOG[:4], *written(20, 30, 3)], high_watermark=20),
+    }
+    answer = audit(tmp_path, brokers)
+    assert answer.tables["partitions"][0]["reference_id"] == 1
+    assert answer.runs(2) == [("DIV-EPOCH", 20, 30, None, 3, False)]
 
 
 @pytest.mark.parametrize("topic", ["a", "with.dots_and-dashes-7", "-1", "__consumer_offsets", "0", "a-0-0", "x" * 200])

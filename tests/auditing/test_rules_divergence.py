@@ -108,6 +108,12 @@ def test_healthy_compacted_replicas_may_differ_in_every_byte(tmp_path):
     assert answer.verdict == "CONSISTENT"
 
 
+def test_compacted_replicas_that_only_lag_or_begin_later_are_not_said_to_differ(tmp_path):
+    brokers = {1: Broker(written(5, 30, 0), first_base_offset=5), 2: Broker(written(0, 20, 0))}
+    answer = audit(tmp_path, brokers, configs={"cleanup.policy": "compact"})
+    assert not answer.found("DIV-PRESENCE"), answer
+
+
 def test_compaction_does_not_hide_another_epoch(tmp_path):
     brokers = {
         1: Broker([*SHARED, *written(20, 40, 2)]),

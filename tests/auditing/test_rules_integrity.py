@@ -165,6 +165,29 @@ def test_a_log_file_that_is_not_there_leaves_the_answer_open(tmp_path, kept):
     assert answer.runs(2) == [], "what is missing from the copy is no divergence"
 
 
+def test_the_newest_log_file_alone_is_missing(tmp_path):
+    answer = _one(tmp_path, Broker(WHOLE, high_watermark=15, recovery_point=0, per_segment=2, remove=[f"{20:020d}.log"]))
+    assert answer.one("CAP-MISSING-SEGMENT", 2)[2:] == (20, None)
+    assert answer.verdict == "INCONCLUSIVE"
+
+
+@pytest.mark.parametrize("broker", [1, 2])
+def test_a_magic_byte_that_only_one_side_has(tmp_path, broker):
+    odd = WHOLE[2][:16] + b"\x09" + WHOLE[2][17:]
+    brokers = {1: Broker(WHOLE), 2: Broker(WHOLE)}
+    brokers[broker] = Broker([*WHOLE[:2], odd, *WHOLE[3:]])
+    answer = audit(tmp_path, brokers)
+    assert answer.one("LOG-CRC-BLIND", broker)[:3] == ("high", "proven", 10)
+    assert answer.runs(2) == []
+    assert answer.verdict == "LATENT_CORRUPTION"
+
+
+def test_a_magic_byte_that_both_sides_have_is_of_a_later_version(tmp_path):
+    later = [*WHOLE[:2], WHOLE[2][:16] + b"\x03" + WHOLE[2][17:], *WHOLE[3:]]
+    answer = audit(tmp_path, {1: Broker(later), 2: Broker(later)})
+    assert answer.codes() == {"LOG-FIELD"}
+
+
 def test_a_header_field_outside_the_checksum_that_was_changed(tmp_path):
     changed = WHOLE[2][:8 + 4] + (7).to_bytes(4, "big") + WHOLE[2][16:]
     answer = _one(tmp_path, Broker([*WHOLE[:2], changed, *WHOLE[3:]]))

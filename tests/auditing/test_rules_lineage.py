@@ -106,6 +106,14 @@ def test_batches_of_an_epoch_that_leadership_does_not_know(tmp_path, quiesced, s
     assert answer.verdict == "CONSISTENT"
 
 
+def test_leadership_older_than_the_leaders_records_hides_no_conflict(tmp_path):
+    old = [*written(0, 20, 0), *written(20, 50, 1, "old ")]
+    brokers = {1: Broker(LOG, high_watermark=20), 2: Broker(old, high_watermark=45)}
+    answer = audit(tmp_path, brokers, isr=(1,), source="user", leader_epoch=1)
+    assert answer.runs(2)[-1][:3] == ("DIV-EPOCH", 40, 50), answer
+    assert answer.verdict == "COMMITTED_LOSS"
+
+
 def test_leadership_that_knows_the_epoch_or_none(tmp_path):
     for name, epoch in (("same", 2), ("later", 3), ("none", None)):
         answer = _one(tmp_path / name, Broker(LOG), source="user", leader_epoch=epoch, quiesced=True)

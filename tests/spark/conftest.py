@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from tests.spark.planted import write_planted
+
 from replica_audit.cli.progress import Progress
 from replica_audit.config import Settings
 from replica_audit.results import Results
-
-from tests.spark.planted import write_planted
 
 SILENT = Progress(quiet=True)
 

@@ -10,13 +10,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.support.logdirs import checkpoint_text, make_uuid
+from tests.support.samples import DESCRIBE, TEXTBOOK, TOPIC
+
 from replica_audit.auditing.snapshot import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.reporting.verdict import build_verdict
 from replica_audit.tables import REPORT_TABLES
-
-from tests.support.logdirs import checkpoint_text, make_uuid
-from tests.support.samples import DESCRIBE, TEXTBOOK, TOPIC
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 CAPTURES = sorted({path.parent.name for path in SAMPLES.glob("*/expected.json")} - set(TEXTBOOK))
@@ -33,8 +33,9 @@ def in_order(rows):
 def assert_expected(results, name, expected):
     """One partition's rows say what `expected` (of expected.json) says."""
     at = TopicPartition.parse(name)
+    place = (at.topic, at.partition)
     of = {
-        table: [row for row in results.rows(table) if (row.get("topic"), row.get("partition")) == (at.topic, at.partition)]
+        table: [row for row in results.rows(table) if (row.get("topic"), row.get("partition")) == place]
         for table in REPORT_TABLES
     }
     (partition,) = of["partitions"]

@@ -6,13 +6,13 @@ import json
 from dataclasses import replace
 
 import pytest
+from tests.spark.conftest import SILENT
+from tests.spark.planted import CLUSTER_ID, UNLED, write_leadership, write_small
+
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.reporting.audit_json import render_audit_json
 from replica_audit.tables import AUDITS, BRONZE_TABLES, REPORT_TABLES
-
-from tests.spark.conftest import SILENT
-from tests.spark.planted import CLUSTER_ID, UNLED, write_leadership, write_small
 
 #: Bronze tables with rows of a small snapshot.
 FILLED = ("snapshots", "replica_dirs", "segments", "batches", "leader_epochs", "offset_checkpoints")
@@ -39,7 +39,7 @@ def without_run(results):
 
 @pytest.fixture(scope="module")
 def failed(spark, settings, tmp_path_factory):
-    """(snapshot, rows left behind by an ingest that failed when most tables were written, its `audits` rows)."""
+    """A snapshot whose ingest failed when most of its tables were written."""
     from replica_audit.spark.pipeline import run_ingest
     from replica_audit.spark.warehouse import Warehouse
 
@@ -151,7 +151,8 @@ def test_tables_have_the_columns_of_the_contract_ids_first(sample, warehouse):
 def test_what_a_batch_does_not_have_is_null(planted, warehouse):
     batches = warehouse.read("batches", snapshot_id=planted.snapshot_id)
     absent = ("producer_id", "producer_epoch", "base_sequence")
-    row = batches.selectExpr("count(*) n", *(f"count({name}) {name}" for name in absent), "min(leader_epoch) least").first()
+    counted = (f"count({name}) {name}" for name in absent)
+    row = batches.selectExpr("count(*) n", *counted, "min(leader_epoch) least").first()
     assert row["n"] > 0 and row["least"] == 0
     assert [row[name] for name in absent] == [0, 0, 0]
     assert batches.select("cluster_id").distinct().collect()[0][0] == CLUSTER_ID

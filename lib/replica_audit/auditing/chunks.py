@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from replica_audit.auditing.alignment import Batch
+from replica_audit.auditing.batches import Batch
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.model import CHUNK_OFFSETS, ChunkDigest
 
@@ -93,8 +93,8 @@ def _same(one: ChunkDigest | None, other: ChunkDigest | None) -> bool:
 
 
 def _chunks_of_oddities(facts: ReplicaFacts) -> set[int]:
-    """Chunks in which both copies may carry the same damage, which equal digests would hide."""
-    return {item.base_offset // CHUNK_OFFSETS for _, item in facts.irregularities if item.kind == "crc"}
+    """Chunks with damage that equal digests would hide: both copies carry it, or it is in a field that is not digested."""
+    return {item.base_offset // CHUNK_OFFSETS for _, item in facts.irregularities if item.kind in ("crc", "field")}
 
 
 def _least(one: int | None, other: int | None) -> int | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from replica_audit.auditing.alignment import Alignment, Batch, Difference, align, conflicting_ranges
+from replica_audit.auditing.alignment import Alignment, Difference, align, conflicting_ranges
+from replica_audit.auditing.batches import Batch
 from replica_audit.auditing.chunks import Tally, chunks_at, differing_chunks, tally_batches, tally_from
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.reference import Reference

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from replica_audit.auditing.alignment import batches_of
+from replica_audit.auditing.batches import batches_of
 from replica_audit.auditing.chunks import batches_in
 from replica_audit.auditing.catalogue import worst_verdict
 from replica_audit.auditing.comparison import Comparison, compare, needed_chunks, replay_all, with_high_watermark

@@ -22,16 +22,18 @@ class Reference:
     source: str
     isr: tuple[int, ...] | None
     elr: tuple[int, ...]
+    outdated: bool = False
+    """The leadership given is older than the logs: an in-sync replica has records of a later epoch than its leader knows."""
 
     @property
     def lineage_epoch(self) -> int | None:
         """The epoch whose records lie below the reference's log end: the current one, unless another broker leads in it.
 
-        What the files of a leader hold that are not at hand, a stand-in with fewer records cannot deny.
+        What the files of a leader hold that are not at hand, a stand-in with fewer records cannot deny. Where leadership
+        is older than the reference's own records, these tell the epoch.
         """
-        if self.leader_id is None or self.leader_id == self.facts.broker_id:
-            return self.leader_epoch
-        epoch = current_epoch(self.facts)
+        leads = self.leader_id is None or self.leader_id == self.facts.broker_id
+        epoch = max(current_epoch(self.facts), self.leader_epoch if leads and self.leader_epoch is not None else -1)
         return epoch if epoch >= 0 else None
 
     @property
@@ -56,17 +58,42 @@ def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | 
     members = () if inferred else (*(leadership.isr or ()), *leadership.elr)
     led = [facts for facts in replicas if facts.broker_id == leader_id and leader_id is not None]
     eligible = [facts for facts in replicas if facts.broker_id in members]
-    facts = max(led or eligible or replicas, key=lambda facts: (current_epoch(facts), facts.log_end_offset, -facts.broker_id))
-    said = None if inferred else leadership.leader_epoch
+    later = _of_later_epochs(led, eligible, leadership)
+    facts = max(
+        later or led or eligible or replicas, key=lambda facts: (current_epoch(facts), facts.log_end_offset, -facts.broker_id)
+    )
+    said = None if inferred or later else leadership.leader_epoch
     epoch = current_epoch(facts) if said is None else said
     return Reference(
         facts=facts,
         leader_id=facts.broker_id if inferred else leader_id,
         leader_epoch=epoch if epoch >= 0 else None,
         source="inferred" if inferred else leadership.source,
-        isr=None if inferred or leadership.isr is None else tuple(sorted(leadership.isr)),
-        elr=() if inferred else tuple(sorted(leadership.elr)),
+        isr=None if inferred or later or leadership.isr is None else tuple(sorted(leadership.isr)),
+        elr=() if inferred or later else tuple(sorted(leadership.elr)),
+        outdated=bool(later),
     )
+
+
+def _of_later_epochs(
+    led: Sequence[ReplicaFacts], eligible: Sequence[ReplicaFacts], leadership: Leadership | None
+) -> list[ReplicaFacts]:
+    """In-sync replicas that were written to in an epoch after the given leader's: it was deposed before the copies were made.
+
+    A leader writes its epoch to its file at once, so an epoch that it does not know came after it. Only records count
+    whose epoch the replica's own file has too: one changed header must not depose anybody.
+    """
+    if not led:
+        return []
+    known = max(current_epoch(led[0]), -1 if leadership.leader_epoch is None else leadership.leader_epoch)
+    return [
+        facts
+        for facts in eligible
+        if facts.last_leader_epoch is not None
+        and facts.last_leader_epoch > known
+        and facts.file_lineage is not None
+        and facts.file_lineage.latest_epoch == facts.last_leader_epoch
+    ]
 
 
 def current_epoch(facts: ReplicaFacts) -> int:

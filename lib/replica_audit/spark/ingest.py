@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from replica_audit.config import Settings
+from replica_audit.formats.batches import PREFIX_BYTES
 from replica_audit.formats.bronze import bronze_rows
 from replica_audit.auditing.snapshot import open_snapshot
 from replica_audit.formats.inventory import Inventory, SegmentFile
 from replica_audit.formats.storage import Snapshot
 from replica_audit.spark.scanning import scan_files
-from replica_audit.spark.session import compile_queries
+from replica_audit.spark.session import COMPILE_FROM_BYTES, compile_queries
 from replica_audit.spark.warehouse import Warehouse, now, run_together
 from replica_audit.tables import BRONZE_TABLES, ddl
 
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 #: Read at both ends of every segment for the snapshot's id: a batch header.
 _HEADER_BYTES = 61
 _READERS = 16
+
+#: The scan gives batches, and summaries of segments. Where batches are large their rows are few, and are kept for the
+#: second question; where they are small, rows are dearer than bytes, and the files are read a second time.
+_KEEP_FROM_BATCH_BYTES = 4096
 
 
 def ingest(spark: SparkSession, uri: str, settings: Settings, progress) -> str:
@@ -91,31 +96,51 @@ def _write(
     spark: SparkSession, warehouse: Warehouse, snapshot: Snapshot, inventory: Inventory, snapshot_id: str, again: bool, progress
 ) -> None:
     """Write all bronze tables; `again`: an earlier attempt may have left rows of this snapshot, which are replaced."""
-    from pyspark.sql import functions as F
-
     ids = {"cluster_id": inventory.cluster_id, "snapshot_id": snapshot_id}
     rows = bronze_rows(inventory)
     size = sum(file.size_bytes for file in inventory.segments)
     compile_queries(spark, size)
+    put = partial(warehouse.put, again=again, key="snapshot_id", value=snapshot_id)
     with _counted(spark, progress, len(inventory.segments), size) as done:
-        scanned = scan_files(spark, snapshot, inventory.segments, done).persist()
+        scanned = scan_files(spark, snapshot, inventory.segments, done=done)
+        summaries = scan_files(spark, snapshot, inventory.segments, rows=False)
+        if keeps := size < COMPILE_FROM_BYTES or _batch_bytes(snapshot, inventory.segments) >= _KEEP_FROM_BATCH_BYTES:
+            scanned = summaries = scanned.persist()
         try:
-            named = scanned.select(F.lit(inventory.cluster_id).cast("string").alias("cluster_id"), F.lit(snapshot_id).alias("snapshot_id"), "*")
-            put = (lambda table, frame: warehouse.replace(table, frame, "snapshot_id", snapshot_id)) if again else (
-                lambda table, frame: warehouse.append(table, frame, "snapshot_id")
-            )
-            put("batches", named.where("kind = 'batch'"))
+            put("batches", _named(scanned, ids).where("kind = 'batch'"))
+            found = _named(summaries, ids)
             frames = {
-                "segments": _unpack(named, "segment", "segments"),
-                "quarantine": _unpack(named, "quarantine", "quarantine").unionByName(
+                "segments": _unpack(found, "segment", "segments"),
+                "quarantine": _unpack(found, "quarantine", "quarantine").unionByName(
                     warehouse.frame("quarantine", rows.pop("quarantine"), ids)
                 ),
-                **{table: warehouse.frame(table, of_table, ids) for table, of_table in rows.items()},
+                **{table: warehouse.frame(table, of_table, ids).coalesce(1) for table, of_table in rows.items()},
+                "snapshots": _snapshot_row(warehouse, snapshot, inventory, ids),
             }
-            frames["snapshots"] = _snapshot_row(warehouse, snapshot, inventory, ids)
-            run_together([partial(put, table, frame if table == "segments" else frame.coalesce(1)) for table, frame in frames.items()])
+            run_together([partial(put, table, frame) for table, frame in frames.items()])
         finally:
-            scanned.unpersist()
+            if keeps:
+                scanned.unpersist()
+
+
+def _batch_bytes(snapshot: Snapshot, files: tuple[SegmentFile, ...]) -> float:
+    """Mean size of the first batches of the largest segments; 0 when none can be read."""
+    sizes = []
+    for file in sorted(files, key=lambda file: -file.size_bytes)[:_READERS]:
+        try:
+            with snapshot.open_file(file.path) as stream:
+                head = stream.read(PREFIX_BYTES)
+        except OSError:
+            continue  # the scan puts it into quarantine
+        if len(head) == PREFIX_BYTES:
+            sizes.append(min(file.size_bytes, max(0, int.from_bytes(head[8:12], "big", signed=True))))
+    return sum(sizes) / len(sizes) if sizes else 0.0
+
+
+def _named(scanned: DataFrame, ids: Mapping[str, str | None]) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return scanned.select(*[F.lit(value).cast("string").alias(name) for name, value in ids.items()], "*")
 
 
 def _unpack(named: DataFrame, kind: str, table: str) -> DataFrame:

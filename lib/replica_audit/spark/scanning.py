@@ -60,23 +60,28 @@ def plan_tasks(files: Sequence[SegmentFile], cores: int) -> list[list[SegmentFil
     return tasks
 
 
-def scan_files(spark: SparkSession, snapshot: Snapshot, files: Sequence[SegmentFile], done=None) -> DataFrame:
-    """A DataFrame of `SCAN_DDL` over `files`. `done` is an accumulator of (files, bytes), for progress only."""
+def scan_files(
+    spark: SparkSession, snapshot: Snapshot, files: Sequence[SegmentFile], *, rows: bool = True, done=None
+) -> DataFrame:
+    """A DataFrame of `SCAN_DDL` over `files`, without the batches when `rows` is false.
+
+    `done` is an accumulator of (files, bytes), for progress only.
+    """
     tasks = plan_tasks(files, spark.sparkContext.defaultParallelism)
 
     def scan_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for task in batch.column(0).to_pylist():
                 for file in tasks[task]:
-                    yield from scan_file(snapshot, file)
+                    yield from scan_file(snapshot, file, rows)
                     if done is not None:
                         done.add((1, file.size_bytes))
 
     return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(scan_task, SCAN_DDL)
 
 
-def scan_file(snapshot: Snapshot, file: SegmentFile) -> Iterator[pa.RecordBatch]:
-    """One file's rows. A file that cannot be read gives one quarantine row, and the audit goes on."""
+def scan_file(snapshot: Snapshot, file: SegmentFile, rows: bool) -> Iterator[pa.RecordBatch]:
+    """One file's rows, of its batches too when `rows` is true. A file that cannot be read gives one quarantine row, and the audit goes on."""
     from replica_audit.auditing.snapshot import unreadable_row
     from replica_audit.formats.bronze import damage_rows, segment_row
     from replica_audit.formats.errors import FormatError
@@ -90,7 +95,7 @@ def scan_file(snapshot: Snapshot, file: SegmentFile) -> Iterator[pa.RecordBatch]
         with snapshot.open_file(file.path) as stream:
             for item in scan_segment(stream, file.size_bytes, file.base_offset):
                 summariser.add(item)
-                if not isinstance(item, Damage) and len(item):
+                if rows and not isinstance(item, Damage) and len(item):
                     yield _batch_rows(file, item)
     except (OSError, FormatError) as error:
         yield _payload_rows(file, "quarantine", [unreadable_row(names, file, error)])

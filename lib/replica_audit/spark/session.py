@@ -50,6 +50,8 @@ LOCAL_SETTINGS: Mapping[str, str] = MappingProxyType(
         "spark.sql.shuffle.partitions": "2",
         # Delta replays a table's log in this many tasks, 50 unless told: most of the time of a small read.
         "spark.databricks.delta.snapshotPartitions": "2",
+        # Minima and maxima of every column cost more than the rows, and nothing here skips files by them.
+        "spark.databricks.delta.stats.collect": "false",
         # Most queries here see a few rows once: compiling code for each costs more than running them without
         # (`compile_queries` turns it on where there is more to do).
         "spark.sql.codegen.wholeStage": "false",

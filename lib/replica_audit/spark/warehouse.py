@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _WRITERS = 4
 
+#: Table properties, given when a table is made. A row of `batches` is cheaper to write than its statistics.
+_PROPERTIES = {"batches": {"delta.dataSkippingNumIndexedCols": "0"}}
+
 #: Spark's and Delta's names for a table that is not there.
 _MISSING = ("DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_NOT_FOUND", "DELTA_PATH_DOES_NOT_EXIST", "PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
 
@@ -88,6 +91,13 @@ class Warehouse:
         """Add rows of an id that is new to `table`: cheaper than `replace`, since nothing is looked for."""
         self._write(table, frame, key, "append", {})
 
+    def put(self, table: str, frame: DataFrame, *, again: bool, key: str, value: str) -> None:
+        """`replace` when rows of this id may be there from an attempt that failed, else `append`."""
+        if again:
+            self.replace(table, frame, key, value)
+        else:
+            self.append(table, frame, key)
+
     def append_all(self, frames: Mapping[str, DataFrame], key: str) -> None:
         """`append` to several tables, side by side; the first failure is raised."""
         run_together([(lambda table=table, frame=frame: self.append(table, frame, key)) for table, frame in frames.items()])
@@ -95,7 +105,7 @@ class Warehouse:
     def _write(self, table: str, frame: DataFrame, key: str, mode: str, options: Mapping[str, str]) -> None:
         columns = [column.name for column in self.columns(table)]
         writer = frame.select(*columns).write.format("delta").mode(mode).partitionBy(key)
-        for name, value in {"userMetadata": f"replica-audit {__version__}", **options}.items():
+        for name, value in {"userMetadata": f"replica-audit {__version__}", **_PROPERTIES.get(table, {}), **options}.items():
             writer = writer.option(name, value)
         writer.saveAsTable(self._name(table)) if self._catalog else writer.save(self._name(table))
 

@@ -48,6 +48,16 @@ def _leader(case: Case) -> Iterator[Finding]:
             severity="info" if stopped else "medium",
             evidence=[Evidence("leadership", reference.source)],
         )
+    if reference.outdated:
+        yield finding(
+            "CAP-SKEW",
+            f"leadership by {reference.source} names broker {reference.leader_id}; broker {reference.facts.broker_id}, in sync then, "
+            f"has records of leader epoch {reference.leader_epoch}, which that leader does not know: the leadership given is older than "
+            f"the logs, so broker {reference.facts.broker_id} is compared with, and the in-sync replicas count as unknown",
+            confidence="likely",
+            broker_id=reference.facts.broker_id,
+            evidence=[Evidence("leadership", reference.source)],
+        )
     if reference.isr is None:
         yield finding(
             "META-ISR-UNKNOWN",

@@ -97,8 +97,13 @@ def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
     """Says of a compacted pair that only epochs and batch ranges were compared, where their batches do differ."""
     if not (case.reference.facts.compacted or item.follower.compacted):
         return
-    own = {(batch.base_offset, batch.last_offset, batch.crc) for batch in item.alignment.own}
-    theirs = {(batch.base_offset, batch.last_offset, batch.crc) for batch in item.alignment.reference}
+    leader, follower = case.reference.facts, item.follower
+    floor = max(leader.local_start_offset, follower.local_start_offset)
+    ceiling = min(leader.log_end_offset, follower.log_end_offset)
+    own, theirs = (
+        {(batch.base_offset, batch.last_offset, batch.crc) for batch in batches if batch.end_offset > floor and batch.base_offset < ceiling}
+        for batches in (item.alignment.own, item.alignment.reference)
+    )
     if own != theirs:
         yield finding(
             "DIV-PRESENCE",

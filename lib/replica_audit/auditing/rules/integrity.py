@@ -196,19 +196,23 @@ def _missing_file(case: Case, facts: ReplicaFacts, start: int, end: int) -> Find
 
 
 def _orphan_indexes(facts: ReplicaFacts) -> Iterator[Finding]:
-    """Indexes below the first segment: its older segments were there when the indexes were written, or copied."""
+    """Indexes below the first segment or above the last: its log was there when they were written, or copied."""
     bases = [base for base in facts.directory.index_bases if facts.segments and base < facts.segments[0].base_offset]
     if bases and not facts.missing:
-        end = facts.segments[0].base_offset
-        yield finding(
-            "CAP-MISSING-SEGMENT",
-            f"broker {facts.broker_id}: files of segment {min(bases)} are there without its .log; "
-            f"{offsets(min(bases), end)} cannot be compared",
-            confidence="likely",
-            broker_id=facts.broker_id,
-            start_offset=min(bases),
-            end_offset=end,
-            evidence=[
-                Evidence("file", f"base offset {base}", facts.broker_id, facts.directory.path) for base in bases
-            ],
-        )
+        yield _without_log(facts, bases, facts.segments[0].base_offset)
+    newer = [base for base in facts.directory.index_bases if facts.segments and base > facts.segments[-1].base_offset]
+    if newer:
+        yield _without_log(facts, newer, None)
+
+
+def _without_log(facts: ReplicaFacts, bases: list[int], end: int | None) -> Finding:
+    where = f"{offsets(min(bases), end)}" if end is not None else f"offsets from {min(bases)} on"
+    return finding(
+        "CAP-MISSING-SEGMENT",
+        f"broker {facts.broker_id}: files of segment {min(bases)} are there without its .log; {where} cannot be compared",
+        confidence="likely",
+        broker_id=facts.broker_id,
+        start_offset=min(bases),
+        end_offset=end,
+        evidence=[Evidence("file", f"base offset {base}", facts.broker_id, facts.directory.path) for base in bases],
+    )
