@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -140,10 +140,12 @@ def audit(
     protocol: str = "fetch",
     topic: str = TOPIC,
     listed_topic_id: str = TOPIC_ID,
+    before_audit: Callable[[], object] | None = None,
 ) -> Answer:
     """Write the snapshot below `path` and audit it. ISR and assignment left out are all brokers given.
 
-    `source`: topics_describe, user (with `leader_epoch`), or inferred (nobody says anything).
+    `source`: topics_describe, user (with `leader_epoch`), or inferred (nobody says anything). `before_audit` may still change
+    the files.
     """
     for broker_id, broker in brokers.items():
         _write(path / f"broker-{broker_id}", broker_id, broker, topic)
@@ -161,6 +163,8 @@ def audit(
     if quiesced is not None or kafka_version is not None:
         places = {broker_id: f"broker-{broker_id}" for broker_id in brokers}
         (path / "manifest.json").write_text(manifest_text(places, quiesced=quiesced, kafka_version=kafka_version))
+    if before_audit is not None:
+        before_audit()
     answer = Answer(audit_one(str(path), TopicPartition(topic, 0), Settings(protocol=protocol)).tables)
     ids = [row["finding_id"] for row in answer.tables["findings"]]
     assert len(ids) == len(set(ids)), f"two findings with one id\n{answer}"

@@ -183,6 +183,13 @@ def _unreadable(
     found_end: int,
 ) -> tuple[OffsetRange, ...]:
     ranges = [OffsetRange(item.base_offset, item.last_offset + 1) for _, item in irregularities if item.kind == "crc"]
+    # The bytes of a batch that is missing right beside a damaged one may be what damaged it, or have gone with it.
+    damaged = {offset for one in ranges for offset in (one.start_offset, one.end_offset)}
+    ranges += [
+        OffsetRange(item.previous + 1, item.base_offset)
+        for _, item in irregularities
+        if item.kind == "gap" and item.previous is not None and {item.previous + 1, item.base_offset} & damaged
+    ]
     for index, segment in enumerate(segments):
         border = segments[index + 1].base_offset if index + 1 < len(segments) else found_end
         for damage in segment.damage:
