@@ -13,6 +13,9 @@ from replica_audit.formats.batches import CONTROL, DELETE_HORIZON, LOG_APPEND_TI
 from replica_audit.formats.codecs import CODEC_NAMES
 from replica_audit.formats.legacy import OVERHEAD_BYTES
 
+_KEY, _PAYLOAD = b" key: ", b" payload: "
+#: How a line without header keys ends where key and payload are left out: a number, a verdict, the stray brace of 3.0.
+_FIELD_ENDS = (*(b"%d" % digit for digit in range(10)), b"true", b"false", b"}")
 _TIME = rb"(?P<kind>CreateTime|LogAppendTime|NoTimestampType): (?P<time>-?\d+)"
 
 #: magic 2: 0.11 has no `count`, `isControl` comes and goes, `isvalid` moved to the end in 2.2, `deleteHorizonMs` is
@@ -39,13 +42,20 @@ _RECORD = re.compile(
     re.S,
 )
 
-#: A record below its batch line, 2.2 and later.
-_INSIDE = re.compile(rb"\| offset: (?P<offset>\d+) (?:CreateTime|LogAppendTime|NoTimestampType|isValid)")
+#: A record below its batch line, 2.2 and later; 2.8 has the sizes before the time.
+_INSIDE = re.compile(
+    rb"\| offset: (?P<offset>\d+) (?:isValid: \w+ crc: \w+ key[sS]ize: (?P<key>-?\d+) value[sS]ize: (?P<value>-?\d+) )?"
+    rb"(?:CreateTime|LogAppendTime|NoTimestampType): (?P<time>-?\d+) "
+    rb"(?:key[sS]ize: (?P<new_key>-?\d+) value[sS]ize: (?P<new_value>-?\d+))?"
+)
 
 _STARTING = re.compile(rb"(?:Log starting|Starting) offset: \d+\s*")
 _INVALID_BYTES = re.compile(rb"Found (\d+) invalid bytes at the end of \S+\s*")
 _TOO_SMALL = re.compile(rb".*CorruptRecordException: Found record size (-?\d+) smaller than minimum record overhead")
-_DIED = re.compile(rb'(?:# the dump tool threw: |Exception in thread "[^"]*" |Caused by: )([\w.$]+)')
+#: The tool prints a line piece by piece, so that what it died of may stand in the middle of one.
+_DIED = re.compile(
+    rb'(?:(?:baseOffset|offset): -?\d+ [^#]*?)?(?:# the dump tool threw: |Exception in thread "[^"]*" |Caused by: )([\w.$]+)'
+)
 _REMARK = re.compile(
     rb"\s*$|Non-(?:con)?secu?tive offsets in |  -?\d+ is followed by -?\d+|Mismatches in :|  Index offset: |\s+at [\w.$/]+\("
 )
@@ -71,7 +81,47 @@ class BatchLine(NamedTuple):
     base_sequence: int
     record_count: int | None
     """None where this version does not show it."""
-    control_known: bool
+
+
+class Contents(NamedTuple):
+    """How much of key and payload a record's line should show, where it shows them."""
+
+    key_size: int
+    value_size: int
+    has_headers: bool
+    """Header keys stand before them."""
+
+    @property
+    def shown_size(self) -> int:
+        """Bytes from ` key: ` or ` payload: ` to the end."""
+        key = len(_KEY) + self.key_size if self.key_size >= 0 else 0
+        return key + (len(_PAYLOAD) + self.value_size if self.value_size >= 0 else 0)
+
+    def end(self, text: bytes) -> bool:
+        """Whether `text` ends with all of key and payload, so that the next line is one of the tool's.
+
+        That holds for text that the tool could print as it was; other bytes it prints as more or fewer.
+        """
+        shown = self.shown_size
+        if not 0 < shown < len(text):
+            return False
+        contents, before = text[-shown:], text[:-shown]
+        at = len(_KEY) + self.key_size if self.key_size >= 0 else 0
+        begins = contents.startswith(_KEY if self.key_size >= 0 else _PAYLOAD)
+        follows = self.value_size < 0 or contents.startswith(_PAYLOAD, at)
+        return begins and follows and before.endswith(b"]" if self.has_headers else _FIELD_ENDS)
+
+    def are_left_out(self, line: bytes) -> bool:
+        """Whether the record's line shows neither key nor payload."""
+        return _KEY not in line and _PAYLOAD not in line and (line.endswith(b"]") or not self.has_headers)
+
+
+class InnerLine(NamedTuple):
+    """A record below its batch line."""
+
+    offset: int
+    timestamp: int
+    contents: Contents
 
 
 class RecordLine(NamedTuple):
@@ -95,6 +145,7 @@ class RecordLine(NamedTuple):
     is_transactional: bool
     is_oldest: bool
     """In the words of 0.10, where `codec` is the line's own and not that of the entry around it."""
+    contents: Contents
 
     @property
     def entry_size(self) -> int:
@@ -103,14 +154,16 @@ class RecordLine(NamedTuple):
 
 
 def parse_batch_line(line: bytes) -> BatchLine | None:
-    """The batch of a batch line; None for any other line."""
+    """The batch of a batch line; None for any other line, one without the verdict on its CRC included."""
     match = _BATCH.fullmatch(line)
-    if match is None:
+    if match is None or (match.group("valid") is None) == (match.group("early") is None):
         return None
     get = match.group
     attributes = _codec(get("codec")) | (LOG_APPEND_TIME if get("kind") == b"LogAppendTime" else 0)
     attributes |= TRANSACTIONAL if get("transactional") == b"true" else 0
-    attributes |= CONTROL if get("control") == b"true" else 0
+    # A transaction's records are numbered by their producer, its marker is not (`DefaultRecordBatch`).
+    is_marker = get("control") is None and get("transactional") == b"true" and int(get("sequence")) < 0
+    attributes |= CONTROL if get("control") == b"true" or is_marker else 0
     attributes |= DELETE_HORIZON if get("horizon") is not None else 0
     is_new = get("offset") is None
     return BatchLine(
@@ -129,7 +182,6 @@ def parse_batch_line(line: bytes) -> BatchLine | None:
         producer_epoch=int(get("producer_epoch")) if is_new else -1,
         base_sequence=int(get("sequence")) if is_new else -1,
         record_count=None if get("count") is None else int(get("count")),
-        control_known=not is_new or get("control") is not None,
     )
 
 
@@ -142,6 +194,7 @@ def parse_record_line(line: bytes) -> RecordLine | None:
     old = get("payload") is not None
     crc = get("old_crc") if old else get("crc")
     key_size = (get("old_key") or b"-1") if old else get("key")
+    value_size = get("payload") if old else get("value")
     return RecordLine(
         offset=int(get("offset")),
         position=int(get("position")),
@@ -149,7 +202,7 @@ def parse_record_line(line: bytes) -> RecordLine | None:
         is_append_time=get("kind") == b"LogAppendTime",
         is_valid=get("valid") == b"true",
         key_size=int(key_size),
-        value_size=int(get("payload") if old else get("value")),
+        value_size=int(value_size),
         magic=int(get("old_magic") if old else get("magic")),
         codec=(get("old_codec") if old else get("codec")).decode("ascii").lower(),
         crc=None if crc is None else int(crc),
@@ -158,13 +211,18 @@ def parse_record_line(line: bytes) -> RecordLine | None:
         sequence=int(get("sequence") or -1),
         is_transactional=get("transactional") == b"true",
         is_oldest=old,
+        contents=Contents(int(key_size), int(value_size), get("producer") is not None),
     )
 
 
-def parse_inner_offset(line: bytes) -> int | None:
-    """The offset of a record that is shown below its batch (2.2 and later); None for any other line."""
+def parse_inner(line: bytes) -> InnerLine | None:
+    """The record of a line below its batch (2.2 and later); None for any other line."""
     match = _INSIDE.match(line)
-    return int(match.group("offset")) if match else None
+    if match is None:
+        return None
+    get = match.group
+    sizes = (int(get("key") or get("new_key") or -1), int(get("value") or get("new_value") or -1))
+    return InnerLine(int(get("offset")), int(get("time")), Contents(*sizes, b" headerKeys: [" in line))
 
 
 def is_start(line: bytes) -> bool:

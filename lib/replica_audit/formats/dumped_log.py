@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -12,36 +11,24 @@ from replica_audit.formats.batches import BATCH_DTYPE, CODEC_MASK, LOG_APPEND_TI
 from replica_audit.formats.codecs import CODEC_NAMES
 from replica_audit.formats.dump_lines import BatchLine, RecordLine
 from replica_audit.formats.dump_text import Listing, Spread
+from replica_audit.formats.second_hand import BATCHES, ENTRIES, FINGERPRINT, RECORDS, SecondHandLog
 from replica_audit.model import Damage
 
-#: A fingerprint of record lines stands where the batch's CRC is not shown; no CRC is as great.
-FINGERPRINT = 1 << 40
 
-
-class DumpedLog(NamedTuple):
-    """What `scan_segment` would give, as far as the text tells."""
-
-    batches: np.ndarray
-    damage: tuple[Damage, ...]
-    size_bytes: int
-    unproven: tuple[str, ...]
-    """What the text does not tell, in the words of `model.UNPROVEN`."""
-
-
-def assemble_dumped_log(listings: Sequence[Listing], base_offset: int) -> DumpedLog:
+def assemble_dumped_log(listings: Sequence[Listing], base_offset: int) -> SecondHandLog:
     """Put the listings of one segment together.
 
     The one with the most batch lines counts; of the others come the offsets and numbers of records inside an entry,
     which a shallow listing of magic 0 and 1 (and of 0.11 to 1.1) does not show. `base_offset` is that of the file's name.
     """
-    unproven: set[str] = set()
+    unproven = {"checksums"}
     rows = [_whole_entries(listing) for listing in listings]
     chosen = max(range(len(listings)), key=lambda index: (len(rows[index]), len(listings[index].records)))
     listing, lines = listings[chosen], rows[chosen]
     spreads = {position: spread for other in reversed(listings) for position, spread in other.spreads.items()}
-    batches = np.zeros(len(lines) + sum(position not in lines for position in listing.records), BATCH_DTYPE)
-    expected = base_offset
     positions = sorted({*lines, *listing.records})
+    batches = np.zeros(len(positions), BATCH_DTYPE)
+    expected = base_offset
     for index, position in enumerate(positions):
         line = lines.get(position)
         if line is None:
@@ -52,9 +39,24 @@ def assemble_dumped_log(listings: Sequence[Listing], base_offset: int) -> Dumped
         expected = int(batches[index]["last_offset"]) + 1
     end = int(batches["position"][-1] + batches["size"][-1]) if len(batches) else 0
     damage = tuple(_damage(listing, end, expected if len(batches) else None, unproven))
-    if listing.has_holes:
+    if listing.has_holes or listing.odd_line is not None:
         unproven.add("left_out")
-    return DumpedLog(batches, damage, end + listing.invalid_bytes, tuple(sorted(unproven)))
+    if any(_disagree(lines, other) for other in rows):
+        unproven.add("one_moment")
+    if "batch_checksums" in unproven:
+        form = RECORDS
+    else:
+        form = ENTRIES if listing.records and not (batches["attributes"] & CODEC_MASK).any() else BATCHES
+    return SecondHandLog(batches, damage, end + listing.invalid_bytes, tuple(sorted(unproven)), form)
+
+
+def _disagree(lines: dict[int, BatchLine], other: dict[int, BatchLine]) -> bool:
+    """Whether two listings show another entry at one place: then they are of different moments."""
+    return any(
+        (line.last_offset, line.crc, line.size) != (other[position].last_offset, other[position].crc, other[position].size)
+        for position, line in lines.items()
+        if position in other
+    )
 
 
 def _whole_entries(listing: Listing) -> dict[int, BatchLine]:
@@ -69,9 +71,12 @@ def _whole_entries(listing: Listing) -> dict[int, BatchLine]:
         if len(records) > 1 or record.crc is None or not (record.is_oldest or record.codec == "none"):
             continue
         # In 0.10 the only message inside a wrapper looks like an entry, but is of another size.
-        if following.get(position, position + record.entry_size) != position + record.entry_size:
-            continue
-        found[position] = _entry(record)
+        if following.get(position, position + record.entry_size) == position + record.entry_size:
+            found[position] = _entry(record)
+    last = positions[-1] if positions else None
+    if last in found and listing.records[last][0].codec == "none" and len(found) < len(positions):
+        # Nothing follows that tells whether this is one more message inside a wrapper.
+        del found[last]
     return found
 
 
@@ -94,33 +99,34 @@ def _entry(record: RecordLine) -> BatchLine:
         producer_epoch=-1,
         base_sequence=-1,
         record_count=1 if plain else None,
-        control_known=True,
     )
 
 
 def _row(line: BatchLine, spread: Spread | None, expected: int, unproven: set[str]) -> tuple:
     """`line` as a row of `BATCH_DTYPE`; what neither it nor `spread` shows is derived and named in `unproven`."""
     base, last, count, timestamp = line.base_offset, line.last_offset, line.record_count, line.base_timestamp
-    if spread is not None and spread.last_offset != last:
-        # Another moment, or a listing that broke off inside this batch.
+    is_old, is_append_time = line.magic < 2, bool(line.attributes & LOG_APPEND_TIME)
+    if is_old and not line.attributes & CODEC_MASK:
+        spread = Spread(last, last, 1, line.max_timestamp)
+    elif is_old and spread is not None and spread.last_offset != last:
+        # Another moment, or a listing that broke off inside this entry.
         spread = None
-    if line.magic < 2 and not line.attributes & CODEC_MASK:
-        base, count, timestamp = last, 1, line.max_timestamp
-    elif line.magic < 2 and spread is not None:
-        base, count = spread.first_offset, spread.record_count
-        timestamp = -1 if spread.first_timestamp is None else spread.first_timestamp
-        if line.attributes & LOG_APPEND_TIME:
-            timestamp = line.max_timestamp
-    elif line.magic < 2:
+    if is_old and spread is not None:
+        base = spread.first_offset
+    elif is_old:
         base = min(expected, last)
         unproven.add("base_offsets")
-    if count is None and spread is not None:
-        count = spread.record_count
+    if spread is not None:
+        count = spread.record_count if count is None else count
+        if timestamp < 0 and not is_append_time:
+            timestamp = spread.first_timestamp
+    if is_append_time and is_old:
+        timestamp = line.max_timestamp
     if count is None:
         count = last - base + 1
         unproven.add("record_counts")
-    if not line.control_known:
-        unproven.add("control_bits")
+    if timestamp < 0 <= line.max_timestamp:
+        unproven.add("first_timestamps")
     return (
         *(line.position, line.size, base, last, line.leader_epoch, line.magic, line.crc, line.crc_valid),
         *(line.attributes, timestamp, line.max_timestamp, line.producer_id, line.producer_epoch, line.base_sequence),
@@ -135,9 +141,9 @@ def _fingerprinted(records: Sequence[RecordLine], unproven: set[str]) -> tuple:
         (one.offset, one.timestamp, one.key_size, one.value_size, one.crc, one.producer_id, one.producer_epoch, one.sequence)
         for one in records
     ]
-    unproven |= {"batch_crcs", "sizes"}
+    unproven |= {"batch_checksums", "sizes"}
     if first.magic == 2:
-        unproven |= {"contents", "control_bits", "leader_epochs"}
+        unproven |= {"contents", "leader_epochs"}
     attributes = CODEC_NAMES.index(first.codec) if first.codec in CODEC_NAMES else 0
     attributes |= LOG_APPEND_TIME if first.is_append_time else 0
     attributes |= TRANSACTIONAL if first.is_transactional else 0
@@ -153,6 +159,7 @@ def _fingerprinted(records: Sequence[RecordLine], unproven: set[str]) -> tuple:
 
 def _damage(listing: Listing, end: int, expected: int | None, unproven: set[str]):
     if listing.invalid_bytes:
+        unproven.add("tail")
         reason = (
             f"kafka-dump-log found {listing.invalid_bytes} bytes at the end that are no whole batch; "
             "its text does not tell an incomplete batch from other bytes"
@@ -161,7 +168,6 @@ def _damage(listing: Listing, end: int, expected: int | None, unproven: set[str]
     elif listing.failure is not None:
         what, length = listing.failure
         unproven.add("rest")
-        if length is not None:
-            kind = "zero_filled" if length == 0 else "garbage"
-            reason = f"kafka-dump-log stopped at a length field of {length}; its text says nothing of what follows"
-            yield Damage(end, 0, reason, kind, expected, None)
+        place = f"a length field of {length}" if length is not None else what
+        reason = f"kafka-dump-log stopped here at {place}; its text says nothing of what follows"
+        yield Damage(end, 0, reason, "zero_filled" if length == 0 else "garbage", expected, None)
