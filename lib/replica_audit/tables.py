@@ -28,6 +28,32 @@ _STEPS = (
 _EVIDENCE = "array<struct<kind:string,broker_id:int,path:string,position:bigint,value:string,text:string>>"
 _SEVERITIES = "struct<critical:int,high:int,medium:int,low:int,info:int>"
 
+#: One row per change of a partition's state; a listing or a user gives one without time. `fenced` is in the last row only.
+_PARTITION_STATES = _columns("""
+topic string
+partition int
+source string
+entry int
+time_ms bigint
+metadata_offset bigint
+occasion string
+uncommitted boolean
+topic_id string
+leader_id int
+leader_epoch int
+partition_epoch int
+isr array<int>
+elr array<int>
+last_known_elr array<int>
+recovering boolean
+replicas array<int>
+removing array<int>
+adding array<int>
+directories array<string>
+fenced array<int>
+configs map<string,string>
+""")
+
 #: Columns that begin every bronze table.
 SNAPSHOT_COLUMNS = _columns("""
 cluster_id string
@@ -120,21 +146,7 @@ topic string
 partition int
 value bigint
 """),
-    "partition_states": _columns("""
-topic string
-partition int
-source string
-time_ms bigint
-topic_id string
-leader_id int
-leader_epoch int
-partition_epoch int
-isr array<int>
-elr array<int>
-last_known_elr array<int>
-replicas array<int>
-configs map<string,string>
-"""),
+    "partition_states": _PARTITION_STATES,
     "quarantine": _columns("""
 broker_id int
 topic string
@@ -208,6 +220,7 @@ upper_evidence string
 limiting_broker_id int
 leader_log_end_offset bigint
 """),
+    "partition_states": _PARTITION_STATES,
     "high_watermark_timeline": _columns("""
 topic string
 partition int
@@ -295,7 +308,7 @@ reason string
 }
 
 #: Columns that rows are sorted by, where a table has them; null sorts first.
-SORT_KEYS = ("topic", "partition", "broker_id", "protocol", "start_offset", "code", "candidate_id", "time_ms", "path", "position")
+SORT_KEYS = ("topic", "partition", "broker_id", "protocol", "start_offset", "code", "candidate_id", "source", "entry", "time_ms", "path", "position")
 
 AUDITS = _columns("""
 cluster_id string

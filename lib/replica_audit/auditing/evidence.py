@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 from replica_audit.auditing.partition import PartitionEvidence
 from replica_audit.formats.bronze import CHECKPOINTS
+from replica_audit.formats.states import leadership_of_rows
 from replica_audit.formats.summary import summary_from_json
-from replica_audit.model import CheckpointFile, Leadership, ReplicaDir, TopicPartition
-
-#: Most trusted first (CONTRACT, Input).
-LEADERSHIP_SOURCES = ("metadata_log", "topics_describe", "user")
+from replica_audit.model import CheckpointFile, ReplicaDir, TopicPartition
 
 #: Bronze tables that evidence is made of.
 EVIDENCE_TABLES = ("replica_dirs", "segments", "leader_epochs", "offset_checkpoints", "partition_states")
@@ -59,7 +57,7 @@ def partition_evidence(
     return PartitionEvidence(
         topic_partition=topic_partition,
         replicas=tuple(replicas),
-        leadership=_leadership(rows.get("partition_states", ())),
+        leadership=leadership_of_rows(rows.get("partition_states", ())),
         cluster_id=options.cluster_id,
         quiesced=options.quiesced,
         protocol=options.protocol,
@@ -91,26 +89,3 @@ def _directory(row: Mapping, epochs: list[tuple[int, int, int]], values: Mapping
         segment_count=row["segment_count"],
         index_bases=tuple(row["index_bases"] or ()),
     )
-
-
-def _leadership(rows: Iterable[Mapping]) -> Leadership | None:
-    """The state of the most trusted source; of several of one source the one given last."""
-    states = list(rows)
-    for source in LEADERSHIP_SOURCES:
-        of_source = [row for row in states if row["source"] == source]
-        if of_source:
-            row = of_source[-1]
-            return Leadership(
-                topic=row["topic"],
-                partition=row["partition"],
-                source=source,
-                leader_id=row["leader_id"],
-                leader_epoch=row["leader_epoch"],
-                isr=None if row["isr"] is None else tuple(row["isr"]),
-                elr=tuple(row["elr"] or ()),
-                last_known_elr=tuple(row["last_known_elr"] or ()),
-                replicas=None if row["replicas"] is None else tuple(row["replicas"]),
-                topic_id=row["topic_id"],
-                configs=dict(row["configs"] or {}),
-            )
-    return None

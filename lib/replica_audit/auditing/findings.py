@@ -174,6 +174,11 @@ class Case:
         everyone = (self.reference.facts, *(item.follower for item in self.comparisons))
         return tuple(sorted(everyone, key=lambda facts: facts.key))
 
+    @property
+    def stopped(self) -> bool:
+        """Nobody leads because everybody was stopped cleanly: then who is in sync says nothing any more."""
+        return self.reference.leader_id is None and all(facts.directory.clean_shutdown for facts in self.replicas)
+
     def config(self, name: str) -> str | None:
         """A topic config as the leadership source shows it; None when it does not."""
         return self.leadership.configs.get(name) if self.leadership else None

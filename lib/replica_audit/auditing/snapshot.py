@@ -103,6 +103,7 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
     ]
     tables["findings"] += log_dir_findings(_log_dirs_without_checkpoint(rows), (), inventory.cluster_id)
     audit = {
+    tables["partition_states"] = rows["partition_states"]
         "audit_id": None,
         "snapshot_id": None,
         "cluster_id": inventory.cluster_id,

@@ -74,7 +74,7 @@ def _partition_row(audit: PartitionAudit, topic_id: str | None) -> dict:
         reference_id=reference.facts.broker_id,
         leader_epoch=reference.leader_epoch,
         isr=None if reference.isr is None else list(reference.isr),
-        under_replicated=None if reference.isr is None or assigned is None else len(reference.isr) < len(assigned),
+        under_replicated=None if reference.isr is None or assigned is None or case.stopped else len(reference.isr) < len(assigned),
         hw_lower=case.high_watermark.hw_lower,
         hw_upper=case.high_watermark.hw_upper,
         max_lag_records=max(behind, default=0),

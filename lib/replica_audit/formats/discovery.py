@@ -19,6 +19,7 @@ from replica_audit.formats.inventory import (
 from replica_audit.formats.leadership import parse_leadership
 from replica_audit.formats.log_dirs import Folder, arrange_folders, choose_cluster, find_log_dirs, identify_log_dir
 from replica_audit.formats.manifest import parse_manifest
+from replica_audit.formats.metadata.reading import read_metadata
 from replica_audit.formats.names import LOG_DIR_FILES, parse_directory_name, parse_file_name
 from replica_audit.formats.replica_dirs import read_offset_files, read_replica
 from replica_audit.formats.storage import Snapshot
@@ -172,6 +173,8 @@ class _Discovery:
         return known
 
     def _read_leadership(self) -> tuple[tuple[Leadership, ...], tuple[str, ...]]:
+        metadata = read_metadata(self._snapshot, self._metadata_logs)
+        self._quarantine += metadata.quarantine
         found: dict[tuple[str, str, int], Leadership] = {}
         paths = []
         for name in sorted(self._folders[""].files):
@@ -190,6 +193,11 @@ class _Discovery:
         if given is not None:
             paths.append("leadership.json")
             found.update({(one.source, one.topic, one.partition): one for one in given})
+        # A metadata log of which the newest part cannot be read is older than a listing that somebody made.
+        given = {key[1:] for key in found} if metadata.doubtful else set()
+        found.update(
+            {(one.source, one.topic, one.partition): one for one in metadata.leaderships if (one.topic, one.partition) not in given}
+        )
         wanted = [one for one in found.values() if self._is_wanted(one.topic)]
         return tuple(sorted(wanted, key=lambda one: (one.topic, one.partition, one.source))), tuple(paths)
 

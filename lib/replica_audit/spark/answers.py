@@ -19,10 +19,12 @@ _SNAPSHOT = "snapshot"
 
 
 def snapshot_answers(warehouse: Warehouse, snapshot_id: str) -> list[tuple[str, dict]]:
-    """What the report says of the snapshot itself: its quarantine and its inventory."""
-    quarantine = _payloads(warehouse.read("quarantine", snapshot_id=snapshot_id), "quarantine", _names("quarantine"))
+    """What the report says of the snapshot itself: its quarantine, who led when, and its inventory."""
+    tables = [
+        _payloads(warehouse.read(table, snapshot_id=snapshot_id), table, _names(table)) for table in ("quarantine", "partition_states")
+    ]
     inventory = _payloads(warehouse.read("snapshots", snapshot_id=snapshot_id), _SNAPSHOT, ["*"])
-    return _collect([quarantine, inventory])
+    return _collect([*tables, inventory])
 
 
 def audit_answers(warehouse: Warehouse, audit_id: str, tables: Iterable[str]) -> list[tuple[str, dict]]:
@@ -38,6 +40,8 @@ def assemble_results(finished: Mapping[str, Any], answers: Iterable[tuple[str, d
         if kind == _SNAPSHOT:
             snapshot = row
         else:
+            if row.get("configs") is not None:
+                row = {**row, "configs": dict(sorted(row["configs"].items()))}  # the engine gives a map in any order
             tables[kind].append(row)
     verdicts = [row["verdict"] for row in tables["partitions"]]
     unplaced = any(row["topic"] is None and row["code"] == "CAP-UNREADABLE" for row in tables["findings"])

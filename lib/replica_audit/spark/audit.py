@@ -246,5 +246,5 @@ def _log_dir_findings(warehouse: Warehouse, ids: Mapping[str, str | None]) -> It
     )
     filled = warehouse.read("segments", snapshot_id=snapshot_id).where("batch_count > 0").select("broker_id", "log_dir").distinct()
     log_dirs = [row.asDict() for row in suspicious.join(filled, ["broker_id", "log_dir"], "left_semi").collect()]
-    unplaced = warehouse.read("quarantine", snapshot_id=snapshot_id).where("topic is null and code = 'CAP-UNREADABLE'")
+    unplaced = warehouse.read("quarantine", snapshot_id=snapshot_id).where("topic is null and code in ('CAP-UNREADABLE', 'META-FORK')")
     return log_dir_findings(log_dirs, [row.asDict() for row in unplaced.collect()], ids["cluster_id"])

@@ -41,11 +41,10 @@ def judge(case: Case) -> Iterator[Finding]:
 def _leader(case: Case) -> Iterator[Finding]:
     reference = case.reference
     if reference.leader_id is None:
-        stopped = all(facts.directory.clean_shutdown for facts in case.replicas)
         yield finding(
             "META-NO-LEADER",
             f"no leader; compared with broker {reference.facts.broker_id}, and truncation says what would happen if it were elected",
-            severity="info" if stopped else "medium",
+            severity="info" if case.stopped else "medium",
             evidence=[Evidence("leadership", reference.source)],
         )
     if reference.outdated:

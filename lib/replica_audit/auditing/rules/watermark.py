@@ -224,7 +224,7 @@ def _suffix(case: Case) -> Iterator[Finding]:
 
 def _replication(case: Case) -> Iterator[Finding]:
     isr = case.reference.isr
-    if isr is None:
+    if isr is None or case.stopped:
         return
     assigned = case.leadership.replicas
     if assigned is not None and len(isr) < len(assigned):

@@ -7,7 +7,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from replica_audit.formats.batches import CODEC_MASK, CONTROL, HEADER_BYTES
+from replica_audit.formats.batches import BATCH_DTYPE, CODEC_MASK, CONTROL, HEADER_BYTES
 from replica_audit.formats.codecs import CodecError, decompress
 from replica_audit.formats.errors import FormatError
 from replica_audit.formats.metadata.fields import FieldReader, MessageError
@@ -50,29 +50,20 @@ class Entry(NamedTuple):
     message: Message | Voters | SnapshotTime | SnapshotEnd
 
 
-def scan_headers(stream: BinaryIO, size_bytes: int, base_offset: int) -> tuple[np.ndarray, Damage | None]:
-    """The sound batches at the beginning of a file (`BATCH_DTYPE`), and what stops them; None where nothing does."""
-    parts, stop = [], None
+def scan_headers(stream: BinaryIO, size_bytes: int, base_offset: int) -> tuple[np.ndarray, list[Damage]]:
+    """The sound batches of a file (`BATCH_DTYPE`) in order, and what lies between and behind them."""
+    parts, damage = [np.empty(0, BATCH_DTYPE)], []
     for item in scan_segment(stream, size_bytes, base_offset):
         if isinstance(item, Damage):
-            stop = item
-            break
-        wrong = np.flatnonzero(~item["crc_valid"] | (item["magic"] != 2))
-        if len(wrong):
-            parts.append(item[: wrong[0]])
-            bad = item[wrong[0]]
+            damage.append(item)
+            continue
+        sound = item["crc_valid"] & (item["magic"] == 2)
+        for bad in item[~sound]:
             reason = f"expected a batch of magic 2 with a right checksum, found magic {bad['magic']} and crc {bad['crc']}"
-            stop = Damage(int(bad["position"]), int(bad["size"]), reason, "corrupt", int(bad["base_offset"]), None)
-            break
-        parts.append(item)
-    return (np.concatenate(parts) if parts else scan_nothing()), stop
-
-
-def scan_nothing() -> np.ndarray:
-    """No batches."""
-    from replica_audit.formats.batches import BATCH_DTYPE
-
-    return np.empty(0, BATCH_DTYPE)
+            place = int(bad["position"]), int(bad["size"])
+            damage.append(Damage(*place, reason, "corrupt", int(bad["base_offset"]), None))
+        parts.append(item[sound])
+    return np.concatenate(parts), damage
 
 
 def read_entries(stream: BinaryIO, path: str, headers: np.ndarray) -> Iterator[Entry]:

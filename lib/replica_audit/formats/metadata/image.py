@@ -24,6 +24,7 @@ from replica_audit.formats.metadata.messages import (
     Transaction,
     Voters,
 )
+from replica_audit.formats.states import leadership_of_history
 from replica_audit.model import Leadership, PartitionState
 
 #: Broker configs that are a topic's default → the topic config's name. Others are not kept: they may be secret.
@@ -94,21 +95,7 @@ class MetadataImage:
         self, topic_id: str, partition: int, last: PartitionState, states: tuple[PartitionState, ...]
     ) -> Leadership:
         idle = [broker for broker in last.replicas if any(self._brokers.get(broker, (True, False)))]
-        return Leadership(
-            topic=self._names[topic_id],
-            partition=partition,
-            source="metadata_log",
-            leader_id=last.leader_id,
-            leader_epoch=last.leader_epoch,
-            isr=last.isr,
-            elr=last.elr,
-            last_known_elr=last.last_known_elr,
-            replicas=last.replicas,
-            topic_id=topic_id,
-            configs=last.configs,
-            history=states,
-            fenced=tuple(sorted(idle)),
-        )
+        return leadership_of_history(self._names[topic_id], partition, topic_id, states, tuple(sorted(idle)))
 
     def _apply(self, entry: Entry, occasion: str | None) -> None:
         message: Message | Voters = entry.message

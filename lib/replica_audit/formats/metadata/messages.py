@@ -131,7 +131,8 @@ Message = (
 def parse_message(value: bytes) -> Message | None:
     """The message of a record's value; None for kinds that say nothing of leadership (ACLs, quotas, no-ops, later ones).
 
-    Raises MessageError for bytes that break the framing, or a version of a needed kind that is not known.
+    A version later than the newest known one is read like that one: what it adds is tagged, or makes the reading fail.
+    Raises MessageError for bytes that break the framing or the message.
     """
     reader = FieldReader(value)
     frame = reader.uvarint()
@@ -142,10 +143,12 @@ def parse_message(value: bytes) -> Message | None:
     if known is None:
         return None
     parse, newest, name = known
-    if version > newest:
-        raise MessageError(f"expected {name} of version 0 to {newest}, found {version}")
-    message = parse(reader, version)
-    reader.finish()
+    try:
+        message = parse(reader, min(version, newest))
+        reader.finish()
+    except MessageError as error:
+        known_to = f", of which versions 0 to {newest} are known" if version > newest else ""
+        raise MessageError(f"{name} of version {version}{known_to}: {error}") from None
     return message
 
 
