@@ -8,7 +8,10 @@ from dataclasses import dataclass, replace
 from replica_audit.auditing.alignment import Alignment, Difference, align, conflicting_ranges
 from replica_audit.auditing.batches import Batch
 from replica_audit.auditing.chunks import Tally, chunks_at, differing_chunks, tally_batches, tally_from
+from replica_audit.auditing.compaction import Compaction, compare_compacted
+from replica_audit.auditing.contents import RecordSource, has_segments
 from replica_audit.auditing.facts import ReplicaFacts
+from replica_audit.auditing.rebatching import decide_by_records
 from replica_audit.auditing.reference import Reference
 from replica_audit.model import PROTOCOLS, OffsetRange
 from replica_audit.protocol.lineage import Lineage
@@ -53,6 +56,8 @@ class Comparison:
     common_prefix_end: int | None
     lag: Tally
     """What the reference has above the follower's end."""
+    compaction: Compaction | None = None
+    """Of a compacted pair whose batches differ, where their records could be read."""
 
     @property
     def conflicts(self) -> bool:
@@ -94,6 +99,29 @@ def needed_chunks(reference: Reference, follower: ReplicaFacts, replays: Mapping
     return differing_chunks(reference.facts, follower) | cuts | chunks_at(reference.facts, follower.log_end_offset)
 
 
+def chunks_for_keys(reference: ReplicaFacts, follower: ReplicaFacts) -> tuple[set[int], set[int]]:
+    """Chunks that latest values per key want besides `needed_chunks`, where any differ: of the reference, of the follower.
+
+    What is equal on both is looked at on the reference only; above the shorter log's end on the longer one.
+    """
+    if not ((reference.compacted or follower.compacted) and differing_chunks(reference, follower)):
+        return set(), set()
+    floor = max(reference.local_start_offset, follower.local_start_offset)
+    return (
+        {number for number, chunk in reference.chunks.items() if chunk.last_offset >= floor},
+        {number for number, chunk in follower.chunks.items() if chunk.last_offset >= reference.log_end_offset},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """How the records of a pair are read, and the batches of all chunks at hand of either side."""
+
+    read: RecordSource
+    own: tuple[Batch, ...]
+    theirs: tuple[Batch, ...]
+
+
 def compare(
     reference: Reference,
     follower: ReplicaFacts,
@@ -102,14 +130,22 @@ def compare(
     follower_batches: tuple[Batch, ...],
     loaded: set[int],
     tiered: bool = False,
+    records: Records | None = None,
 ) -> Comparison:
     """Compare one follower, given the batches of both in the chunks `loaded`, those that `needed_chunks` names.
 
-    The high watermark is known only once all followers are aligned; `with_high_watermark` adds what depends on it.
+    Without `records` batches are compared by their headers only. The high watermark is known only once all followers
+    are aligned; `with_high_watermark` adds what depends on it.
     """
     replays = replay_all(reference, follower, tiered)
     leader = reference.facts
     alignment = align(leader, follower, reference.lineage_epoch, reference_batches, follower_batches)
+    compaction = None
+    if records is not None and has_segments(leader) and has_segments(follower):
+        if leader.compacted or follower.compacted:
+            alignment, compaction = compare_compacted(leader, follower, alignment, records.own, records.theirs, records.read)
+        else:
+            alignment = decide_by_records(leader, follower, alignment, records.read)
     stretches = conflicting_ranges(alignment.differences)
     cut = replays[protocol].truncate_to
     runs = _runs(alignment.differences, stretches, cut, follower)
@@ -131,6 +167,7 @@ def compare(
         lag=tally_from(leader, follower.log_end_offset, reference_batches, loaded)
         if leader.log_end_offset > follower.log_end_offset
         else Tally(),
+        compaction=compaction,
     )
 
 
@@ -172,7 +209,7 @@ def _runs(
 ) -> tuple[Run, ...]:
     groups: list[list[Difference]] = []
     for item in differences:
-        if item.kind == "format":
+        if item.kind in ("format", "batching"):
             continue
         last = groups[-1][-1] if groups else None
         if (
@@ -203,7 +240,9 @@ def _run(group: list[Difference], stretches: tuple[OffsetRange, ...], cut: int, 
         end_offset=end,
         leader_epoch=first.leader_epoch,
         replica_epoch=first.replica_epoch,
-        tally=tally_batches(batches),
+        tally=replace(tally_batches(batches), record_count=_records_between(batches, start, end))
+        if any(item.compared for item in group)
+        else tally_batches(batches),
         committed_end=committed_end,
         committed_records=0 if committed_end is None else _records_between(batches, start, committed_end),
         kind=first.kind,

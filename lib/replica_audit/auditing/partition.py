@@ -10,7 +10,16 @@ import numpy as np
 from replica_audit.auditing.batches import batches_of
 from replica_audit.auditing.chunks import batches_in
 from replica_audit.auditing.catalogue import worst_verdict
-from replica_audit.auditing.comparison import Comparison, compare, needed_chunks, replay_all, with_high_watermark
+from replica_audit.auditing.comparison import (
+    Comparison,
+    Records,
+    chunks_for_keys,
+    compare,
+    needed_chunks,
+    replay_all,
+    with_high_watermark,
+)
+from replica_audit.auditing.contents import RecordSource
 from replica_audit.auditing.facts import ReplicaFacts, replica_facts
 from replica_audit.auditing.findings import Case, Finding, considered, finding, merge_findings
 from replica_audit.auditing.reference import Reference, choose_reference
@@ -65,15 +74,22 @@ def needed_batches(evidence: PartitionEvidence) -> dict[CopyKey, set[int]]:
         return wanted
     for follower, chunks in _needs(evidence, grouping):
         if chunks:
-            wanted.setdefault(grouping.reference.facts.key, set()).update(chunks)
-            wanted.setdefault(follower.key, set()).update(chunks)
+            of_reference, of_follower = chunks_for_keys(grouping.reference.facts, follower)
+            wanted.setdefault(grouping.reference.facts.key, set()).update(chunks, of_reference)
+            wanted.setdefault(follower.key, set()).update(chunks, of_follower)
     return wanted
 
 
 def audit_partition(
-    evidence: PartitionEvidence, batches: Mapping[CopyKey, np.ndarray] | None = None
+    evidence: PartitionEvidence,
+    batches: Mapping[CopyKey, np.ndarray] | None = None,
+    read: RecordSource | None = None,
 ) -> PartitionAudit:
-    """Audit one partition, given the batches (`BATCH_DTYPE`) of every chunk that `needed_batches` names."""
+    """Audit one partition, given the batches (`BATCH_DTYPE`) of every chunk that `needed_batches` names.
+
+    `read` is asked for the records of batches that differ though their offsets agree, and of compacted replicas; without
+    it they are compared by their headers.
+    """
     grouping = _group(evidence)
     reference = grouping.reference
     if reference is None:
@@ -91,6 +107,7 @@ def audit_partition(
             batches_in(rows.get(follower.key, ()), chunks),
             chunks,
             tiered=tiered,
+            records=None if read is None else Records(read, rows.get(follower.key, ()), rows.get(reference.facts.key, ())),
         )
         for follower, chunks in _needs(evidence, grouping)
     ]

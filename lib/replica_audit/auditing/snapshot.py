@@ -20,6 +20,7 @@ from replica_audit.formats.discovery import discover
 from replica_audit.formats.errors import FormatError
 from replica_audit.formats.inventory import Inventory, SegmentFile
 from replica_audit.formats.leadership import parse_leadership
+from replica_audit.formats.record_reader import RecordReader
 from replica_audit.formats.segments import scan_segment
 from replica_audit.formats.storage import Snapshot
 from replica_audit.formats.summary import summarise_segment
@@ -96,14 +97,15 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
         rows["quarantine"].extend(damage_rows(names, summary))
     options = audit_options(inventory, settings)
     evidence = partition_evidence(topic_partition, {table: rows[table] for table in EVIDENCE_TABLES}, options)
-    outcome = audit_partition(evidence, _read_batches(snapshot, files, needed_batches(evidence)))
+    batches = _read_batches(snapshot, files, needed_batches(evidence))
+    outcome = audit_partition(evidence, batches, RecordReader(snapshot))
     tables = report_rows(outcome)
     tables["quarantine"] = [
         {column.name: row[column.name] for column in REPORT_TABLES["quarantine"]} for row in rows["quarantine"]
     ]
+    tables["partition_states"] = rows["partition_states"]
     tables["findings"] += log_dir_findings(_log_dirs_without_checkpoint(rows), (), inventory.cluster_id)
     audit = {
-    tables["partition_states"] = rows["partition_states"]
         "audit_id": None,
         "snapshot_id": None,
         "cluster_id": inventory.cluster_id,

@@ -52,13 +52,12 @@ class RecordReader:
         self._hasher = RecordHasher()
         self.bytes_read = 0
 
-    def __call__(self, requests: Iterable[RecordRequest], keys: frozenset[int] | None = None) -> RecordRows:
-        """The records of `requests`; with `keys` (hashes) only theirs, and control records.
+    def __call__(self, requests: Iterable[RecordRequest], keys: np.ndarray | None = None) -> RecordRows:
+        """The records of `requests`; with `keys`, sorted hashes, only theirs and control records.
 
         Nothing is raised for what cannot be read: a file that is gone or has changed since it was scanned, or records
         that cannot be decoded, are told in `unread`. Memory: 8 MiB of file and one expanded batch, besides the rows.
         """
-        wanted = None if keys is None else np.fromiter(keys, np.uint64, len(keys))
         parts: list[np.ndarray] = []
         unread: list[tuple[RecordRequest, str]] = []
         for group in _neighbours(sorted(set(requests))):
@@ -75,9 +74,7 @@ class RecordReader:
                 except RecordError as error:
                     unread.append((request, str(error)))
                     continue
-                if wanted is not None:
-                    rows = rows[np.isin(rows["key"], wanted) | rows["control"]]
-                parts.append(rows)
+                parts.append(rows if keys is None else rows[_among(rows["key"], keys) | rows["control"]])
         rows = np.concatenate(parts) if parts else np.empty(0, RECORD_DTYPE)
         return RecordRows(rows[np.argsort(rows["offset"], kind="stable")], tuple(unread))
 
@@ -88,6 +85,13 @@ class RecordReader:
             data = stream.read(end - start)
         self.bytes_read += len(data)
         return data
+
+
+def _among(hashes: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Mask of those of `hashes` that are in `known`, which is sorted and may be far longer."""
+    if not len(known):
+        return np.zeros(len(hashes), bool)
+    return known[np.minimum(np.searchsorted(known, hashes), len(known) - 1)] == hashes
 
 
 def _neighbours(requests: list[RecordRequest]) -> Iterator[list[RecordRequest]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replica_audit.auditing.comparison import Comparison, Run
+from replica_audit.auditing.compaction import Compaction
 from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding, offsets
 
 _VERDICTS = {
@@ -78,15 +79,26 @@ def _epoch(epoch: int | None) -> str:
 
 
 def _formats(item: Comparison) -> Iterator[Finding]:
-    found = [part for part in item.alignment.differences if part.kind == "format"]
-    if found:
+    """DIV-FORMAT and DIV-BATCHING: equal records stored differently, and other formats that were not read."""
+    broker = item.follower.broker_id
+    parts = [part for part in item.alignment.differences if part.kind in ("format", "batching")]
+    for kind, compared in (("format", False), ("format", True), ("batching", True)):
+        found = [part for part in parts if (part.kind, part.compared) == (kind, compared)]
+        if not found:
+            continue
         start, end = found[0].start_offset, max(part.end_offset for part in found)
+        where = f"{len(found)} batches within {offsets(start, end)}"
+        if not compared:
+            message = f"broker {broker} has {where} in another message format; their records could not be read, so whether they are equal is open"
+        elif kind == "format":
+            message = f"broker {broker} has {where} in another message format; their records are equal"
+        else:
+            message = f"broker {broker} has the records of {where} in other batches than the reference, or stored otherwise; they are equal"
         yield finding(
-            "DIV-FORMAT",
-            f"broker {item.follower.broker_id} has {len(found)} batches within {offsets(start, end)} in another message format; "
-            "their headers cannot show whether the records are equal",
-            confidence="suspect",
-            broker_id=item.follower.broker_id,
+            "DIV-FORMAT" if kind == "format" else "DIV-BATCHING",
+            message,
+            confidence="proven" if compared else "suspect",
+            broker_id=broker,
             start_offset=start,
             end_offset=end,
             evidence=[considered("conversion: followers got down-converted batches during upgrades before 4.0")],
@@ -94,10 +106,15 @@ def _formats(item: Comparison) -> Iterator[Finding]:
 
 
 def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
-    """Says of a compacted pair that only epochs and batch ranges were compared, where their batches do differ."""
+    """What the records of a compacted pair showed; where they were not read, that only headers were compared."""
     if not (case.reference.facts.compacted or item.follower.compacted):
         return
     leader, follower = case.reference.facts, item.follower
+    outcome = item.compaction
+    if outcome is not None:
+        yield from _key_state(case, item, outcome)
+        yield _presence(case, item, outcome)
+        return
     floor = max(leader.local_start_offset, follower.local_start_offset)
     ceiling = min(leader.log_end_offset, follower.log_end_offset)
     own, theirs = (
@@ -112,5 +129,60 @@ def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
             severity="info",
             verdict=None,
             broker_id=item.follower.broker_id,
-            evidence=[considered("compaction: each replica cleans on its own, so presence and bytes may differ")],
+            evidence=[_CLEANERS],
         )
+
+
+_CLEANERS = considered("compaction: each replica cleans on its own, so presence and bytes may differ")
+
+
+def _key_state(case: Case, item: Comparison, outcome: Compaction) -> Iterator[Finding]:
+    keys, leader, follower = outcome.keys, case.reference.facts.broker_id, item.follower.broker_id
+    if not keys.differing:
+        return
+    parts = [
+        (keys.alive_on_follower, f"deleted on broker {leader} and still there on broker {follower}"),
+        (keys.alive_on_reference, f"deleted on broker {follower} and still there on broker {leader}"),
+        (keys.other_value, "with another latest value on each"),
+    ]
+    named = ", ".join(str(offset) for offset in keys.offsets)
+    yield finding(
+        "DIV-KEY-STATE",
+        f"{keys.differing} keys of this compacted partition have not the same latest value: "
+        + "; ".join(f"{count} {what}" for count, what in parts if count),
+        confidence="proven" if case.quiesced else "likely",
+        broker_id=follower,
+        start_offset=keys.start_offset,
+        end_offset=keys.end_offset,
+        evidence=[
+            Evidence("batch", f"first records in question at offsets {named}", follower, value=named),
+            considered(f"lag: no, only offsets below {outcome.end_offset} count, and no key that has a later record"),
+            considered("transactions: records of aborted ones were left out"),
+            considered("compaction: no, a cleaner removes a record only after a later one of its key, and a tombstone only after all of these"),
+        ],
+    )
+
+
+def _presence(case: Case, item: Comparison, outcome: Compaction) -> Finding:
+    leader, follower, keys = case.reference.facts.broker_id, item.follower.broker_id, outcome.keys
+    equal = not any(part.compared and part.kind in ("content", "epoch") for part in item.alignment.differences)
+    said = [
+        f"of this compacted partition broker {leader} has {outcome.only_reference} records that broker {follower} has not, and "
+        f"broker {follower} has {outcome.only_follower} that broker {leader} has not"
+    ]
+    if outcome.unread:
+        said.append(f"some records could not be read ({'; '.join(outcome.unread[:3])})")
+    elif equal:
+        said.append("every record that both have is equal")
+    if not keys.differing and not keys.undecided:
+        said.append("so is the latest value of each key" if equal and not outcome.unread else "no key was seen with another latest value")
+    if keys.undecided:
+        said.append(f"{keys.undecided} keys cannot be compared until what is missing is replicated, or could be read")
+    return finding(
+        "DIV-PRESENCE",
+        "; ".join(said),
+        severity="info",
+        verdict=None,
+        broker_id=follower,
+        evidence=[_CLEANERS],
+    )

@@ -1,0 +1,190 @@
+"""Two replicas of a compacted log: what both hold must be equal, and each key must have the same latest value.
+
+Each replica's cleaner works on its own, so batches, bytes and presence differ on healthy ones (A.4). Only records of
+batches that are not the same bytes on both sides are read, and of the others those of keys that are still in doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from replica_audit.auditing.alignment import Alignment, Difference
+from replica_audit.auditing.batches import Batch
+from replica_audit.auditing.contents import RecordSource, Window, offsets_only_in, read_windows, record_requests, unequal_offsets
+from replica_audit.auditing.facts import ReplicaFacts
+from replica_audit.auditing.key_state import KeyRows, KeyState, compare_keys, latest_differs
+from replica_audit.auditing.transactions import Decisions
+from replica_audit.formats.batches import CONTROL, TRANSACTIONAL
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What the records of a compacted pair showed."""
+
+    end_offset: int
+    """Compared up to here: the shorter log's end, or the first conflict of epochs."""
+    only_reference: int
+    only_follower: int
+    """Records below the end that only one side has, aborted ones and markers included."""
+    unread: tuple[str, ...]
+    """Why records could not be read, each reason once."""
+    keys: KeyState
+
+
+def compare_compacted(
+    reference: ReplicaFacts,
+    follower: ReplicaFacts,
+    alignment: Alignment,
+    own: Sequence[Batch],
+    theirs: Sequence[Batch],
+    read: RecordSource,
+) -> tuple[Alignment, Compaction | None]:
+    """`alignment` with the differences that records show, and what they say of keys; None where no batch differs.
+
+    `own` and `theirs` are the follower's and the reference's batches, by base offset: of the reference all from the
+    greater log start on, of the follower those in chunks whose digests differ, and all above the reference's end.
+    """
+    floor = max(reference.local_start_offset, follower.local_start_offset)
+    conflicts = [item.start_offset for item in alignment.differences if item.kind == "epoch"]
+    end = min([reference.log_end_offset, follower.log_end_offset, *conflicts])
+    own_odd, their_odd = _unlike(alignment.own, alignment.reference, floor, end)
+    if not own_odd and not their_odd:
+        return alignment, None
+    reasons: dict[str, None] = {}
+
+    def reading(requests, keys=None):
+        outcome = read(requests, keys)
+        reasons.update(dict.fromkeys(reason for _, reason in outcome.unread))
+        return outcome
+
+    found: list[Difference] = []
+    unread: list[tuple[int, int]] = []
+    rows: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+    only = [0, 0]
+    for window in read_windows(reference, follower, own_odd, their_odd, reading):
+        found += _differences(window, floor, end)
+        unread += window.unread
+        for side, (one, other) in enumerate(((window.theirs, window.own), (window.own, window.theirs))):
+            inside = one[(one["offset"] >= floor) & (one["offset"] < end)]
+            only[side] += int(offsets_only_in(inside, other).sum())
+            rows[side].append(KeyRows.slim(inside))
+    their_rows, own_rows = KeyRows.concatenate(rows[0]), KeyRows.concatenate(rows[1])
+    decisions = _decisions(reference, follower, alignment, (their_rows, own_rows), (theirs, own), bool(conflicts), end, reading)
+    doubted = latest_differs(their_rows, own_rows, decisions)
+    common = later = KeyRows.concatenate([])
+    if len(doubted.keys):
+        odd = {(batch.position, batch.base_offset) for batch in their_odd}
+        same = [
+            batch
+            for batch in theirs
+            if max(floor, doubted.needed_from) < batch.end_offset and batch.base_offset < end
+            and not batch.attributes & CONTROL and (batch.position, batch.base_offset) not in odd
+        ]
+        common = KeyRows.slim(reading(record_requests(reference, same), doubted.keys).rows)
+        longer, above = (reference, theirs) if reference.log_end_offset > follower.log_end_offset else (follower, own)
+        if not conflicts:
+            tail = [batch for batch in above if batch.end_offset > end and not batch.attributes & CONTROL]
+            later = KeyRows.slim(reading(record_requests(longer, tail), doubted.keys).rows)
+    keys = compare_keys(
+        doubted, common, later, decisions, floor, end,
+        reference_limits=_limits(reference, floor, end, unread),
+        follower_limits=_limits(follower, floor, end, unread),
+    )  # fmt: skip
+    outcome = Compaction(end, only[0], only[1], tuple(reasons), keys)
+    return _with_records(alignment, own_odd, found, unread), outcome
+
+
+def _unlike(
+    own: Sequence[Batch], theirs: Sequence[Batch], floor: int, end: int
+) -> tuple[list[Batch], list[Batch]]:
+    """Batches within [floor, end) that the other side does not have byte for byte."""
+
+    def identity(batch: Batch) -> tuple:
+        return batch.base_offset, batch.last_offset, batch.leader_epoch, batch.crc, batch.size, batch.crc_valid
+
+    mine, their = {identity(batch) for batch in own}, {identity(batch) for batch in theirs}
+    inside = [batch for batch in own if batch.end_offset > floor and batch.base_offset < end]
+    foreign = [batch for batch in theirs if batch.end_offset > floor and batch.base_offset < end]
+    return (
+        [batch for batch in inside if identity(batch) not in their],
+        [batch for batch in foreign if identity(batch) not in mine],
+    )
+
+
+def _differences(window: Window, floor: int, end: int) -> list[Difference]:
+    """Offsets that both hold with different records: from the first in each of the follower's batches to its end."""
+    unequal = unequal_offsets(window.own, window.theirs)
+    unequal = unequal[(unequal >= floor) & (unequal < end)]
+    found = []
+    for batch in window.own_batches:
+        at = int(np.searchsorted(unequal, batch.base_offset))
+        if at == len(unequal) or unequal[at] > batch.last_offset:
+            continue
+        offset = int(unequal[at])
+        epoch = int(window.theirs["leader_epoch"][np.searchsorted(window.theirs["offset"], offset)])
+        leader_epoch = None if epoch < 0 else epoch
+        kind = "content" if leader_epoch == batch.epoch else "epoch"
+        found.append(Difference(kind, offset, batch.end_offset, leader_epoch, batch.epoch, (batch,), compared=True))
+    return found
+
+
+def _decisions(
+    reference: ReplicaFacts,
+    follower: ReplicaFacts,
+    alignment: Alignment,
+    rows: tuple[KeyRows, KeyRows],
+    batches: tuple[Sequence[Batch], Sequence[Batch]],
+    conflict: bool,
+    end: int,
+    read: RecordSource,
+) -> Decisions:
+    """How the transactions of records in doubt ended, by the markers of either side that are not in a conflict."""
+    producers = {int(one) for side in rows for one in np.unique(side.rows["producer_id"][side.rows["transactional"]])}
+    markers = []
+    if producers:
+        known = {(batch.base_offset, batch.crc) for batch in batches[0]}
+        for facts, of_side in ((reference, batches[0]), (follower, batches[1])):
+            wanted = [
+                batch
+                for batch in of_side
+                if batch.attributes & CONTROL and batch.attributes & TRANSACTIONAL and batch.producer_id in producers
+                and (facts is reference or ((batch.base_offset, batch.crc) not in known and not (conflict and batch.end_offset > end)))
+            ]  # fmt: skip
+            markers.append(read(record_requests(facts, wanted)).rows)
+    return Decisions.of(markers)
+
+
+def _limits(facts: ReplicaFacts, floor: int, end: int, unread: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """(offset below which something of this replica could not be read, offset below which its cleaner may have been).
+
+    Above the first all is known of it; a record that is gone from it was at an offset below the second.
+    """
+    blind = [min(stretch.end_offset, end) for stretch in facts.unreadable if stretch.start_offset < end and stretch.end_offset > floor]
+    blind += [min(high, end) for low, high in unread if low < end and high > floor]
+    if facts.directory.index_bases or facts.directory.segment_count > len(facts.segments):
+        blind.append(end)
+    checkpoint = facts.directory.cleaner_checkpoint
+    quiet = facts.directory.clean_shutdown and checkpoint is not None
+    return max(blind, default=floor), min(facts.log_end_offset, checkpoint) if quiet else facts.log_end_offset
+
+
+def _with_records(
+    alignment: Alignment, own_odd: Sequence[Batch], found: Sequence[Difference], unread: Sequence[tuple[int, int]]
+) -> Alignment:
+    """`alignment` with header-level guesses on the batches that were read replaced by what their records show."""
+    read_batches = {
+        batch for batch in own_odd if not any(low < batch.end_offset and batch.base_offset < high for low, high in unread)
+    }
+    told = {batch for item in found for batch in item.batches}
+    differences = list(found)
+    for item in alignment.differences:
+        decided = item.kind == "content" and item.batches[0] in read_batches
+        if decided and item.batches[0] not in told:
+            differences.append(replace(item, kind="batching", compared=True))
+        elif not decided:
+            differences.append(item)
+    differences.sort(key=lambda item: (item.start_offset, item.end_offset))
+    return replace(alignment, differences=tuple(differences))
