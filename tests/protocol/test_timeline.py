@@ -20,7 +20,7 @@ LONG_AGO = 60_000
 def at(time_ms, ends, isr, *, known=None, observed=None, caught_up=None, leader=0, epoch=0, **more):
     """One observation: `ends` by broker, the leader's view of the others equal to them unless `known` says so."""
     known, caught_up = known or {}, caught_up or {}
-    ineligible = more.pop("ineligible", ())
+    eligible = {**dict.fromkeys(more.pop("eligible", ()), True), **dict.fromkeys(more.pop("ineligible", ()), False)}
     replicas = tuple(
         ReplicaProgress(
             broker,
@@ -28,7 +28,7 @@ def at(time_ms, ends, isr, *, known=None, observed=None, caught_up=None, leader=
             end,
             caught_up.get(broker),
             observed if broker == leader else None,
-            broker not in ineligible,
+            eligible.get(broker),
         )
         for broker, end in ends.items()
     )
@@ -61,8 +61,21 @@ def test_isr_shrink_moves_the_mark_without_a_record():
 
 @pytest.mark.parametrize(("version", "mark"), [((0, 10), 8), ((2, 8), 8), ((3, 6), 8), ((4, 3), 8)])
 def test_a_catching_up_outsider_holds_the_mark(version, mark):
-    seen = at(LONG_AGO, {0: 10, 1: 10, 2: 8}, (0, 1), caught_up={2: LONG_AGO - 9_000})
+    ends = {0: 10, 1: 10, 2: 8}
+    seen = at(LONG_AGO, ends, (0, 1), caught_up={2: LONG_AGO - 9_000})
     assert marks(seen, rule=rule_of(version)) == [mark]
+    overtaken = at(LONG_AGO + 1, ends, (0, 1), caught_up={2: LONG_AGO - 9_000}, observed=10, eligible=(2,))
+    assert deviations(overtaken, rule=rule_of(version)) == ["ahead"]
+
+
+def test_of_an_outsider_that_may_or_may_not_hold_nothing_is_concluded():
+    ends, caught_up = {0: 10, 1: 10, 2: 8}, {2: LONG_AGO - 9_000}
+    for version in ((3, 6), (4, 3), None):
+        for mark in (8, 10):
+            seen = [at(LONG_AGO + time, ends, (0, 1), caught_up=caught_up, observed=mark) for time in (0, 1)]
+            assert deviations(*seen, rule=rule_of(version)) == [None, None]
+        late = at(LONG_AGO + 1, ends, (0, 1), caught_up=caught_up, observed=7)
+        assert deviations(late, rule=rule_of(version)) == ["stuck"]
 
 
 def test_a_lagging_outsider_does_not():
@@ -104,6 +117,21 @@ def test_of_an_unknown_version_the_gate_accuses_nobody():
     assert deviations(first, then, rule=rule_of(None)) == [None, "ahead"]
 
 
+def test_the_mark_may_have_moved_before_the_gate_closed():
+    first = at(0, {0: 5, 1: 5}, (0, 1), observed=5, min_insync_replicas=2)
+    moved = at(1, {0: 9, 1: 9}, (0,), observed=9, min_insync_replicas=2)
+    assert deviations(first, moved, rule=rule_of((4, 3))) == [None, None]
+    more = at(2, {0: 12, 1: 9}, (0,), observed=12, min_insync_replicas=2)
+    assert deviations(first, moved, more, rule=rule_of((4, 3))) == [None, None, "ahead"]
+    beyond = at(1, {0: 9, 1: 8}, (0,), observed=9, min_insync_replicas=2)
+    assert deviations(first, beyond, rule=rule_of((4, 3))) == [None, "ahead"]
+
+
+def test_waiting_below_min_isr_is_not_stuck():
+    seen = [at(1_000 * n, {0: 20 + n, 1: 20}, (0,), observed=20, min_insync_replicas=2) for n in range(100)]
+    assert set(deviations(*seen, rule=rule_of((4, 3)))) == {None}
+
+
 def test_min_isr_is_never_more_than_the_replication_factor():
     assert marks(at(0, {0: 9}, (0,), min_insync_replicas=2)) == [9]
 
@@ -139,8 +167,10 @@ def test_a_new_leader_keeps_its_mark_and_moves_only_when_all_in_sync_have_fetche
 
 
 def test_a_new_leaders_mark_above_what_a_member_has_is_ahead():
-    elected = at(1, {1: 9, 2: 8}, (1, 2), known={2: -1}, observed=9, leader=1, epoch=1)
-    assert deviations(elected) == ["ahead"]
+    seen = [at(time, {1: 9, 2: 8}, (1, 2), known={2: -1}, observed=9, leader=1, epoch=1) for time in (1, 2)]
+    assert deviations(*seen) == [None, "ahead"]
+    # One that has caught up by the next observation may have had it all along: the readings were a moment apart.
+    assert deviations(seen[0], at(2, {1: 9, 2: 9}, (1, 2), known={2: -1}, observed=9, leader=1, epoch=1)) == [None, None]
 
 
 def test_ahead_stuck_and_regressed_are_told_with_their_time_and_extent():
@@ -152,6 +182,7 @@ def test_ahead_stuck_and_regressed_are_told_with_their_time_and_extent():
     assert [row.deviation for row in rows] == [None, "stuck", "stuck", "ahead", "regressed", None]
     stuck, ahead, regressed = find_deviations(rows)
     assert (stuck.deviation, stuck.held, stuck.start_ms, stuck.end_ms, stuck.observations) == ("stuck", False, 1, 2, 2)
+    assert stuck.lasting and not find_deviations(rows[:2])[0].lasting
     assert (stuck.least_observed, stuck.greatest_recomputed, stuck.limiting_broker_id) == (20, 25, 1)
     assert (ahead.least_recomputed, ahead.greatest_observed) == (25, 28)
     assert (regressed.least_observed, regressed.greatest_recomputed) == (24, 25)
@@ -171,7 +202,8 @@ def test_without_the_leaders_view_nothing_is_stuck_but_too_much_is_ahead():
         replicas = (ReplicaProgress(0, None, 20, None, mark), ReplicaProgress(1, None, own))
         return Observation(time, 0, 0, (0, 1), replicas)
 
-    assert deviations(step(0, 10, 8), step(1, 15, 8), step(2, 15, 16)) == [None, None, "ahead"]
+    assert deviations(step(0, 10, 8), step(1, 15, 8), step(2, 15, 16)) == [None, None, None]
+    assert deviations(step(0, 10, 8), step(1, 15, 16), step(2, 15, 16)) == [None, None, "ahead"]
     # Nothing at all is known of broker 1: it may have everything.
     lone = Observation(3, 0, 0, (0, 1), (ReplicaProgress(0, None, 20, None, 19),))
     assert deviations(lone) == [None]

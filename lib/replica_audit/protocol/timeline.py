@@ -19,19 +19,19 @@ AHEAD, STUCK, REGRESSED = "ahead", "stuck", "regressed"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What the leader looks at when it tries to advance its high watermark, by version."""
+    """What the leader looks at when it tries to advance its high watermark, by version; None: not known."""
 
     pending_isr: bool = True
     """The maximal ISR, a pending expansion included, holds it (2.7, AlterIsr); before, the leader's own ISR."""
-    eligibility: bool = True
+    eligibility: bool | None = None
     """A caught-up outsider holds it only when it may join the ISR (3.6, KAFKA-15021)."""
     min_isr_gate: bool | None = None
-    """It stands still while the ISR is smaller than min.insync.replicas (3.7, KAFKA-15583); None: not known."""
+    """It stands still while the ISR is smaller than min.insync.replicas (3.7, KAFKA-15583)."""
     lag_time_ms: int = LAG_TIME_MS
 
 
 def rule_of(kafka_version: tuple[int, ...] | None) -> Rule:
-    """The rule of a version; of an unknown one the newest, whose gate then neither moves nor accuses."""
+    """The rule of a version; of an unknown one what all versions agree on moves or accuses, the rest does neither."""
     if kafka_version is None:
         return Rule()
     version = kafka_version[:2]
@@ -50,7 +50,7 @@ class ReplicaProgress:
     """As the replica has it."""
     last_caught_up_ms: int | None = None
     high_watermark: int | None = None
-    eligible: bool = True
+    eligible: bool | None = None
     """Not fenced, not shutting down, of the current broker epoch."""
 
 
@@ -85,12 +85,19 @@ class TimelineRow:
     hw_recomputed: int | None
     hw_observed: int | None
     deviation: str | None
-    """ahead, stuck or regressed; None when the observed value is what the rule gives."""
+    """ahead, stuck or regressed; None when the observed value is what the rule gives, or the rule cannot tell."""
     limiting_broker_id: int | None
     """The replica that holds the high watermark below the leader's end."""
     leader_log_end_offset: int | None
     waiting_since_ms: int | None
     """Since when it has stood still below the leader's end; None when nothing waits."""
+    lasting: bool = False
+    """Not of this observation only: what was due at the one before is still missing. Always so but for stuck."""
+
+    @property
+    def is_held(self) -> bool:
+        """Stuck where the rule has it: something holds it for longer than anything may."""
+        return self.deviation == STUCK and self.hw_observed == self.hw_recomputed
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +118,9 @@ class DeviationRun:
     greatest_recomputed: int
     leader_log_end_offset: int | None
     limiting_broker_id: int | None
+    """At the end of the stretch."""
+    lasting: bool = True
+    """It lasted from one observation to the next: of a single one the readings may have been a moment apart."""
 
 
 def may_join_isr(log_end_offset: int, leader_high_watermark: int, epoch_start_offset: int) -> bool:
@@ -126,33 +136,37 @@ def follower_high_watermark(leader_high_watermark: int, log_start_offset: int, l
 def recompute_timeline(observations: Iterable[Observation], rule: Rule) -> Iterator[TimelineRow]:
     """A row for each observation of one partition, given in any order.
 
-    Within a leadership the high watermark only grows. At its beginning the leader keeps its own: the observed value
-    stands as far as every in-sync replica has that many records. Where the leader's view of a replica in the ISR is
-    missing, the observed value is held to the replicas' own ends only, and never called stuck.
+    An observation allows an interval: at least what is due when the leader tries, at most what the replicas that
+    surely hold it allow. The observed value is moved into it, and within a leadership the greatest of these is the
+    recomputed one; at the beginning of a leadership the leader keeps what it has. Observations may be far apart: what a
+    leader may have done in between is allowed.
     """
     before: Observation | None = None
     row: TimelineRow | None = None
-    last_observed: int | None = None
+    reached = last_observed = None
     for now in sorted(observations, key=lambda one: (one.time_ms, one.sequence)):
-        view = _View(now, rule)
-        first = before is None or (before.leader_id, before.leader_epoch) != (now.leader_id, now.leader_epoch)
-        occasion = "start" if before is None else _occasion(before, now, first)
-        candidate = view.candidate(occasion)
-        recomputed = _greatest(candidate, view.kept) if first else _greatest(row.hw_recomputed, candidate)
-        last_observed = None if first else last_observed
+        view = _View(now, before, rule)
+        if view.first:
+            reached = last_observed = None
+        due_before, reached = reached, _greatest(reached, view.allowed())
+        overtaken = None not in (view.observed, last_observed, view.shared) and min(view.observed, last_observed) > view.shared
         waits = None not in (view.observed, view.leader_end) and view.leader_end > view.observed
-        fresh = first or row.waiting_since_ms is None or view.observed != last_observed
+        fresh = view.first or row.waiting_since_ms is None or view.observed != last_observed
         since = None if not waits else now.time_ms if fresh else row.waiting_since_ms
+        shown = reached if view.complete or view.observed is not None else _greatest(reached, view.limit)
+        recomputed = view.shared if overtaken else shown
+        deviation = _deviation(view, recomputed, last_observed, since)
         row = TimelineRow(
             time_ms=now.time_ms,
             sequence=now.sequence,
-            occasion=occasion,
+            occasion=view.occasion,
             leader_id=now.leader_id,
             leader_epoch=now.leader_epoch,
             isr=tuple(sorted(now.isr)),
             hw_recomputed=recomputed,
             hw_observed=view.observed,
-            deviation=_deviation(view, recomputed, last_observed, since),
+            deviation=deviation,
+            lasting=deviation is not None and (deviation != STUCK or view.observed == recomputed or view.observed < _or_least(due_before)),
             limiting_broker_id=view.limiting_broker_id,
             leader_log_end_offset=view.leader_end,
             waiting_since_ms=since,
@@ -167,8 +181,7 @@ def find_deviations(rows: Iterable[TimelineRow]) -> list[DeviationRun]:
     runs: list[list[TimelineRow]] = []
     last: tuple | None = None
     for row in rows:
-        held = row.deviation == STUCK and row.hw_observed == row.hw_recomputed
-        key = None if row.deviation is None else (row.leader_id, row.leader_epoch, row.deviation, held)
+        key = None if row.deviation is None else (row.leader_id, row.leader_epoch, row.deviation, row.is_held)
         if key is not None:
             if key != last:
                 runs.append([])
@@ -178,56 +191,84 @@ def find_deviations(rows: Iterable[TimelineRow]) -> list[DeviationRun]:
 
 
 class _View:
-    """One observation as the rule sees it."""
+    """One observation as the rule sees it, after the one before it."""
 
-    def __init__(self, now: Observation, rule: Rule) -> None:
+    def __init__(self, now: Observation, before: Observation | None, rule: Rule) -> None:
         lag_time = rule.lag_time_ms if now.lag_time_ms is None else now.lag_time_ms
-        self.hold_ms = HOLD_FACTOR * lag_time
-        self.time_ms = now.time_ms
-        members = {*now.isr, *(now.pending_isr if rule.pending_isr else ())} - {now.leader_id}
+        self.time_ms, self.hold_ms = now.time_ms, HOLD_FACTOR * lag_time
+        self.first = before is None or (before.leader_id, before.leader_epoch) != (now.leader_id, now.leader_epoch)
+        self.occasion = _occasion(before, now, self.first)
         leader = next((one for one in now.replicas if one.broker_id == now.leader_id), None)
         others = [one for one in now.replicas if one.broker_id != now.leader_id]
-        self.observed = leader.high_watermark if leader else None
-        self.leader_end = _first(leader.log_end_offset, leader.known_log_end_offset) if leader else None
-        holders = [
+        members = {*now.isr, *(now.pending_isr if rule.pending_isr else ())} - {now.leader_id}
+        in_sync = [one for one in others if one.broker_id in members]
+        caught_up = [
             one
             for one in others
-            if one.broker_id in members
-            or (
-                one.last_caught_up_ms is not None
-                and now.time_ms - one.last_caught_up_ms <= lag_time
-                and (one.eligible or not rule.eligibility)
-            )
+            if one.broker_id not in members
+            and one.last_caught_up_ms is not None
+            and now.time_ms - one.last_caught_up_ms <= lag_time
+            and _holds(one, rule) is not False
         ]
-        known = [(one.known_log_end_offset, one.broker_id) for one in holders if one.known_log_end_offset is not None]
-        seen = {broker_id for _, broker_id in known}
-        self.complete = members <= seen and len(known) == len(holders)
-        ends = [(_first(one.known_log_end_offset, one.log_end_offset), one.broker_id) for one in holders]
-        ends = [one for one in ends if one[0] is not None]
-        limits = min(known if self.complete else ends, default=(None, None))
-        self.limit = _least(self.leader_end, limits[0])
-        below = self.leader_end is not None and limits[0] is not None and limits[0] < self.leader_end
-        self.limiting_broker_id = limits[1] if below else None
-        own = [_greatest(one.known_log_end_offset, one.log_end_offset) for one in others if one.broker_id in members]
-        #: What a new leader may have kept from before: no more than every in-sync replica has.
-        self.kept = None if self.observed is None else _least(self.observed, self.leader_end, *own)
+        self.observed = leader.high_watermark if leader else None
+        self.leader_end = _first(leader.log_end_offset, leader.known_log_end_offset) if leader else None
+        seen = {one.broker_id for one in in_sync if one.known_log_end_offset is not None}
+        #: The leader's view of every in-sync replica is there; without it nothing is ever due.
+        self.complete = self.leader_end is not None and members == seen
+        sure = in_sync + [one for one in caught_up if _holds(one, rule) and one.known_log_end_offset is not None]
+        perhaps = [one for one in caught_up if one not in sure]
+        ends = [(_first(one.known_log_end_offset, one.log_end_offset), one.broker_id) for one in sure]
+        least = min([one for one in ends if one[0] is not None], default=None)
+        below = least is not None and self.leader_end is not None and least[0] < self.leader_end
+        self.limiting_broker_id = least[1] if below else None
+        self.limit = least[0] if below else self.leader_end
+        #: What is due: nothing may hold it below.
+        known = [one.known_log_end_offset for one in perhaps]
+        self.due = None if None in known or self.occasion == "none" else _least(self.limit, *known)
+        #: Offsets that followers fetched from under this leader; -1 is left from the election.
+        self.fetched_from = _least(self.leader_end, *(o for o in (one.known_log_end_offset for one in sure) if (o or 0) >= 0))
+        #: What every in-sync replica is known to have: no high watermark of before lies above it.
+        self.shared = _least(*(_reached(one) for one in in_sync))
         needed = min(now.min_insync_replicas or 0, max(len(now.replicas), len(now.isr)))
-        too_few = len(now.isr) < needed
-        self.gated = too_few and rule.min_isr_gate is True
-        self.perhaps_gated = too_few and rule.min_isr_gate is None
+        self.gated = rule.min_isr_gate is not False and len(now.isr) < needed
+        #: The gate is sure and was there before: nothing moves. Else it may have closed after it moved.
+        self.frozen = self.gated and rule.min_isr_gate is True and not self.first and len(before.isr) < needed
+        self.closing = self.gated and rule.min_isr_gate is True and not self.first and not self.frozen
+        if self.closing:
+            of_before = [one.known_log_end_offset for one in others if one.broker_id in before.isr]
+            self.ceiling = self.leader_end if None in of_before else _least(self.leader_end, *of_before)
 
-    def candidate(self, occasion: str) -> int | None:
-        """What the leader would advance to; None while it stands still."""
+    def allowed(self) -> int | None:
+        """The observed value moved into the interval that this observation allows; None where it says nothing."""
         if self.leader_end is None:
             return self.observed
-        if self.gated:
+        if self.frozen:
             return None
-        if self.complete and not self.perhaps_gated and occasion != "none":
-            return self.limit
-        return _least(self.observed, self.limit)
+        if self.closing:
+            high = self.ceiling
+        elif self.first:
+            high = self.fetched_from
+        else:
+            high = self.limit if self.complete else self.leader_end
+        low = self.due if self.complete and not self.gated else None
+        return _greatest(None if self.observed is None else min(self.observed, high), low)
 
 
-def _occasion(before: Observation, now: Observation, first: bool) -> str:
+def _holds(outsider: ReplicaProgress, rule: Rule) -> bool | None:
+    """Whether a caught-up replica outside the ISR holds the high watermark; None: it is not known."""
+    if rule.eligibility is False or outsider.eligible:
+        return True
+    return None if rule.eligibility is None or outsider.eligible is None else False
+
+
+def _reached(one: ReplicaProgress) -> int | None:
+    known = one.known_log_end_offset
+    return _greatest(None if known is None or known < 0 else known, one.log_end_offset)
+
+
+def _occasion(before: Observation | None, now: Observation, first: bool) -> str:
+    if before is None:
+        return "start"
     if first:
         return "leader"
     if sorted(before.isr) != sorted(now.isr):
@@ -251,22 +292,20 @@ def _deviation(view: _View, recomputed: int | None, last_observed: int | None, s
         return AHEAD
     if last_observed is not None and view.observed < last_observed:
         return REGRESSED
-    if view.observed < recomputed or (since is not None and view.time_ms - since > view.hold_ms):
-        return STUCK
-    return None
+    held = since is not None and view.time_ms - since > view.hold_ms and not view.gated
+    return STUCK if view.observed < recomputed or held else None
 
 
 def _run(rows: Sequence[TimelineRow]) -> DeviationRun:
     first, last = rows[0], rows[-1]
-    held = first.deviation == STUCK and first.hw_observed == first.hw_recomputed
     observed = [row.hw_observed for row in rows]
     recomputed = [row.hw_recomputed for row in rows]
     return DeviationRun(
         deviation=first.deviation,
-        held=held,
+        held=first.is_held,
         leader_id=first.leader_id,
         leader_epoch=first.leader_epoch,
-        start_ms=min(row.waiting_since_ms for row in rows) if held else first.time_ms,
+        start_ms=min(row.waiting_since_ms for row in rows) if first.is_held else first.time_ms,
         end_ms=last.time_ms,
         observations=len(rows),
         least_observed=min(observed),
@@ -275,6 +314,7 @@ def _run(rows: Sequence[TimelineRow]) -> DeviationRun:
         greatest_recomputed=max(recomputed),
         leader_log_end_offset=_greatest(*(row.leader_log_end_offset for row in rows)),
         limiting_broker_id=last.limiting_broker_id,
+        lasting=any(row.lasting for row in rows),
     )
 
 
