@@ -14,8 +14,21 @@ from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.rebatching import decide_by_records
 from replica_audit.auditing.reference import Reference
 from replica_audit.model import PROTOCOLS, OffsetRange
+from replica_audit.protocol.election import Election
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.protocol.truncation import Replay, replay
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a replica has records that the reference has not: the election that left them behind."""
+
+    election: Election | None
+    """None where the history does not reach back so far."""
+    clean: bool | None
+    """None where that is not known."""
+    promised_records: int | None
+    """Records that were promised to producers with acks=all at most; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +46,8 @@ class Run:
     committed_records: int
     kind: str
     """Of its differences: epoch, content, hole_here, hole_there or format."""
+    cause: Cause | None = None
+    """None without a history of leadership, and for what is no conflict."""
 
     @property
     def conflicting(self) -> bool:

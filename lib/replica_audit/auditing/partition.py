@@ -20,6 +20,8 @@ from replica_audit.auditing.comparison import (
     with_high_watermark,
 )
 from replica_audit.auditing.contents import RecordSource
+from replica_audit.auditing.elections import with_causes
+from replica_audit.auditing.exactness import narrow_high_watermark
 from replica_audit.auditing.facts import ReplicaFacts, replica_facts
 from replica_audit.auditing.findings import Case, Finding, considered, finding, merge_findings
 from replica_audit.auditing.reference import Reference, choose_reference
@@ -111,7 +113,9 @@ def audit_partition(
         )
         for follower, chunks in _needs(evidence, grouping)
     ]
+    compared = with_causes(compared, reference, evidence.leadership)
     mark = bound_high_watermark(reference, compared, cleaner_bound=_cleaner_bound(evidence))
+    mark = narrow_high_watermark(mark, reference, compared, evidence.leadership, evidence.kafka_version)
     proven = mark.hw_upper if mark.method == "capture_skew" else mark.hw_lower
     case = Case(
         topic_partition=evidence.topic_partition,
@@ -158,9 +162,10 @@ def _group(evidence: PartitionEvidence) -> _Grouping:
         if other is None:
             chosen[facts.broker_id] = facts
         else:
-            longer, shorter = (facts, other) if facts.log_end_offset > other.log_end_offset else (other, facts)
-            chosen[facts.broker_id] = longer
-            duplicates.append(shorter)
+            named = _named_directory(leadership, facts.broker_id)
+            better = max((other, facts), key=lambda one: (one.directory.directory_id == named is not None, one.log_end_offset))
+            chosen[facts.broker_id] = better
+            duplicates.append(facts if better is other else other)
     replicas = tuple(chosen.values())
     reference = choose_reference(replicas, leadership)
     followers = tuple(facts for facts in replicas if reference is not None and facts is not reference.facts)
@@ -181,6 +186,14 @@ def _present_topic_id(copies: Sequence[ReplicaFacts], leadership: Leadership | N
         for one in ids
     }
     return max(ids, key=weight.__getitem__) if ids else None
+
+
+def _named_directory(leadership: Leadership | None, broker_id: int) -> str | None:
+    """The id of the log dir in which the metadata log has the broker's replica; None where it does not say."""
+    state = next((one for one in reversed(leadership.history if leadership else ()) if not one.uncommitted), None)
+    if state is None or len(state.directories) != len(state.replicas):
+        return None
+    return dict(zip(state.replicas, state.directories)).get(broker_id)
 
 
 def _needs(evidence: PartitionEvidence, grouping: _Grouping) -> Iterator[tuple[ReplicaFacts, set[int]]]:

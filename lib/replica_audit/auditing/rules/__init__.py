@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replica_audit.auditing.findings import Case, Finding
-from replica_audit.auditing.rules import capture, checkpoints, divergence, integrity, lineage, truncation, watermark
+from replica_audit.auditing.rules import capture, checkpoints, divergence, elections, integrity, lineage, truncation, watermark
 
-_FAMILIES = (integrity, checkpoints, lineage, divergence, watermark, truncation, capture)
+_FAMILIES = (integrity, checkpoints, lineage, divergence, watermark, truncation, elections, capture)
 
 
 def judge(case: Case) -> Iterator[Finding]:

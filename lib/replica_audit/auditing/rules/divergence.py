@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from replica_audit.auditing.comparison import Comparison, Run
 from replica_audit.auditing.compaction import Compaction
+from replica_audit.auditing.elections import describe, moment
 from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding, offsets
 
 _VERDICTS = {
     "DIV-EPOCH": ("medium", "UNCOMMITTED_DIVERGENCE"),
+    "DIV-TAIL-PENDING": ("info", "UNCOMMITTED_DIVERGENCE"),
     "DIV-HIDDEN": ("critical", "COMMITTED_DIVERGENCE"),
     "DIV-CONTENT": ("critical", "COMMITTED_DIVERGENCE"),
     "DIV-PRESENCE": ("high", "COMMITTED_DIVERGENCE"),
@@ -37,6 +39,8 @@ def judge(case: Case) -> Iterator[Finding]:
 
 def _run(case: Case, item: Comparison, run: Run) -> Finding:
     severity, verdict = _VERDICTS[run.code]
+    if run.code == "DIV-EPOCH" and run.cause is not None and run.cause.clean is False:
+        severity, verdict = "high", "WILL_LOSE_ON_TRUNCATION"
     leader, follower = case.reference.facts, item.follower
     replay = item.replays[case.protocol]
     here = f"broker {follower.broker_id}"
@@ -56,7 +60,7 @@ def _run(case: Case, item: Comparison, run: Run) -> Finding:
     lag = "lag: no, the records differ" if run.conflicting else "lag: no, it lies inside both logs"
     return finding(
         run.code,
-        f"{what}; {fate}",
+        f"{what}; {fate}{_left_by(run)}",
         severity=severity,
         verdict=verdict,
         broker_id=follower.broker_id,
@@ -69,9 +73,36 @@ def _run(case: Case, item: Comparison, run: Run) -> Finding:
             considered("retention: no, it lies above both log starts"),
             considered("compaction: no, neither replica shows any"),
             considered("corruption: no, every batch compared has the right checksum"),
-            considered("whether the election was clean is not known: the leadership given has no history"),
+            *told_by_history(run),
         ],
     )
+
+
+def _left_by(run: Run) -> str:
+    election = run.cause.election if run.cause is not None else None
+    if election is None or run.cause.clean is None:
+        return ""
+    kind = "clean" if run.cause.clean else "unclean"
+    return f"; left behind by the {kind} election of broker {election.leader_id} at {moment(election.time_ms)}"
+
+
+def told_by_history(run: Run) -> list[Evidence]:
+    """What the history of leadership says of a run: its election, and the loss counted three ways."""
+    cause = run.cause
+    if cause is None:
+        return [considered("whether the election was clean is not known: the leadership given has no history")]
+    found = []
+    if cause.election is None or cause.clean is None:
+        found.append(considered("whether the election was clean is not known: the history does not reach back so far"))
+    if cause.election is not None:
+        where = f"record {cause.election.metadata_offset} of the metadata log: {describe(cause.election)}"
+        found.append(Evidence("leadership", where, cause.election.leader_id, value=str(cause.election.leader_epoch)))
+    promised = "not known" if cause.promised_records is None else f"at most {cause.promised_records}"
+    loss = (
+        f"{run.tally.record_count} records; below a proven high watermark: {run.committed_records}; promised by acks=all with "
+        f"this topic's min.insync.replicas: {promised}"
+    )
+    return [*found, Evidence("loss", loss)]
 
 
 def _epoch(epoch: int | None) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replica_audit.auditing.comparison import Comparison
+from replica_audit.auditing.comparison import Comparison, Run
+from replica_audit.auditing.elections import describe
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding, offsets
 
@@ -56,8 +57,20 @@ def _loss(case: Case, item: Comparison) -> Iterator[Finding]:
                     if suspect
                     else "the checkpoint was learnt from the present leader: no, the logs differ up to it"
                 ),
+                *_history(run),
             ],
         )
+
+
+def _history(run: Run) -> list[Evidence]:
+    """The election that left committed records behind; a clean one does that when its winner had lost its own tail."""
+    cause = run.cause
+    if cause is None or cause.election is None:
+        return []
+    found = [Evidence("leadership", describe(cause.election), cause.election.leader_id, value=str(cause.election.leader_epoch))]
+    if cause.clean:
+        found.append(considered(f"a clean election loses nothing: broker {cause.election.leader_id} must have lost the end of its own log"))
+    return found
 
 
 def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
