@@ -13,7 +13,7 @@ import numpy as np
 
 from replica_audit.auditing.alignment import Alignment, Difference
 from replica_audit.auditing.batches import Batch
-from replica_audit.auditing.contents import RecordSource, Window, offsets_only_in, read_windows, record_requests, unequal_offsets
+from replica_audit.auditing.contents import Reading, Window, offsets_only_in, unequal_offsets
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.key_state import KeyRows, KeyState, compare_keys, latest_differs
 from replica_audit.auditing.transactions import Decisions
@@ -29,8 +29,8 @@ class Compaction:
     only_reference: int
     only_follower: int
     """Records below the end that only one side has, aborted ones and markers included."""
-    unread: tuple[str, ...]
-    """Why records could not be read, each reason once."""
+    complete: bool
+    """All records that were wanted could be read."""
     keys: KeyState
 
 
@@ -40,7 +40,7 @@ def compare_compacted(
     alignment: Alignment,
     own: Sequence[Batch],
     theirs: Sequence[Batch],
-    read: RecordSource,
+    reading: Reading,
 ) -> tuple[Alignment, Compaction | None]:
     """`alignment` with the differences that records show, and what they say of keys; None where no batch differs.
 
@@ -53,18 +53,11 @@ def compare_compacted(
     own_odd, their_odd = _unlike(alignment.own, alignment.reference, floor, end)
     if not own_odd and not their_odd:
         return alignment, None
-    reasons: dict[str, None] = {}
-
-    def reading(requests, keys=None):
-        outcome = read(requests, keys)
-        reasons.update(dict.fromkeys(reason for _, reason in outcome.unread))
-        return outcome
-
     found: list[Difference] = []
     unread: list[tuple[int, int]] = []
     rows: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     only = [0, 0]
-    for window in read_windows(reference, follower, own_odd, their_odd, reading):
+    for window in reading.windows(reference, follower, own_odd, their_odd):
         found += _differences(window, floor, end)
         unread += window.unread
         for side, (one, other) in enumerate(((window.theirs, window.own), (window.own, window.theirs))):
@@ -83,17 +76,17 @@ def compare_compacted(
             if max(floor, doubted.needed_from) < batch.end_offset and batch.base_offset < end
             and not batch.attributes & CONTROL and (batch.position, batch.base_offset) not in odd
         ]
-        common = KeyRows.slim(reading(record_requests(reference, same), doubted.keys).rows)
+        common = KeyRows.slim(reading.rows(reference, same, doubted.keys)[0])
         longer, above = (reference, theirs) if reference.log_end_offset > follower.log_end_offset else (follower, own)
         if not conflicts:
             tail = [batch for batch in above if batch.end_offset > end and not batch.attributes & CONTROL]
-            later = KeyRows.slim(reading(record_requests(longer, tail), doubted.keys).rows)
+            later = KeyRows.slim(reading.rows(longer, tail, doubted.keys)[0])
     keys = compare_keys(
         doubted, common, later, decisions, floor, end,
         reference_limits=_limits(reference, floor, end, unread),
         follower_limits=_limits(follower, floor, end, unread),
     )  # fmt: skip
-    outcome = Compaction(end, only[0], only[1], tuple(reasons), keys)
+    outcome = Compaction(end, only[0], only[1], not unread and not reading.problems, keys)
     return _with_records(alignment, own_odd, found, unread), outcome
 
 
@@ -139,7 +132,7 @@ def _decisions(
     batches: tuple[Sequence[Batch], Sequence[Batch]],
     conflict: bool,
     end: int,
-    read: RecordSource,
+    reading: Reading,
 ) -> Decisions:
     """How the transactions of records in doubt ended, by the markers of either side that are not in a conflict."""
     producers = {int(one) for side in rows for one in np.unique(side.rows["producer_id"][side.rows["transactional"]])}
@@ -153,7 +146,7 @@ def _decisions(
                 if batch.attributes & CONTROL and batch.attributes & TRANSACTIONAL and batch.producer_id in producers
                 and (facts is reference or ((batch.base_offset, batch.crc) not in known and not (conflict and batch.end_offset > end)))
             ]  # fmt: skip
-            markers.append(read(record_requests(facts, wanted)).rows)
+            markers.append(reading.rows(facts, wanted)[0])
     return Decisions.of(markers)
 
 

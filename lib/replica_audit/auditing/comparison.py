@@ -9,7 +9,7 @@ from replica_audit.auditing.alignment import Alignment, Difference, align, confl
 from replica_audit.auditing.batches import Batch
 from replica_audit.auditing.chunks import Tally, chunks_at, differing_chunks, tally_batches, tally_from
 from replica_audit.auditing.compaction import Compaction, compare_compacted
-from replica_audit.auditing.contents import RecordSource, has_segments
+from replica_audit.auditing.contents import Reading, RecordProblem, RecordSource, has_segments
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.rebatching import decide_by_records
 from replica_audit.auditing.reference import Reference
@@ -73,6 +73,8 @@ class Comparison:
     """What the reference has above the follower's end."""
     compaction: Compaction | None = None
     """Of a compacted pair whose batches differ, where their records could be read."""
+    problems: tuple[RecordProblem, ...] = ()
+    """Batches whose records were wanted and could not be had."""
 
     @property
     def conflicts(self) -> bool:
@@ -155,12 +157,14 @@ def compare(
     replays = replay_all(reference, follower, tiered)
     leader = reference.facts
     alignment = align(leader, follower, reference.lineage_epoch, reference_batches, follower_batches)
-    compaction = None
+    compaction, problems = None, ()
     if records is not None and has_segments(leader) and has_segments(follower):
+        reading = Reading(records.read)
         if leader.compacted or follower.compacted:
-            alignment, compaction = compare_compacted(leader, follower, alignment, records.own, records.theirs, records.read)
+            alignment, compaction = compare_compacted(leader, follower, alignment, records.own, records.theirs, reading)
         else:
-            alignment = decide_by_records(leader, follower, alignment, records.read)
+            alignment = decide_by_records(leader, follower, alignment, reading)
+        problems = tuple(reading.problems)
     stretches = conflicting_ranges(alignment.differences)
     cut = replays[protocol].truncate_to
     runs = _runs(alignment.differences, stretches, cut, follower)
@@ -183,6 +187,7 @@ def compare(
         if leader.log_end_offset > follower.log_end_offset
         else Tally(),
         compaction=compaction,
+        problems=problems,
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from replica_audit.auditing.batches import Batch
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.formats.record_reader import RecordRequest, RecordRows
+from replica_audit.formats.records import RECORD_DTYPE
 
 #: Reads the records of batches, with hashes of keys only theirs: `formats.record_reader.RecordReader`, or a test's own.
 RecordSource = Callable[..., RecordRows]
@@ -59,24 +60,54 @@ def record_requests(facts: ReplicaFacts, batches: Iterable[Batch]) -> dict[Recor
     return requests
 
 
-def read_windows(
-    reference: ReplicaFacts, follower: ReplicaFacts, own: Sequence[Batch], theirs: Sequence[Batch], read: RecordSource
-) -> Iterator[Window]:
-    """The records of `own` and `theirs` (the follower's and the reference's batches, by base offset), window by window."""
-    for own_part, their_part in _windows(own, theirs):
-        mine, unread_mine = _read(follower, own_part, read)
-        their, unread_theirs = _read(reference, their_part, read)
-        yield Window(own_part, their_part, mine, their, (*unread_mine, *unread_theirs))
+@dataclass(frozen=True, slots=True)
+class RecordProblem:
+    """A batch whose records were wanted and could not be had."""
+
+    broker_id: int
+    path: str
+    position: int
+    start_offset: int
+    end_offset: int
+    reason: str
+    lost: bool
+    """The file is gone or has changed; else it is there, and its records are none that Kafka could read."""
 
 
-def _read(
-    facts: ReplicaFacts, batches: Sequence[Batch], read: RecordSource
-) -> tuple[np.ndarray, list[tuple[int, int]]]:
-    requests = record_requests(facts, batches)
-    outcome = read(requests)
-    unread = [(batch.base_offset, batch.end_offset) for batch in batches if not batch.crc_valid]
-    unread += [(requests[request].base_offset, requests[request].end_offset) for request, _ in outcome.unread]
-    return outcome.rows, unread
+class Reading:
+    """The records of one pair of replicas as they are read, and what could not be."""
+
+    def __init__(self, read: RecordSource) -> None:
+        self._read = read
+        self.problems: list[RecordProblem] = []
+
+    def rows(
+        self, facts: ReplicaFacts, batches: Iterable[Batch], keys: np.ndarray | None = None
+    ) -> tuple[np.ndarray, list[tuple[int, int]]]:
+        """Records of `batches` (with `keys` only theirs), and the (first, end) offsets of those that could not be had."""
+        requests = record_requests(facts, batches)
+        if not requests:
+            return np.empty(0, RECORD_DTYPE), []
+        outcome = self._read(requests, keys)
+        found = [(*one, True) for one in outcome.unread] + [(*one, False) for one in outcome.undecodable]
+        problems = [
+            RecordProblem(
+                facts.broker_id, request.path, request.position, requests[request].base_offset, requests[request].end_offset, reason, lost
+            )
+            for request, reason, lost in found
+        ]
+        self.problems += problems
+        return outcome.rows, [(problem.start_offset, problem.end_offset) for problem in problems]
+
+    def windows(
+        self, reference: ReplicaFacts, follower: ReplicaFacts, own: Sequence[Batch], theirs: Sequence[Batch]
+    ) -> Iterator[Window]:
+        """The records of `own` and `theirs` (the follower's and the reference's batches, by base offset), window by window."""
+        for own_part, their_part in _windows(own, theirs):
+            unread = [(batch.base_offset, batch.end_offset) for batch in (*own_part, *their_part) if not batch.crc_valid]
+            mine, unread_mine = self.rows(follower, own_part)
+            their, unread_theirs = self.rows(reference, their_part)
+            yield Window(own_part, their_part, mine, their, (*unread, *unread_mine, *unread_theirs))
 
 
 def _windows(

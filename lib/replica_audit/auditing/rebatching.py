@@ -13,12 +13,12 @@ import numpy as np
 
 from replica_audit.auditing.alignment import Alignment, Difference
 from replica_audit.auditing.batches import Batch
-from replica_audit.auditing.contents import RecordSource, Window, offsets_only_in, read_windows, unequal_offsets
+from replica_audit.auditing.contents import Reading, Window, offsets_only_in, unequal_offsets
 from replica_audit.auditing.facts import ReplicaFacts
 
 
 def decide_by_records(
-    reference: ReplicaFacts, follower: ReplicaFacts, alignment: Alignment, read: RecordSource
+    reference: ReplicaFacts, follower: ReplicaFacts, alignment: Alignment, reading: Reading
 ) -> Alignment:
     """`alignment` of a log that is not compacted, with its `content` and `format` differences decided by records.
 
@@ -31,7 +31,7 @@ def decide_by_records(
     floor = max(reference.local_start_offset, follower.local_start_offset)
     own, theirs = _clusters(alignment, set(undecided))
     decided = [item for item in alignment.differences if item.kind not in ("content", "format")]
-    for window in read_windows(reference, follower, own, theirs, read):
+    for window in reading.windows(reference, follower, own, theirs):
         decided.extend(_decide(window, undecided, floor, reference, follower))
     return replace(alignment, differences=tuple(sorted(decided, key=lambda item: (item.start_offset, item.end_offset))))
 

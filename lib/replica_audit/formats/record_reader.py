@@ -38,16 +38,20 @@ class RecordRequest:
 
 @dataclass(frozen=True, slots=True)
 class RecordRows:
-    """What came of some requests: `RECORD_DTYPE` rows by offset, and the requests without an answer with the reason."""
+    """What came of some requests: `RECORD_DTYPE` rows by offset, and the requests without an answer."""
 
     rows: np.ndarray
     unread: tuple[tuple[RecordRequest, str], ...] = ()
+    """With the reason: a file that is gone, cannot be read, or is not the one that was scanned."""
+    undecodable: tuple[tuple[RecordRequest, str], ...] = ()
+    """With the reason: read, but their records are none that Kafka could read."""
 
 
 class RecordReader:
     """Reads records from one snapshot. All rows of one reader can be compared with each other, and with no others."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot | str) -> None:
+        """`snapshot`, or the location of one, which is opened when the first record is asked for."""
         self._snapshot = snapshot
         self._hasher = RecordHasher()
         self.bytes_read = 0
@@ -55,30 +59,36 @@ class RecordReader:
     def __call__(self, requests: Iterable[RecordRequest], keys: np.ndarray | None = None) -> RecordRows:
         """The records of `requests`; with `keys`, sorted hashes, only theirs and control records.
 
-        Nothing is raised for what cannot be read: a file that is gone or has changed since it was scanned, or records
-        that cannot be decoded, are told in `unread`. Memory: 8 MiB of file and one expanded batch, besides the rows.
+        Nothing is raised for what cannot be read or decoded; it is told in the answer. Memory: 8 MiB of file and one expanded batch, besides the rows.
         """
         parts: list[np.ndarray] = []
         unread: list[tuple[RecordRequest, str]] = []
+        undecodable: list[tuple[RecordRequest, str]] = []
         for group in _neighbours(sorted(set(requests))):
             try:
                 data = self._read(group)
-            except OSError as error:
-                unread += [(request, f"the file could not be read: {error.strerror or error}") for request in group]
+            except (OSError, ValueError) as error:
+                unread += [(request, f"the file could not be read: {getattr(error, 'strerror', None) or error}") for request in group]
                 continue
             start = group[0].position
             for request in group:
                 at = request.position - start
+                entry = data[at : at + request.size]
+                if not _is_scanned(request, entry):
+                    unread.append((request, "the file has changed since it was scanned: run ingest again"))
+                    continue
                 try:
-                    rows = decode_records(_checked(request, data[at : at + request.size]), self._hasher)
+                    rows = decode_records(entry, self._hasher)
                 except RecordError as error:
-                    unread.append((request, str(error)))
+                    undecodable.append((request, str(error)))
                     continue
                 parts.append(rows if keys is None else rows[_among(rows["key"], keys) | rows["control"]])
         rows = np.concatenate(parts) if parts else np.empty(0, RECORD_DTYPE)
-        return RecordRows(rows[np.argsort(rows["offset"], kind="stable")], tuple(unread))
+        return RecordRows(rows[np.argsort(rows["offset"], kind="stable")], tuple(unread), tuple(undecodable))
 
     def _read(self, group: list[RecordRequest]) -> bytes:
+        if isinstance(self._snapshot, str):
+            self._snapshot = Snapshot.open(self._snapshot)
         start, end = group[0].position, max(request.position + request.size for request in group)
         with self._snapshot.open_file(group[0].path) as stream:
             stream.seek(start)
@@ -109,10 +119,9 @@ def _neighbours(requests: list[RecordRequest]) -> Iterator[list[RecordRequest]]:
         yield group
 
 
-def _checked(request: RecordRequest, entry: bytes) -> bytes:
-    """The entry, if it is the one that was scanned."""
-    if len(entry) == request.size > PREFIX_BYTES + MAGIC_AT:
-        (crc,) = _CRC.unpack_from(entry, _NEW_CRC_AT if entry[MAGIC_AT] >= 2 else PREFIX_BYTES)
-        if (_OFFSET.unpack_from(entry)[0], crc) == (request.offset, request.crc):
-            return entry
-    raise RecordError("the file has changed since it was scanned: run ingest again")
+def _is_scanned(request: RecordRequest, entry: bytes) -> bool:
+    """Whether the entry is the one that was scanned."""
+    if not len(entry) == request.size > PREFIX_BYTES + MAGIC_AT:
+        return False
+    (crc,) = _CRC.unpack_from(entry, _NEW_CRC_AT if entry[MAGIC_AT] >= 2 else PREFIX_BYTES)
+    return (_OFFSET.unpack_from(entry)[0], crc) == (request.offset, request.crc)

@@ -80,7 +80,12 @@ class Snapshot:
         return cls(uri, filesystem, root)
 
     def __reduce__(self) -> tuple:
-        return Snapshot.open, (self.uri if not self._is_local else self._root,)
+        return Snapshot.open, (self.location,)
+
+    @property
+    def location(self) -> str:
+        """What opens this snapshot again from any directory and process: an absolute path, or the URI."""
+        return self._root if self._is_local else self.uri
 
     @property
     def name(self) -> str:

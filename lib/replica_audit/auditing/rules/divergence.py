@@ -35,6 +35,7 @@ def judge(case: Case) -> Iterator[Finding]:
             )
         yield from _formats(item)
         yield from _compacted(case, item)
+        yield from _unread(item)
 
 
 def _run(case: Case, item: Comparison, run: Run) -> Finding:
@@ -136,6 +137,26 @@ def _formats(item: Comparison) -> Iterator[Finding]:
         )
 
 
+def _unread(item: Comparison) -> Iterator[Finding]:
+    """Batches whose records had to be compared and could not be had: CAP-UNREADABLE, or LOG-FIELD where they are there."""
+    for broker_id in sorted({problem.broker_id for problem in item.problems}):
+        of_broker = [problem for problem in item.problems if problem.broker_id == broker_id]
+        for lost, code in ((True, "CAP-UNREADABLE"), (False, "LOG-FIELD")):
+            found = [problem for problem in of_broker if problem.lost == lost]
+            if not found:
+                continue
+            first = found[0]
+            what = "could not be read" if lost else "are none that Kafka could read, though the checksum is right"
+            yield finding(
+                code,
+                f"broker {broker_id}: records of {len(found)} batches that had to be compared {what}: {first.reason}",
+                broker_id=broker_id,
+                start_offset=min(problem.start_offset for problem in found),
+                end_offset=max(problem.end_offset for problem in found),
+                evidence=[Evidence("batch", first.reason, broker_id, first.path, first.position)],
+            )
+
+
 def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
     """What the records of a compacted pair showed; where they were not read, that only headers were compared."""
     if not (case.reference.facts.compacted or item.follower.compacted):
@@ -201,12 +222,12 @@ def _presence(case: Case, item: Comparison, outcome: Compaction) -> Finding:
         f"of this compacted partition broker {leader} has {outcome.only_reference} records that broker {follower} has not, and "
         f"broker {follower} has {outcome.only_follower} that broker {leader} has not"
     ]
-    if outcome.unread:
-        said.append(f"some records could not be read ({'; '.join(outcome.unread[:3])})")
+    if not outcome.complete:
+        said.append("some records could not be read")
     elif equal:
         said.append("every record that both have is equal")
     if not keys.differing and not keys.undecided:
-        said.append("so is the latest value of each key" if equal and not outcome.unread else "no key was seen with another latest value")
+        said.append("so is the latest value of each key" if equal and outcome.complete else "no key was seen with another latest value")
     if keys.undecided:
         said.append(f"{keys.undecided} keys cannot be compared until what is missing is replicated, or could be read")
     return finding(
