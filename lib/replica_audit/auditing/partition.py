@@ -26,6 +26,7 @@ from replica_audit.auditing.facts import ReplicaFacts, replica_facts
 from replica_audit.auditing.findings import Case, Finding, considered, finding, merge_findings
 from replica_audit.auditing.reference import Reference, choose_reference
 from replica_audit.auditing.rules import judge
+from replica_audit.auditing.timeline import TimelineSummary, timeline_findings
 from replica_audit.auditing.watermark import bound_high_watermark
 from replica_audit.model import Leadership, ReplicaDir, SegmentSummary, TopicPartition
 
@@ -46,6 +47,8 @@ class PartitionEvidence:
     protocol: str = "fetch"
     kafka_version: tuple[int, ...] | None = None
     orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
+    timeline: TimelineSummary | None = None
+    """What observations of the partition come to; None without any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,8 @@ def audit_partition(
         for item in judge(case)
         if not (item.broker_id in {one.follower.broker_id for one in strangers} and item.code.startswith(_OF_COMPARISON))
     )
-    findings = merge_findings((*findings, *(_stranger(reference, item) for item in strangers)))
+    observed = timeline_findings(evidence.timeline)
+    findings = merge_findings((*findings, *(_stranger(reference, item) for item in strangers), *observed))
     verdict = worst_verdict(item.verdict for item in findings if item.verdict is not None)
     return PartitionAudit(evidence, case, findings, verdict)
 
@@ -222,14 +226,16 @@ def _quiesced(evidence: PartitionEvidence) -> bool:
 
 
 def _without_replicas(evidence: PartitionEvidence) -> PartitionAudit:
-    source = evidence.leadership.source if evidence.leadership else "a checkpoint file"
+    named = "a checkpoint file" if evidence.orphans or evidence.timeline is None else "replica_progress"
+    source = evidence.leadership.source if evidence.leadership else named
     assigned = evidence.leadership.replicas if evidence.leadership else None
+    nameless = assigned is None and not evidence.orphans and evidence.timeline is None
     found = finding(
-        "CAP-UNREADABLE" if assigned is None and not evidence.orphans else "CAP-MISSING-REPLICA",
+        "CAP-UNREADABLE" if nameless else "CAP-MISSING-REPLICA",
         f"{source} names this partition, but no replica of it is in the snapshot",
-        severity=None if assigned is None and not evidence.orphans else "medium",
+        severity=None if nameless else "medium",
     )
-    return PartitionAudit(evidence, None, (found,), "INCONCLUSIVE")
+    return PartitionAudit(evidence, None, merge_findings((found, *timeline_findings(evidence.timeline))), "INCONCLUSIVE")
 
 
 def _nothing_in_common(reference: Reference, item: Comparison) -> bool:

@@ -61,7 +61,8 @@ class Observation:
     time_ms: int
     leader_id: int | None
     leader_epoch: int | None
-    isr: tuple[int, ...]
+    isr: tuple[int, ...] | None
+    """None: the observer does not know; then nothing is due and nothing too much."""
     replicas: tuple[ReplicaProgress, ...]
     pending_isr: tuple[int, ...] = ()
     """Replicas of an ISR expansion that is not confirmed yet."""
@@ -81,7 +82,7 @@ class TimelineRow:
     """What made the leader try: leader (elected), isr (changed), fetch (served), append; none; start: the first row."""
     leader_id: int | None
     leader_epoch: int | None
-    isr: tuple[int, ...]
+    isr: tuple[int, ...] | None
     hw_recomputed: int | None
     hw_observed: int | None
     deviation: str | None
@@ -153,7 +154,8 @@ def recompute_timeline(observations: Iterable[Observation], rule: Rule) -> Itera
         waits = None not in (view.observed, view.leader_end) and view.leader_end > view.observed
         fresh = view.first or row.waiting_since_ms is None or view.observed != last_observed
         since = None if not waits else now.time_ms if fresh else row.waiting_since_ms
-        shown = reached if view.complete or view.observed is not None else _greatest(reached, view.limit)
+        told = view.complete or view.observed is not None or now.isr is None
+        shown = reached if told else _greatest(reached, view.limit)
         recomputed = view.shared if overtaken else shown
         deviation = _deviation(view, recomputed, last_observed, since)
         row = TimelineRow(
@@ -162,7 +164,7 @@ def recompute_timeline(observations: Iterable[Observation], rule: Rule) -> Itera
             occasion=view.occasion,
             leader_id=now.leader_id,
             leader_epoch=now.leader_epoch,
-            isr=tuple(sorted(now.isr)),
+            isr=None if now.isr is None else tuple(sorted(now.isr)),
             hw_recomputed=recomputed,
             hw_observed=view.observed,
             deviation=deviation,
@@ -200,7 +202,7 @@ class _View:
         self.occasion = _occasion(before, now, self.first)
         leader = next((one for one in now.replicas if one.broker_id == now.leader_id), None)
         others = [one for one in now.replicas if one.broker_id != now.leader_id]
-        members = {*now.isr, *(now.pending_isr if rule.pending_isr else ())} - {now.leader_id}
+        members = {*(now.isr or ()), *(now.pending_isr if rule.pending_isr else ())} - {now.leader_id}
         in_sync = [one for one in others if one.broker_id in members]
         caught_up = [
             one
@@ -214,7 +216,7 @@ class _View:
         self.leader_end = _first(leader.log_end_offset, leader.known_log_end_offset) if leader else None
         seen = {one.broker_id for one in in_sync if one.known_log_end_offset is not None}
         #: The leader's view of every in-sync replica is there; without it nothing is ever due.
-        self.complete = self.leader_end is not None and members == seen
+        self.complete = self.leader_end is not None and now.isr is not None and members == seen
         sure = in_sync + [one for one in caught_up if _holds(one, rule) and one.known_log_end_offset is not None]
         perhaps = [one for one in caught_up if one not in sure]
         ends = [(_first(one.known_log_end_offset, one.log_end_offset), one.broker_id) for one in sure]
@@ -229,13 +231,15 @@ class _View:
         self.fetched_from = _least(self.leader_end, *(o for o in (one.known_log_end_offset for one in sure) if (o or 0) >= 0))
         #: What every in-sync replica is known to have: no high watermark of before lies above it.
         self.shared = _least(*(_reached(one) for one in in_sync))
-        needed = min(now.min_insync_replicas or 0, max(len(now.replicas), len(now.isr)))
-        self.gated = rule.min_isr_gate is not False and len(now.isr) < needed
+        size = None if now.isr is None else len(now.isr)
+        needed = min(now.min_insync_replicas or 0, max(len(now.replicas), size or 0))
+        self.gated = rule.min_isr_gate is not False and size is not None and size < needed
         #: The gate is sure and was there before: nothing moves. Else it may have closed after it moved.
-        self.frozen = self.gated and rule.min_isr_gate is True and not self.first and len(before.isr) < needed
-        self.closing = self.gated and rule.min_isr_gate is True and not self.first and not self.frozen
+        sure_gate = self.gated and rule.min_isr_gate is True and not self.first
+        self.frozen = sure_gate and before.isr is not None and len(before.isr) < needed
+        self.closing = sure_gate and not self.frozen
         if self.closing:
-            of_before = [one.known_log_end_offset for one in others if one.broker_id in before.isr]
+            of_before = [one.known_log_end_offset for one in others if one.broker_id in (before.isr or ())]
             self.ceiling = self.leader_end if None in of_before else _least(self.leader_end, *of_before)
 
     def allowed(self) -> int | None:
@@ -271,7 +275,7 @@ def _occasion(before: Observation | None, now: Observation, first: bool) -> str:
         return "start"
     if first:
         return "leader"
-    if sorted(before.isr) != sorted(now.isr):
+    if before.isr != now.isr and sorted(before.isr or ()) != sorted(now.isr or ()):
         return "isr"
 
     def fetched(one: Observation) -> list[tuple]:
