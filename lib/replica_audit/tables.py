@@ -196,6 +196,7 @@ recovery_point_checkpoint bigint
 epochs {_EPOCHS}
 checkpoint_epochs {_EPOCHS}
 batch_count bigint
+promised_dropped bigint
 record_count bigint
 size_bytes bigint
 tail_kind string
@@ -269,6 +270,7 @@ last_timestamp_ms bigint
 topic string
 partition int
 broker_id int
+promised_records bigint
 kept_to bigint
 expected bigint
 verdict string

@@ -25,7 +25,7 @@ def narrow_high_watermark(
     kafka_version: tuple[int, ...] | None,
 ) -> HighWatermark:
     """The exact high watermark where one is known and lies within the bounds, else `mark` as it is."""
-    if leadership is None or leadership.source != "metadata_log" or reference.outdated:
+    if leadership is None or leadership.source != "metadata_log" or reference.outdated or reference.predates:
         return mark
     if mark.method == "capture_skew" or mark.lowest_suffix is not None:
         return mark

@@ -25,6 +25,9 @@ class Reference:
     elr: tuple[int, ...]
     led_epoch: int | None = None
     """Where nobody leads and the reference led last: its epoch then. The current one may be of a state without leader."""
+    predates: bool = False
+    """The copy of the reference was made before it began to lead: its own file does not know the current epoch yet, so what
+    others have past its end may be what it has had since."""
     outdated: bool = False
     """The leadership given is older than the logs: an in-sync replica has records of a later epoch than its leader knows."""
 
@@ -35,7 +38,7 @@ class Reference:
         What the files of a leader hold that are not at hand, a stand-in with fewer records cannot deny. Where leadership
         is older than the reference's own records, these tell the epoch.
         """
-        said = self.leader_epoch if self.leader_id == self.facts.broker_id else self.led_epoch
+        said = self.leader_epoch if self.leader_id == self.facts.broker_id and not self.predates else self.led_epoch
         epoch = max(current_epoch(self.facts), -1 if said is None else said)
         return epoch if epoch >= 0 else None
 
@@ -77,6 +80,7 @@ def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | 
         isr=None if inferred or later or leadership.isr is None else tuple(sorted(leadership.isr)),
         elr=() if inferred or later else tuple(sorted(leadership.elr)),
         led_epoch=_led_epoch(facts, leadership, last),
+        predates=bool(led) and not later and _predates(facts, leadership),
         outdated=bool(later),
     )
 
@@ -88,6 +92,16 @@ def _led_epoch(facts: ReplicaFacts, leadership: Leadership | None, last: Partiti
     if not leadership.history:
         return leadership.leader_epoch
     return last.leader_epoch if last is not None and last.leader_id == facts.broker_id else None
+
+
+def _predates(facts: ReplicaFacts, leadership: Leadership) -> bool:
+    """Whether the metadata log knows an epoch of this leader that its own file, which gets it at once, does not have."""
+    entries = facts.directory.checkpoint_epochs
+    if leadership.source != "metadata_log" or not entries or leadership.leader_epoch is None:
+        return False
+    known = max(current_epoch(facts), max(epoch for epoch, _ in entries))
+    increasing = all(one[0] < two[0] and one[1] < two[1] for one, two in zip(entries, entries[1:]))
+    return increasing and known < leadership.leader_epoch
 
 
 def _of_later_epochs(

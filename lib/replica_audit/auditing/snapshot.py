@@ -15,7 +15,7 @@ from replica_audit.auditing.partition import CopyKey, audit_partition, needed_ba
 from replica_audit.auditing.tables import report_rows
 from replica_audit.config import Settings
 from replica_audit.errors import InputError, UsageError
-from replica_audit.formats.bronze import bronze_rows, damage_rows, segment_row
+from replica_audit.formats.bronze import bronze_rows, damage_rows, quarantine_row, segment_row
 from replica_audit.formats.discovery import discover
 from replica_audit.formats.errors import FormatError
 from replica_audit.formats.inventory import Inventory, SegmentFile
@@ -104,7 +104,7 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
         {column.name: row[column.name] for column in REPORT_TABLES["quarantine"]} for row in rows["quarantine"]
     ]
     tables["partition_states"] = rows["partition_states"]
-    tables["findings"] += log_dir_findings(_log_dirs_without_checkpoint(rows), (), inventory.cluster_id)
+    tables["findings"] += log_dir_findings(_log_dirs_without_checkpoint(rows), _of_metadata(inventory), inventory.cluster_id)
     audit = {
         "audit_id": None,
         "snapshot_id": None,
@@ -148,6 +148,12 @@ def _read_batches(
                     rows = item[np.isin(item["base_offset"] // CHUNK_OFFSETS, numbers)]
                     found.setdefault((file.broker_id, file.log_dir), []).append(rows)
     return {key: np.concatenate(parts) for key, parts in found.items()}
+
+
+def _of_metadata(inventory: Inventory) -> list[dict]:
+    """What of the metadata log could not be used: no partition's, and yet it bears on every one."""
+    folders = tuple(f"{log.path}/" for log in inventory.metadata_logs)
+    return [quarantine_row(row) for row in inventory.quarantine if f"{row.path}/".startswith(folders)]
 
 
 def _log_dirs_without_checkpoint(rows: dict[str, list[dict]]) -> list[dict]:

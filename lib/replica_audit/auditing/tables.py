@@ -61,6 +61,7 @@ def _partition_row(audit: PartitionAudit, topic_id: str | None) -> dict:
         "max_lag_bytes": None,
         "dropped_records": 0,
         "committed_dropped": 0,
+        "promised_dropped": None,
         "findings": counts,
     }
     if case is None:
@@ -81,8 +82,20 @@ def _partition_row(audit: PartitionAudit, topic_id: str | None) -> dict:
         max_lag_bytes=max((item.lag.size_bytes for item in lagging), default=0),
         dropped_records=sum(item.drops[case.protocol].record_count for item in case.comparisons),
         committed_dropped=sum(item.committed_drops[case.protocol] for item in case.comparisons),
+        promised_dropped=_promised_dropped(case),
     )
     return row
+
+
+def _promised_dropped(case: Case) -> int | None:
+    """Of the records that truncation drops, those that acks=all promised at most; None where nothing tells."""
+    promised = [
+        run.cause.promised_records if run.cause is not None else None
+        for item in case.comparisons
+        for run in item.runs
+        if run.conflicting and run.start_offset >= item.replays[case.protocol].truncate_to
+    ]
+    return None if None in promised else sum(promised)
 
 
 def _replica_row(case: Case, facts: ReplicaFacts) -> dict:
@@ -150,6 +163,7 @@ def _divergence_rows(case: Case, comparison: Comparison) -> list[dict]:
             "record_count": run.tally.record_count,
             "committed": run.committed_end is not None,
             "committed_records": run.committed_records,
+            "promised_records": run.cause.promised_records if run.cause is not None else None,
             "first_timestamp_ms": run.tally.first_timestamp_ms,
             "last_timestamp_ms": run.tally.last_timestamp_ms,
         }

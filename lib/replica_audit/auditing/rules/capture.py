@@ -57,6 +57,15 @@ def _leader(case: Case) -> Iterator[Finding]:
             broker_id=reference.facts.broker_id,
             evidence=[Evidence("leadership", reference.source)],
         )
+    if reference.predates:
+        yield finding(
+            "CAP-SKEW",
+            f"broker {reference.facts.broker_id} leads in epoch {reference.leader_epoch} by the metadata log, and its own epoch file does not "
+            "know that epoch: its files were copied before it began to lead, so what others have past its end proves nothing",
+            confidence="likely",
+            broker_id=reference.facts.broker_id,
+            evidence=[Evidence("lineage", "as found", reference.facts.broker_id, reference.facts.directory.epoch_file.path)],
+        )
     if reference.isr is None:
         yield finding(
             "META-ISR-UNKNOWN",
