@@ -67,6 +67,7 @@ AUDIT_COLUMNS = (*SNAPSHOT_COLUMNS, Column("audit_id", "string"))
 BRONZE_TABLES: dict[str, tuple[Column, ...]] = {
     "snapshots": _columns("""
 uri string
+location string
 manifest string
 log_dir_count int
 replica_count int

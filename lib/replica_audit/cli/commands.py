@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
 
         progress = Progress(settings.quiet)
         snapshot_id = run_ingest(spark, arguments.snapshot, settings, progress)
-        results = run_audit(spark, snapshot_id, settings, progress)
+        results = run_audit(spark, snapshot_id, settings, progress, arguments.snapshot)
     return _report(_compare(results, baseline), settings)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -68,7 +69,7 @@ class RecordReader:
             try:
                 data = self._read(group)
             except (OSError, ValueError) as error:
-                unread += [(request, f"the file could not be read: {getattr(error, 'strerror', None) or error}") for request in group]
+                unread += [(request, f"the file could not be read: {_reason(error)}") for request in group]
                 continue
             start = group[0].position
             for request in group:
@@ -95,6 +96,12 @@ class RecordReader:
             data = stream.read(end - start)
         self.bytes_read += len(data)
         return data
+
+
+def _reason(error: OSError | ValueError) -> str:
+    # The error's own text may have the absolute path, which differs from run to run.
+    number = getattr(error, "errno", None)
+    return os.strerror(number) if number else type(error).__name__
 
 
 def _among(hashes: np.ndarray, known: np.ndarray) -> np.ndarray:

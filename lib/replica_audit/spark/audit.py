@@ -1,7 +1,8 @@
 """The audit stage: bronze rows to answers, one call of the pure functions per partition, wherever Spark runs it.
 
 Two rounds. The first sees of every partition its summaries and checkpoints only, which decides most of them; what it
-cannot decide it asks batches for. The second sees those partitions with the batches of just these chunks.
+cannot decide it asks batches for. The second sees those partitions with the batches of just these chunks, and reads the
+records of the few among them that differ though their offsets agree, or belong to compacted replicas, from the segments.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.evidence import EVIDENCE_TABLES, AuditOptions, parse_kafka_version
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
+from replica_audit.formats.storage import Snapshot
 from replica_audit.model import CHUNK_OFFSETS
 from replica_audit.results import Results
 from replica_audit.spark.answers import assemble_results, snapshot_answers
@@ -35,20 +37,26 @@ _OUT_DDL = "topic string, partition int, kind string, payload string"
 AUDITED_TABLES = ("partitions", "replicas", "high_watermarks", "divergences", "truncations", "findings")
 
 
-def audit(spark: SparkSession, snapshot_id: str | None, settings: Settings, progress) -> Results:
-    """Audit an ingested snapshot (the latest when `snapshot_id` is None), write its tables and return its results."""
+def audit(
+    spark: SparkSession, snapshot_id: str | None, settings: Settings, progress, snapshot_uri: str | None = None
+) -> Results:
+    """Audit an ingested snapshot (the latest when `snapshot_id` is None), write its tables and return its results.
+
+    The records of batches that differ are read from the snapshot at `snapshot_uri`, else from where it was ingested.
+    """
     started = now()
     warehouse = Warehouse(spark, settings.warehouse, settings.catalog)
     ingested = warehouse.latest("ingest", **({"snapshot_id": snapshot_id} if snapshot_id else {}))
     snapshot_id, cluster_id = ingested["snapshot_id"], ingested["cluster_id"]
-    snapshot = warehouse.read("snapshots", snapshot_id=snapshot_id).select("manifest", "size_bytes").first()
+    snapshot = warehouse.read("snapshots", snapshot_id=snapshot_id).select("manifest", "size_bytes", "location").first()
     compile_queries(spark, snapshot["size_bytes"])
     options = _options(snapshot, cluster_id, settings)
+    location = snapshot["location"] if snapshot_uri is None else Snapshot.open(snapshot_uri).location
     ids = {"cluster_id": cluster_id, "snapshot_id": snapshot_id, "audit_id": uuid.uuid4().hex}
     stage = {"started": started, **ids}
     progress.begin("auditing")
     try:
-        results = _audit_partitions(warehouse, snapshot_id, options).persist()
+        results = _audit_partitions(warehouse, snapshot_id, options, location).persist()
         try:
             unplaced = list(_log_dir_findings(warehouse, ids))
             warehouse.append_all(_frames(warehouse, results, unplaced, ids), "audit_id")
@@ -74,7 +82,7 @@ def _options(snapshot: Mapping, cluster_id: str | None, settings: Settings) -> A
     return AuditOptions(settings.protocol, version, manifest.get("quiesced"), cluster_id)
 
 
-def _audit_partitions(warehouse: Warehouse, snapshot_id: str, options: AuditOptions) -> DataFrame:
+def _audit_partitions(warehouse: Warehouse, snapshot_id: str, options: AuditOptions, location: str) -> DataFrame:
     """Rows of `_OUT_DDL` for every report table, and those of the log dirs as a whole."""
     from pyspark.sql import functions as F
 
@@ -106,7 +114,7 @@ def _audit_partitions(warehouse: Warehouse, snapshot_id: str, options: AuditOpti
             )
         )
         .groupBy("topic", "partition")
-        .applyInArrow(_second_round(options), _OUT_DDL)
+        .applyInArrow(_second_round(options, location), _OUT_DDL)
     )
     return answers.unionByName(second)
 
@@ -153,16 +161,19 @@ def _first_round(options: AuditOptions):
     return audit_group
 
 
-def _second_round(options: AuditOptions):
+def _second_round(options: AuditOptions, location: str):
+    """Records are read right here, on the executor: they are shuffled nowhere, and neither they nor their hashes outlive the call."""
+
     def audit_group(table: pa.Table) -> pa.Table:
         import pyarrow.compute as pc
 
         from replica_audit.auditing.partition import audit_partition
         from replica_audit.auditing.tables import report_rows
+        from replica_audit.formats.record_reader import RecordReader
 
         is_batch = pc.equal(table["kind"], _BATCH)
         evidence = _group_evidence(table.filter(pc.invert(is_batch)), options)
-        outcome = audit_partition(evidence, _group_batches(table.filter(is_batch)))
+        outcome = audit_partition(evidence, _group_batches(table.filter(is_batch)), RecordReader(location))
         return _answer(evidence.topic_partition, _table_rows(report_rows(outcome)))
 
     return audit_group

@@ -161,6 +161,7 @@ def _snapshot_row(warehouse: Warehouse, snapshot: Snapshot, inventory: Inventory
         "replica_count": len(inventory.replicas),
         "segment_count": len(inventory.segments),
         "size_bytes": sum(file.size_bytes for file in inventory.segments),
+        "location": snapshot.location,
         "inventory": dict(inventory.counts),
     }
     return warehouse.frame("snapshots", [row], ids)

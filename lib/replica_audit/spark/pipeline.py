@@ -20,9 +20,11 @@ def run_ingest(spark: SparkSession, snapshot_uri: str, settings: Settings, progr
     return ingest(spark, snapshot_uri, settings, progress)
 
 
-def run_audit(spark: SparkSession, snapshot_id: str | None, settings: Settings, progress) -> Results:
+def run_audit(
+    spark: SparkSession, snapshot_id: str | None, settings: Settings, progress, snapshot_uri: str | None = None
+) -> Results:
     """Audit an ingested snapshot. See `audit.audit`."""
-    return audit(spark, snapshot_id, settings, progress)
+    return audit(spark, snapshot_id, settings, progress, snapshot_uri)
 
 
 def load_results(spark: SparkSession, audit_id: str | None, settings: Settings) -> Results:
