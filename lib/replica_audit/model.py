@@ -124,6 +124,35 @@ class EpochStart:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """Transactional batches of one producer after which no marker of it stands."""
+
+    producer_id: int
+    first_epoch: int
+    """Producer epoch of the first of them."""
+    last_epoch: int
+    first_offset: int
+    last_offset: int
+    last_timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionState:
+    """What the transaction coordinator last recorded of a producer's transaction (Kafka `TransactionMetadata`)."""
+
+    producer_id: int
+    producer_epoch: int
+    """-1 where it is not known."""
+    state: str
+    partitions: tuple[tuple[str, int], ...]
+    """Those that markers are still to be written to."""
+    updated_ms: int
+    leader_epoch: int
+    """Of the record in `__transaction_state`, as its offset."""
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class SegmentSummary:
     """One segment file after its scan: everything that the audit needs to know of it short of its batches."""
 
@@ -160,11 +189,24 @@ class SegmentSummary:
     """A batch of magic 2 with fewer records than its span: a cleaner was at work."""
     first_timestamp_ms: int | None = None
     last_timestamp_ms: int | None = None
+    open_transactions: tuple[OpenTransaction, ...] = ()
+    """As far as this file tells."""
+    ended_producers: tuple[int, ...] = ()
+    """Producers with a marker in this file."""
+    source: str = "segment"
+    """What was read: segment, dump_text, batch_table or record_table."""
+    form: str = "batches"
+    """What stands for a record batch (`formats.second_hand`): only logs of one form can be compared batch by batch."""
+    unproven: tuple[str, ...] = ()
+    """What `source` leaves unproven, in the words of `formats.second_hand.UNPROVEN`."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFile:
-    """A checkpoint file as read: `state` is present, empty (0 bytes: no entries), missing or malformed."""
+    """A checkpoint file as read: `state` is present, empty (0 bytes: no entries), missing, malformed or not_given.
+
+    `not_given`: the replica is known from a text or table only, and nothing says whether there is such a file.
+    """
 
     state: str
     path: str
@@ -183,7 +225,8 @@ class ReplicaDir:
     partition: int
     path: str
     topic_id: str | None
-    clean_shutdown: bool
+    clean_shutdown: bool | None
+    """None: nothing shows the log dir."""
     directory_id: str | None
     epoch_file: CheckpointFile
     checkpoint_epochs: tuple[tuple[int, int], ...] | None

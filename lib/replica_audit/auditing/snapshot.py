@@ -6,13 +6,15 @@ from dataclasses import replace
 from datetime import datetime, timezone
 
 import numpy as np
+import pyarrow.compute as pc
 
 from replica_audit import __version__
 from replica_audit.auditing.catalogue import worst_verdict
-from replica_audit.auditing.evidence import EVIDENCE_TABLES, AuditOptions, parse_kafka_version, partition_evidence
+from replica_audit.auditing.evidence import EVIDENCE_TABLES, TIMELINE, AuditOptions, parse_kafka_version, partition_evidence
 from replica_audit.auditing.log_dirs import log_dir_findings
 from replica_audit.auditing.partition import CopyKey, audit_partition, needed_batches
 from replica_audit.auditing.tables import report_rows
+from replica_audit.auditing.timeline import summary_row, timeline_of
 from replica_audit.config import Settings
 from replica_audit.errors import InputError, UsageError
 from replica_audit.formats.bronze import bronze_rows, damage_rows, quarantine_row, segment_row
@@ -20,11 +22,12 @@ from replica_audit.formats.discovery import discover
 from replica_audit.formats.errors import FormatError
 from replica_audit.formats.inventory import Inventory, SegmentFile
 from replica_audit.formats.leadership import parse_leadership
+from replica_audit.formats.progress import plan_progress, read_progress
 from replica_audit.formats.record_reader import RecordReader
-from replica_audit.formats.segments import scan_segment
+from replica_audit.formats.sources import open_source, summarise_source
 from replica_audit.formats.storage import Snapshot
-from replica_audit.formats.summary import summarise_segment
-from replica_audit.model import CHUNK_OFFSETS, Damage, TopicPartition
+from replica_audit.model import CHUNK_OFFSETS, Damage, QuarantineRow, TopicPartition
+from replica_audit.protocol.timeline import rule_of
 from replica_audit.results import Results
 from replica_audit.tables import REPORT_TABLES, sort_rows
 
@@ -43,7 +46,7 @@ def open_snapshot(uri: str, topics: tuple[str, ...], leadership: str | None) -> 
     if topics and inventory.topics and not inventory.replicas and not inventory.leaderships:
         known = ", ".join(inventory.topics[:10]) or "none"
         raise UsageError(f"{' '.join(topics)} matches no topic of {uri}; topics there: {known}")
-    if not inventory.replicas and not inventory.leaderships:
+    if not inventory.replicas and not inventory.leaderships and not inventory.progress_files:
         raise InputError(
             f"{uri}: no partition found in {len(inventory.log_dirs)} log dirs; expected directories such as broker-1/orders-0 "
             "below it, with meta.properties beside them"
@@ -80,7 +83,10 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
         table: [row for row in of_table if (row["topic"], row["partition"]) == (topic_partition.topic, topic_partition.partition)]
         for table, of_table in bronze_rows(inventory).items()
     }
-    if not rows["replica_dirs"] and not rows["partition_states"]:
+    options = audit_options(inventory, settings)
+    observed = _read_observations(snapshot, inventory, topic_partition, rows["quarantine"])
+    timeline, course = timeline_of(*place.values(), observed, rule_of(options.kafka_version))
+    if not rows["replica_dirs"] and not rows["partition_states"] and course is None:
         known = sorted({str(one.topic_partition) for one in inventory.replicas})
         raise UsageError(f"{topic_partition} is not in {uri}; of that topic there are {', '.join(known[:10])}")
     files = [file for file in inventory.segments if file.partition == topic_partition.partition]
@@ -88,15 +94,15 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
     for file in files:
         names = {**place, "broker_id": file.broker_id, "log_dir": file.log_dir}
         try:
-            with snapshot.open_file(file.path) as stream:
-                summary = summarise_segment(stream, file.path, file.base_offset, file.size_bytes)
+            summary = summarise_source(snapshot, file)
         except (OSError, FormatError) as error:
             rows["quarantine"].append(unreadable_row(names, file, error))
             continue
         rows["segments"].append(segment_row(names, summary))
         rows["quarantine"].extend(damage_rows(names, summary))
-    options = audit_options(inventory, settings)
-    evidence = partition_evidence(topic_partition, {table: rows[table] for table in EVIDENCE_TABLES}, options)
+    facts = {table: rows[table] for table in EVIDENCE_TABLES}
+    facts[TIMELINE] = [summary_row(course)] if course is not None else []
+    evidence = partition_evidence(topic_partition, facts, options)
     batches = _read_batches(snapshot, files, needed_batches(evidence))
     outcome = audit_partition(evidence, batches, RecordReader(snapshot))
     tables = report_rows(outcome)
@@ -104,6 +110,7 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
         {column.name: row[column.name] for column in REPORT_TABLES["quarantine"]} for row in rows["quarantine"]
     ]
     tables["partition_states"] = rows["partition_states"]
+    tables["high_watermark_timeline"] = timeline
     tables["findings"] += log_dir_findings(_log_dirs_without_checkpoint(rows), _of_metadata(inventory), inventory.cluster_id)
     audit = {
         "audit_id": None,
@@ -116,6 +123,21 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
         "inputs": {"snapshot": snapshot.name, "segments": len(files), "size_bytes": sum(file.size_bytes for file in files)},
     }
     return Results(audit, {table: sort_rows(of_table) for table, of_table in tables.items()})
+
+
+def _read_observations(
+    snapshot: Snapshot, inventory: Inventory, topic_partition: TopicPartition, quarantine: list[dict]
+) -> list[dict]:
+    """The rows of `replica_progress` of one partition; what could not be used is added to `quarantine`."""
+    rows: list[dict] = []
+    for part in plan_progress(snapshot, inventory.progress_files):
+        found = [part] if isinstance(part, QuarantineRow) else read_progress(snapshot, part, (topic_partition.topic,))
+        for item in found:
+            if isinstance(item, QuarantineRow):
+                quarantine.append(quarantine_row(item))
+            else:
+                rows += item.filter(pc.equal(item["partition"], topic_partition.partition)).to_pylist()
+    return rows
 
 
 def unreadable_row(names: dict, file: SegmentFile, error: Exception) -> dict:
@@ -142,8 +164,8 @@ def _read_batches(
         if not chunks:
             continue
         numbers = np.array(sorted(chunks))
-        with snapshot.open_file(file.path) as stream:
-            for item in scan_segment(stream, file.size_bytes, file.base_offset):
+        with open_source(snapshot, file) as source:
+            for item in source.items:
                 if not isinstance(item, Damage) and len(item):
                     rows = item[np.isin(item["base_offset"] // CHUNK_OFFSETS, numbers)]
                     found.setdefault((file.broker_id, file.log_dir), []).append(rows)

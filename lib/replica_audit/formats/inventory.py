@@ -27,8 +27,25 @@ class LogDir:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Where a part of a segment's text or table is: bytes [start, end) of a text, or some rows of a table in them."""
+
+    path: str
+    start: int = 0
+    end: int = 0
+    columns: tuple[str, ...] = ()
+    """Those that a table has values in."""
+    log_dir: str = ""
+    """As the table has it."""
+    segment_base_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """A segment of a replica, as Kafka would load it: a `.swap` that wins is one, what it replaces is not."""
+    """A segment of a replica, as Kafka would load it: a `.swap` that wins is one, what it replaces is not.
+
+    Where `source` is not segment, `path` is a name for the reader and what is there is read from `parts`.
+    """
 
     broker_id: int
     log_dir: str
@@ -37,6 +54,10 @@ class SegmentFile:
     path: str
     base_offset: int
     size_bytes: int
+    """Bytes to read."""
+    source: str = "segment"
+    """segment, dump_text, batch_table or record_table."""
+    parts: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +119,8 @@ class Inventory:
     """Text of kafka-dump-log."""
     table_paths: tuple[str, ...]
     """Batch or record metadata as JSONL, CSV or Parquet."""
+    progress_files: tuple[tuple[str, int], ...]
+    """Path and size of the files of `replica_progress`."""
     topics: tuple[str, ...]
     """All topics that have a current directory, also those that the filter left out."""
     counts: Mapping[str, int]

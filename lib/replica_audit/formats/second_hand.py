@@ -23,6 +23,8 @@ UNPROVEN = {
     "base_offsets": "offsets at which compressed entries begin are not shown, and taken from where the entry before ends",
     "record_counts": "numbers of records are not shown, and taken from the offsets",
     "first_timestamps": "times of first records are not shown",
+    "timestamps": "no times of records",
+    "attributes": "codecs, control records and transactions are not told apart",
     "producers": "no producer fields: repeated batches of a producer are not seen",
     "tail": "what the bytes after the last batch are is not shown",
     "rest": "what follows the place where the dump tool stopped is not shown",

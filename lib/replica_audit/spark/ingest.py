@@ -15,6 +15,7 @@ from replica_audit.formats.batches import PREFIX_BYTES
 from replica_audit.formats.bronze import bronze_rows
 from replica_audit.auditing.snapshot import open_snapshot
 from replica_audit.formats.inventory import Inventory, SegmentFile
+from replica_audit.formats.sources import hash_part
 from replica_audit.formats.storage import Snapshot
 from replica_audit.spark.scanning import scan_files
 from replica_audit.spark.session import COMPILE_FROM_BYTES, compile_queries
@@ -63,8 +64,10 @@ def identify(snapshot: Snapshot, inventory: Inventory) -> str:
     Two copies of one state have one id, wherever they lie; a file that changed makes another.
     """
     digest = hashlib.sha256()
+    parts = sorted({(part.path, part.start, part.end) for file in inventory.segments for part in file.parts})
     with ThreadPoolExecutor(_READERS) as pool:
-        ends = pool.map(lambda file: _ends(snapshot, file), inventory.segments)
+        hashes = dict(zip(parts, pool.map(lambda part: hash_part(snapshot, *part), parts), strict=True))
+        ends = pool.map(lambda file: _ends(snapshot, file, hashes), inventory.segments)
         rows = [
             f"{file.broker_id}\x00{file.path}\x00{file.size_bytes}\x00{edge}" for file, edge in zip(inventory.segments, ends)
         ]
@@ -82,7 +85,9 @@ def identify(snapshot: Snapshot, inventory: Inventory) -> str:
     return digest.hexdigest()[:32]
 
 
-def _ends(snapshot: Snapshot, file: SegmentFile) -> str:
+def _ends(snapshot: Snapshot, file: SegmentFile, hashes: Mapping[tuple, str]) -> str:
+    if file.source != "segment":
+        return " ".join(hashes[part.path, part.start, part.end] for part in file.parts)
     try:
         with snapshot.open_file(file.path) as stream:
             head = stream.read(_HEADER_BYTES)
@@ -126,7 +131,7 @@ def _write(
 def _batch_bytes(snapshot: Snapshot, files: tuple[SegmentFile, ...]) -> float:
     """Mean size of the first batches of the largest segments; 0 when none can be read."""
     sizes = []
-    for file in sorted(files, key=lambda file: -file.size_bytes)[:_READERS]:
+    for file in sorted((one for one in files if one.source == "segment"), key=lambda file: -file.size_bytes)[:_READERS]:
         try:
             with snapshot.open_file(file.path) as stream:
                 head = stream.read(PREFIX_BYTES)
@@ -156,12 +161,12 @@ def _unpack(named: DataFrame, kind: str, table: str) -> DataFrame:
 def _snapshot_row(warehouse: Warehouse, snapshot: Snapshot, inventory: Inventory, ids: dict) -> DataFrame:
     row = {
         "uri": snapshot.name,
+        "location": snapshot.location,
         "manifest": None if inventory.manifest is None else _manifest_text(inventory),
         "log_dir_count": len(inventory.log_dirs),
         "replica_count": len(inventory.replicas),
         "segment_count": len(inventory.segments),
         "size_bytes": sum(file.size_bytes for file in inventory.segments),
-        "location": snapshot.location,
         "inventory": dict(inventory.counts),
     }
     return warehouse.frame("snapshots", [row], ids)
