@@ -11,7 +11,7 @@ from replica_audit.auditing.comparison import Comparison
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.reference import Reference
 from replica_audit.auditing.watermark import HighWatermark
-from replica_audit.model import Leadership, TopicPartition
+from replica_audit.model import Leadership, TopicPartition, TransactionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +167,8 @@ class Case:
     """Second copies on one broker, not used."""
     orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
     """(broker id, log dir, checkpoint file) → value, where the log dir has no directory of the partition."""
+    transactions: Mapping[int, TransactionState] = field(default_factory=dict)
+    """What the coordinator last said of the producers whose transactions the reference leaves open; those it knows."""
 
     @property
     def replicas(self) -> tuple[ReplicaFacts, ...]:

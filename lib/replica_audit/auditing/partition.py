@@ -28,7 +28,8 @@ from replica_audit.auditing.reference import Reference, choose_reference
 from replica_audit.auditing.rules import judge
 from replica_audit.auditing.timeline import TimelineSummary, timeline_findings
 from replica_audit.auditing.watermark import bound_high_watermark
-from replica_audit.model import Leadership, ReplicaDir, SegmentSummary, TopicPartition
+from replica_audit.formats.open_transactions import open_at_end
+from replica_audit.model import Leadership, ReplicaDir, SegmentSummary, TopicPartition, TransactionState
 
 #: (broker id, log dir): one copy of the partition.
 CopyKey = tuple[int, str]
@@ -85,15 +86,22 @@ def needed_batches(evidence: PartitionEvidence) -> dict[CopyKey, set[int]]:
     return wanted
 
 
+def open_producers(evidence: PartitionEvidence) -> set[int]:
+    """Producers of whose transactions `audit_partition` wants to know what the coordinator says."""
+    reference = _group(evidence).reference
+    return set() if reference is None else set(open_at_end(reference.facts.segments))
+
+
 def audit_partition(
     evidence: PartitionEvidence,
     batches: Mapping[CopyKey, np.ndarray] | None = None,
     read: RecordSource | None = None,
+    transactions: Mapping[int, TransactionState] | None = None,
 ) -> PartitionAudit:
     """Audit one partition, given the batches (`BATCH_DTYPE`) of every chunk that `needed_batches` names.
 
     `read` is asked for the records of batches that differ though their offsets agree, and of compacted replicas; without
-    it they are compared by their headers.
+    it they are compared by their headers. `transactions` are the coordinator's latest states of `open_producers`.
     """
     grouping = _group(evidence)
     reference = grouping.reference
@@ -132,6 +140,7 @@ def audit_partition(
         foreign=grouping.foreign,
         duplicates=grouping.duplicates,
         orphans=evidence.orphans,
+        transactions=transactions or {},
     )
     strangers = [item for item in case.comparisons if _nothing_in_common(reference, item)]
     findings = tuple(

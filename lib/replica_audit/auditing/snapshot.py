@@ -12,7 +12,7 @@ from replica_audit import __version__
 from replica_audit.auditing.catalogue import worst_verdict
 from replica_audit.auditing.evidence import EVIDENCE_TABLES, TIMELINE, AuditOptions, parse_kafka_version, partition_evidence
 from replica_audit.auditing.log_dirs import log_dir_findings
-from replica_audit.auditing.partition import CopyKey, audit_partition, needed_batches
+from replica_audit.auditing.partition import CopyKey, audit_partition, needed_batches, open_producers
 from replica_audit.auditing.tables import report_rows
 from replica_audit.auditing.timeline import summary_row, timeline_of
 from replica_audit.config import Settings
@@ -26,7 +26,8 @@ from replica_audit.formats.progress import plan_progress, read_progress
 from replica_audit.formats.record_reader import RecordReader
 from replica_audit.formats.sources import open_source, summarise_source
 from replica_audit.formats.storage import Snapshot
-from replica_audit.model import CHUNK_OFFSETS, Damage, QuarantineRow, TopicPartition
+from replica_audit.formats.transaction_log import find_transaction_logs, latest_states, read_transaction_states
+from replica_audit.model import CHUNK_OFFSETS, Damage, QuarantineRow, TopicPartition, TransactionState
 from replica_audit.protocol.timeline import rule_of
 from replica_audit.results import Results
 from replica_audit.tables import REPORT_TABLES, sort_rows
@@ -104,7 +105,9 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
     facts[TIMELINE] = [summary_row(course)] if course is not None else []
     evidence = partition_evidence(topic_partition, facts, options)
     batches = _read_batches(snapshot, files, needed_batches(evidence))
-    outcome = audit_partition(evidence, batches, RecordReader(snapshot))
+    transactions, unread = _read_transactions(snapshot, inventory, open_producers(evidence))
+    rows["quarantine"].extend({**place, **row} for row in unread)
+    outcome = audit_partition(evidence, batches, RecordReader(snapshot), transactions)
     tables = report_rows(outcome)
     tables["quarantine"] = [
         {column.name: row[column.name] for column in REPORT_TABLES["quarantine"]} for row in rows["quarantine"]
@@ -176,6 +179,22 @@ def _of_metadata(inventory: Inventory) -> list[dict]:
     """What of the metadata log could not be used: no partition's, and yet it bears on every one."""
     folders = tuple(f"{log.path}/" for log in inventory.metadata_logs)
     return [quarantine_row(row) for row in inventory.quarantine if f"{row.path}/".startswith(folders)]
+
+
+def _read_transactions(
+    snapshot: Snapshot, inventory: Inventory, producers: set[int]
+) -> tuple[dict[int, TransactionState], list[dict]]:
+    """The coordinator's latest states of `producers`, and what of its log could not be read; nothing is read for none."""
+    states, unread = [], []
+    log_dirs = [log_dir.path for log_dir in inventory.log_dirs if log_dir.kind == "broker"] if producers else ()
+    for segment in find_transaction_logs(snapshot, log_dirs):
+        try:
+            states += read_transaction_states(snapshot, segment, producers)
+        except OSError as error:
+            reason = f"could not be read, and may say which transactions are in progress: {error.strerror or type(error).__name__}"
+            place = {"broker_id": None, "path": segment.path, "position": None, "length": segment.size}
+            unread.append({**place, "code": "INPUT-IGNORED", "reason": reason})
+    return latest_states(states), unread
 
 
 def _log_dirs_without_checkpoint(rows: dict[str, list[dict]]) -> list[dict]:

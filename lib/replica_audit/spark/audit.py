@@ -1,7 +1,7 @@
 """The audit stage: bronze rows to answers, one call of the pure functions per partition, wherever Spark runs it.
 
 Two rounds. The first sees of every partition its summaries and checkpoints only, which decides most of them; what it
-cannot decide it asks batches for. The second sees those partitions with the batches of just these chunks, and reads the
+cannot decide it asks batches for, and what the coordinator says of transactions without an end. The second sees those partitions with the batches of just these chunks, and reads the
 records of the few among them that differ though their offsets agree, or belong to compacted replicas, from the segments.
 """
 
@@ -16,11 +16,12 @@ from replica_audit.auditing.evidence import EVIDENCE_TABLES, AuditOptions, parse
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.formats.storage import Snapshot
-from replica_audit.model import CHUNK_OFFSETS
+from replica_audit.model import CHUNK_OFFSETS, TransactionState
 from replica_audit.results import Results
 from replica_audit.spark.answers import assemble_results, snapshot_answers
 from replica_audit.spark.scanning import BATCH_COLUMNS
 from replica_audit.spark.session import compile_queries
+from replica_audit.spark.transactions import read_transactions
 from replica_audit.spark.warehouse import Warehouse, now
 from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES, ddl
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _NEED = "need"
+_OPEN = "open"
 _BATCH = "batch"
 _OUT_DDL = "topic string, partition int, kind string, payload string"
 
@@ -88,10 +90,13 @@ def _audit_partitions(warehouse: Warehouse, snapshot_id: str, options: AuditOpti
 
     evidence = _evidence(warehouse, snapshot_id).persist()
     first = evidence.groupBy("topic", "partition").applyInArrow(_first_round(options), _OUT_DDL).persist()
-    needs = first.where(F.col("kind") == _NEED)
-    answers = first.where(F.col("kind") != _NEED)
+    needs = first.where(F.col("kind").isin(_NEED, _OPEN))
+    answers = first.where(~F.col("kind").isin(_NEED, _OPEN))
     if needs.isEmpty():
         return answers
+    producers = {json.loads(row["payload"]) for row in needs.where(F.col("kind") == _OPEN).select("payload").distinct().collect()}
+    transactions = read_transactions(evidence.sparkSession, warehouse, snapshot_id, location, producers)
+    questions, needs = needs.select("topic", "partition").distinct(), needs.where(F.col("kind") == _NEED)
     wanted = needs.select("topic", "partition", F.from_json("payload", "broker_id int, log_dir string, chunk bigint").alias("need"))
     wanted = wanted.select("topic", "partition", "need.*")
     batches = (
@@ -99,7 +104,7 @@ def _audit_partitions(warehouse: Warehouse, snapshot_id: str, options: AuditOpti
         .withColumn("chunk", F.floor(F.col("base_offset") / F.lit(CHUNK_OFFSETS)))
         .join(F.broadcast(wanted), ["topic", "partition", "broker_id", "log_dir", "chunk"])
     )
-    asked = evidence.join(F.broadcast(wanted.select("topic", "partition").distinct()), ["topic", "partition"])
+    asked = evidence.join(F.broadcast(questions), ["topic", "partition"])
     second = (
         asked.select("topic", "partition", "kind", "payload", "broker_id", "log_dir", F.lit(None).cast(_batch_type()).alias(_BATCH))
         .unionByName(
@@ -114,7 +119,7 @@ def _audit_partitions(warehouse: Warehouse, snapshot_id: str, options: AuditOpti
             )
         )
         .groupBy("topic", "partition")
-        .applyInArrow(_second_round(options, location), _OUT_DDL)
+        .applyInArrow(_second_round(options, location, transactions), _OUT_DDL)
     )
     return answers.unionByName(second)
 
@@ -143,13 +148,14 @@ def _batch_type() -> str:
 
 def _first_round(options: AuditOptions):
     def audit_group(table: pa.Table) -> pa.Table:
-        from replica_audit.auditing.partition import audit_partition, needed_batches
+        from replica_audit.auditing.partition import audit_partition, needed_batches, open_producers
         from replica_audit.auditing.tables import report_rows
 
         evidence = _group_evidence(table, options)
-        needed = needed_batches(evidence)
-        if needed:
-            rows = [
+        needed, producers = needed_batches(evidence), open_producers(evidence)
+        if needed or producers:
+            rows = [(_OPEN, producer) for producer in sorted(producers)]
+            rows += [
                 (_NEED, {"broker_id": broker_id, "log_dir": log_dir, "chunk": chunk})
                 for (broker_id, log_dir), chunks in sorted(needed.items())
                 for chunk in sorted(chunks)
@@ -161,7 +167,7 @@ def _first_round(options: AuditOptions):
     return audit_group
 
 
-def _second_round(options: AuditOptions, location: str):
+def _second_round(options: AuditOptions, location: str, transactions: Mapping[int, TransactionState]):
     """Records are read right here, on the executor: they are shuffled nowhere, and neither they nor their hashes outlive the call."""
 
     def audit_group(table: pa.Table) -> pa.Table:
@@ -173,7 +179,7 @@ def _second_round(options: AuditOptions, location: str):
 
         is_batch = pc.equal(table["kind"], _BATCH)
         evidence = _group_evidence(table.filter(pc.invert(is_batch)), options)
-        outcome = audit_partition(evidence, _group_batches(table.filter(is_batch)), RecordReader(location))
+        outcome = audit_partition(evidence, _group_batches(table.filter(is_batch)), RecordReader(location), transactions)
         return _answer(evidence.topic_partition, _table_rows(report_rows(outcome)))
 
     return audit_group
@@ -213,7 +219,7 @@ def _table_rows(rows: Mapping[str, list[dict]]) -> list[tuple[str, dict]]:
     return [(name, row) for name, of_table in rows.items() for row in of_table]
 
 
-def _answer(topic_partition, rows: list[tuple[str, dict]]) -> pa.Table:
+def _answer(topic_partition, rows: list[tuple[str, dict | int]]) -> pa.Table:
     import pyarrow as pa
 
     count = len(rows)
