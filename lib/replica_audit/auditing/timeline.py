@@ -85,9 +85,7 @@ def timeline_of(
 
 def timeline_row(row: TimelineRow) -> dict[str, Any]:
     """The row of `high_watermark_timeline` without the partition's name."""
-    values = asdict(row)
-    del values["lasting"]
-    return {**values, "isr": None if row.isr is None else list(row.isr)}
+    return {**asdict(row), "isr": None if row.isr is None else list(row.isr)}
 
 
 def summary_row(summary: TimelineSummary) -> dict[str, Any]:

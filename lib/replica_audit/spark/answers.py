@@ -32,8 +32,8 @@ def audit_answers(warehouse: Warehouse, audit_id: str, tables: Iterable[str]) ->
     return _collect([_payloads(warehouse.read(table, audit_id=audit_id), table, _names(table)) for table in tables])
 
 
-def assemble_results(finished: Mapping[str, Any], answers: Iterable[tuple[str, dict]]) -> Results:
-    """Results from a `finished` row of `audits` and (table, row) pairs in any order."""
+def assemble_results(finished: Mapping[str, Any], answers: Iterable[tuple[str, dict]], observations: int = 0) -> Results:
+    """Results from a `finished` row of `audits` and (table, row) pairs in any order, and how many observations there were."""
     tables: dict[str, list[dict]] = {table: [] for table in REPORT_TABLES}
     snapshot: dict = {}
     for kind, row in answers:
@@ -56,6 +56,7 @@ def assemble_results(finished: Mapping[str, Any], answers: Iterable[tuple[str, d
             "segments": snapshot.get("segment_count"),
             "size_bytes": snapshot.get("size_bytes"),
             "files": snapshot.get("inventory"),
+            **({"observations": observations} if observations else {}),
         },
     }
     return Results(audit, {table: sort_rows(rows) for table, rows in tables.items()})

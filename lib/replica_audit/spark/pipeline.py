@@ -9,6 +9,7 @@ from replica_audit.results import Results
 from replica_audit.spark.answers import assemble_results, audit_answers, snapshot_answers
 from replica_audit.spark.audit import AUDITED_TABLES, audit
 from replica_audit.spark.ingest import ingest
+from replica_audit.spark.observations import timeline_answers
 from replica_audit.spark.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -32,4 +33,5 @@ def load_results(spark: SparkSession, audit_id: str | None, settings: Settings) 
     warehouse = Warehouse(spark, settings.warehouse, settings.catalog)
     finished = warehouse.latest("audit", **({"audit_id": audit_id} if audit_id else {}))
     answers = audit_answers(warehouse, finished["audit_id"], AUDITED_TABLES)
-    return assemble_results(finished, [*answers, *snapshot_answers(warehouse, finished["snapshot_id"])])
+    rows, observations = timeline_answers(warehouse, finished["audit_id"])
+    return assemble_results(finished, [*answers, *rows, *snapshot_answers(warehouse, finished["snapshot_id"])], observations)
