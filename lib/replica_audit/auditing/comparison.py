@@ -99,9 +99,14 @@ def replay_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
     return facts.lineage
 
 
-def replay_all(reference: Reference, follower: ReplicaFacts, tiered: bool) -> dict[str, Replay]:
-    """Each protocol by name. For kip-279 and fetch the reference's lineage is completed with its own epoch (B.5)."""
-    own = follower.state(replay_lineage(follower, tiered))
+def replay_all(
+    reference: Reference, follower: ReplicaFacts, tiered: bool, high_watermark: int | None = None
+) -> dict[str, Replay]:
+    """Each protocol by name. For kip-279 and fetch the reference's lineage is completed with its own epoch (B.5).
+
+    `high_watermark` stands for the follower's own where that is not part of the input.
+    """
+    own = follower.state(replay_lineage(follower, tiered), high_watermark)
     plain = replay_lineage(reference.facts, tiered)
     complete = _completed(plain, reference)
     return {
@@ -166,6 +171,9 @@ def compare(
             alignment = decide_by_records(leader, follower, alignment, reading)
         problems = tuple(reading.problems)
     stretches = conflicting_ranges(alignment.differences)
+    if not follower.knows_high_watermark:
+        # Nothing is known of where it would be cut by its high watermark; nothing must be dropped for that.
+        replays = replay_all(reference, follower, tiered, _first_difference(leader, follower, alignment.differences))
     cut = replays[protocol].truncate_to
     runs = _runs(alignment.differences, stretches, cut, follower)
     drops = {
@@ -189,6 +197,12 @@ def compare(
         compaction=compaction,
         problems=problems,
     )
+
+
+def _first_difference(leader: ReplicaFacts, follower: ReplicaFacts, differences: Sequence[Difference]) -> int:
+    starts = [item.start_offset for item in differences if item.kind not in ("format", "batching")]
+    shorter = min(leader.log_end_offset, follower.log_end_offset)
+    return min(max(min(starts, default=shorter), follower.log_start_offset), follower.log_end_offset)
 
 
 def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:

@@ -27,6 +27,8 @@ def narrow_high_watermark(
     """The exact high watermark where one is known and lies within the bounds, else `mark` as it is."""
     if leadership is None or leadership.source != "metadata_log" or reference.outdated or reference.predates:
         return mark
+    if reference.facts.end_is_open:
+        return mark
     if mark.method == "capture_skew" or mark.lowest_suffix is not None:
         return mark
     replicas = {facts.broker_id: facts for facts in (reference.facts, *(item.follower for item in comparisons))}

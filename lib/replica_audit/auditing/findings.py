@@ -165,6 +165,8 @@ class Case:
     """Replicas of another topic id, not compared."""
     duplicates: tuple[ReplicaFacts, ...] = ()
     """Second copies on one broker, not used."""
+    set_aside: tuple[ReplicaFacts, ...] = ()
+    """Logs that are known from a text or table which cannot be compared with the reference's."""
     orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
     """(broker id, log dir, checkpoint file) → value, where the log dir has no directory of the partition."""
     transactions: Mapping[int, TransactionState] = field(default_factory=dict)

@@ -24,6 +24,7 @@ from replica_audit.auditing.elections import with_causes
 from replica_audit.auditing.exactness import narrow_high_watermark
 from replica_audit.auditing.facts import ReplicaFacts, replica_facts
 from replica_audit.auditing.findings import Case, Finding, considered, finding, merge_findings
+from replica_audit.auditing.provenance import why_not_comparable
 from replica_audit.auditing.reference import Reference, choose_reference
 from replica_audit.auditing.rules import judge
 from replica_audit.auditing.timeline import TimelineSummary, timeline_findings
@@ -70,6 +71,7 @@ class _Grouping:
     followers: tuple[ReplicaFacts, ...] = ()
     foreign: tuple[ReplicaFacts, ...] = ()
     duplicates: tuple[ReplicaFacts, ...] = ()
+    set_aside: tuple[ReplicaFacts, ...] = ()
 
 
 def needed_batches(evidence: PartitionEvidence) -> dict[CopyKey, set[int]]:
@@ -139,6 +141,7 @@ def audit_partition(
         quiesced=_quiesced(evidence),
         foreign=grouping.foreign,
         duplicates=grouping.duplicates,
+        set_aside=grouping.set_aside,
         orphans=evidence.orphans,
         transactions=transactions or {},
     )
@@ -181,8 +184,10 @@ def _group(evidence: PartitionEvidence) -> _Grouping:
             duplicates.append(facts if better is other else other)
     replicas = tuple(chosen.values())
     reference = choose_reference(replicas, leadership)
-    followers = tuple(facts for facts in replicas if reference is not None and facts is not reference.facts)
-    return _Grouping(reference, followers, foreign, tuple(duplicates))
+    others = tuple(facts for facts in replicas if reference is not None and facts is not reference.facts)
+    set_aside = tuple(facts for facts in others if why_not_comparable(reference.facts, facts))
+    followers = tuple(facts for facts in others if facts not in set_aside)
+    return _Grouping(reference, followers, foreign, tuple(duplicates), set_aside)
 
 
 def _present_topic_id(copies: Sequence[ReplicaFacts], leadership: Leadership | None) -> str | None:

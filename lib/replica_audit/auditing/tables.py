@@ -23,7 +23,7 @@ def report_rows(audit: PartitionAudit) -> dict[str, list[dict]]:
         )
     if case is None:
         return rows
-    for facts in (*case.replicas, *case.foreign, *case.duplicates):
+    for facts in (*case.replicas, *case.set_aside, *case.foreign, *case.duplicates):
         rows["replicas"].append(_replica_row(case, facts))
     rows["high_watermarks"].append(_high_watermark_row(case))
     for comparison in case.comparisons:
@@ -111,7 +111,7 @@ def _replica_row(case: Case, facts: ReplicaFacts) -> dict:
         "in_isr": case.in_isr(facts.broker_id),
         "log_start_offset": facts.log_start_offset,
         "log_end_offset": facts.log_end_offset,
-        "loaded_log_end_offset": facts.loaded.log_end_offset,
+        "loaded_log_end_offset": None if directory.clean_shutdown is None else facts.loaded.log_end_offset,
         "recovered_log_end_offset": facts.recovered.log_end_offset,
         "high_watermark_checkpoint": directory.high_watermark_checkpoint,
         "recovery_point_checkpoint": directory.recovery_point_checkpoint,

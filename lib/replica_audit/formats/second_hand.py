@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -53,5 +54,13 @@ class SecondHandLog(NamedTuple):
 
 
 def are_comparable(one: str, other: str) -> bool:
-    """Whether logs of these two forms can be compared batch by batch."""
-    return one == other or {one, other} in ({BATCHES, ENTRIES}, {RECORDS, ENTRIES})
+    """Whether logs of these two forms can be compared batch by batch; '' is that of a log without batches."""
+    return one == other or not one or not other or {one, other} in ({BATCHES, ENTRIES}, {RECORDS, ENTRIES})
+
+
+def join_forms(forms: Iterable[str]) -> str:
+    """The form of a log whose segments have these; several that do not go together are one of its own."""
+    found = set(forms)
+    if len(found) > 1:
+        found.discard(ENTRIES)
+    return " and ".join(sorted(found))

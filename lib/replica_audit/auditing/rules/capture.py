@@ -11,7 +11,7 @@ def judge(case: Case) -> Iterator[Finding]:
     """META-* and CAP-* that files, listing and directories show."""
     yield from _leader(case)
     yield from _missing_replicas(case)
-    for facts in case.replicas:
+    for facts in (*case.replicas, *case.set_aside):
         directory = facts.directory
         unread = directory.segment_count - len(facts.segments)
         if unread > 0:
@@ -78,7 +78,7 @@ def _leader(case: Case) -> Iterator[Finding]:
 def _missing_replicas(case: Case) -> Iterator[Finding]:
     if case.leadership is None or case.leadership.replicas is None:
         return
-    present = {facts.broker_id for facts in (*case.replicas, *case.foreign)}
+    present = {facts.broker_id for facts in (*case.replicas, *case.foreign, *case.set_aside)}
     for broker_id in case.leadership.replicas:
         if broker_id in present:
             continue

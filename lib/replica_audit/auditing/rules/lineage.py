@@ -64,7 +64,7 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
 
 def _contradictions(case: Case, facts: ReplicaFacts, place: Evidence) -> Iterator[Finding]:
     """Epochs of batches that the file does not give for their offsets: EPO-CACHE-MISSING, one for the whole file."""
-    if not facts.has_epochs:
+    if not facts.has_epochs or facts.directory.epoch_file.state == "not_given":
         return
     written = Lineage.of(facts.directory.checkpoint_epochs or ())
     cut_from_start = _cut_from_start(facts, written)
