@@ -148,6 +148,25 @@ partition int
 value bigint
 """),
     "partition_states": _PARTITION_STATES,
+    "replica_progress": _columns("""
+topic string
+partition int
+time_ms bigint
+sequence bigint
+leader_id int
+leader_epoch int
+isr array<int>
+pending_isr array<int>
+min_insync_replicas int
+lag_time_ms bigint
+broker_id int
+known_log_end_offset bigint
+log_end_offset bigint
+last_caught_up_ms bigint
+high_watermark bigint
+eligible boolean
+problem string
+"""),
     "quarantine": _columns("""
 broker_id int
 topic string
@@ -178,6 +197,7 @@ max_lag_records bigint
 max_lag_bytes bigint
 dropped_records bigint
 committed_dropped bigint
+promised_dropped bigint
 findings {_SEVERITIES}
 """),
     "replicas": _columns(f"""
@@ -197,7 +217,6 @@ recovery_point_checkpoint bigint
 epochs {_EPOCHS}
 checkpoint_epochs {_EPOCHS}
 batch_count bigint
-promised_dropped bigint
 record_count bigint
 size_bytes bigint
 tail_kind string
@@ -227,12 +246,18 @@ leader_log_end_offset bigint
 topic string
 partition int
 time_ms bigint
+sequence bigint
 occasion string
 leader_id int
+leader_epoch int
 isr array<int>
 hw_recomputed bigint
 hw_observed bigint
 deviation string
+limiting_broker_id int
+leader_log_end_offset bigint
+waiting_since_ms bigint
+lasting boolean
 """),
     "divergences": _columns("""
 topic string
@@ -247,6 +272,7 @@ replica_epoch int
 record_count bigint
 committed boolean
 committed_records bigint
+promised_records bigint
 first_timestamp_ms bigint
 last_timestamp_ms bigint
 """),
@@ -271,7 +297,6 @@ last_timestamp_ms bigint
 topic string
 partition int
 broker_id int
-promised_records bigint
 kept_to bigint
 expected bigint
 verdict string

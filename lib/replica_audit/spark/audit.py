@@ -17,8 +17,10 @@ from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.formats.storage import Snapshot
 from replica_audit.model import CHUNK_OFFSETS, TransactionState
+from replica_audit.protocol.timeline import rule_of
 from replica_audit.results import Results
 from replica_audit.spark.answers import assemble_results, snapshot_answers
+from replica_audit.spark.observations import observation_count, timeline_answers, timeline_evidence, write_timeline
 from replica_audit.spark.scanning import BATCH_COLUMNS
 from replica_audit.spark.session import compile_queries
 from replica_audit.spark.transactions import read_transactions
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 _NEED = "need"
 _OPEN = "open"
 _BATCH = "batch"
+#: What a row of observations weighs when it is decided whether compiling queries pays.
+_ROW_BYTES = 100
 _OUT_DDL = "topic string, partition int, kind string, payload string"
 
 #: Tables that this stage computes; `quarantine` is the snapshot's, the others belong to other commands.
@@ -51,14 +55,18 @@ def audit(
     ingested = warehouse.latest("ingest", **({"snapshot_id": snapshot_id} if snapshot_id else {}))
     snapshot_id, cluster_id = ingested["snapshot_id"], ingested["cluster_id"]
     snapshot = warehouse.read("snapshots", snapshot_id=snapshot_id).select("manifest", "size_bytes", "location").first()
-    compile_queries(spark, snapshot["size_bytes"])
     options = _options(snapshot, cluster_id, settings)
     location = snapshot["location"] if snapshot_uri is None else Snapshot.open(snapshot_uri).location
     ids = {"cluster_id": cluster_id, "snapshot_id": snapshot_id, "audit_id": uuid.uuid4().hex}
     stage = {"started": started, **ids}
+    observed = observation_count(warehouse, snapshot_id)
+    compile_queries(spark, snapshot["size_bytes"] + _ROW_BYTES * observed)
     progress.begin("auditing")
     try:
-        results = _audit_partitions(warehouse, snapshot_id, options, location).persist()
+        if observed:
+            write_timeline(warehouse, ids, rule_of(options.kafka_version))
+        timeline = timeline_evidence(warehouse, ids["audit_id"]) if observed else None
+        results = _audit_partitions(warehouse, snapshot_id, options, location, timeline).persist()
         try:
             unplaced = list(_log_dir_findings(warehouse, ids))
             warehouse.append_all(_frames(warehouse, results, unplaced, ids), "audit_id")
@@ -72,7 +80,8 @@ def audit(
         progress.end()
     finished = warehouse.record("audit", "finished", **stage)
     answers += [("findings", row) for row in unplaced]
-    return assemble_results(finished, [*answers, *snapshot_answers(warehouse, snapshot_id)])
+    rows, observations = timeline_answers(warehouse, ids["audit_id"]) if observed else ([], 0)
+    return assemble_results(finished, [*answers, *rows, *snapshot_answers(warehouse, snapshot_id)], observations)
 
 
 def _options(snapshot: Mapping, cluster_id: str | None, settings: Settings) -> AuditOptions:
@@ -84,11 +93,14 @@ def _options(snapshot: Mapping, cluster_id: str | None, settings: Settings) -> A
     return AuditOptions(settings.protocol, version, manifest.get("quiesced"), cluster_id)
 
 
-def _audit_partitions(warehouse: Warehouse, snapshot_id: str, options: AuditOptions, location: str) -> DataFrame:
+def _audit_partitions(
+    warehouse: Warehouse, snapshot_id: str, options: AuditOptions, location: str, timeline: DataFrame | None
+) -> DataFrame:
     """Rows of `_OUT_DDL` for every report table, and those of the log dirs as a whole."""
     from pyspark.sql import functions as F
 
-    evidence = _evidence(warehouse, snapshot_id).persist()
+    evidence = _evidence(warehouse, snapshot_id)
+    evidence = (evidence if timeline is None else evidence.unionByName(timeline)).persist()
     first = evidence.groupBy("topic", "partition").applyInArrow(_first_round(options), _OUT_DDL).persist()
     needs = first.where(F.col("kind").isin(_NEED, _OPEN))
     answers = first.where(~F.col("kind").isin(_NEED, _OPEN))
