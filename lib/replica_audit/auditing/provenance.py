@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from replica_audit.auditing.chunks import differing_chunks
+from replica_audit.auditing.comparison import Comparison
 from replica_audit.auditing.facts import ReplicaFacts
+from replica_audit.auditing.reference import Reference
 from replica_audit.formats.second_hand import UNPROVEN, are_comparable
 
 
@@ -20,18 +22,29 @@ def why_not_comparable(reference: ReplicaFacts, follower: ReplicaFacts) -> str |
             f"broker {reference.broker_id} as {reference.form}"
         )
     derived = [facts for facts in (reference, follower) if "base_offsets" in facts.unproven]
-    if derived and any(facts.compacted or facts.gaps for facts in (reference, follower)):
+    if derived and any(facts.compacted or facts.gaps for facts in (reference, follower)) and differing_chunks(reference, follower):
         return f"of broker {derived[0].broker_id}: {UNPROVEN['base_offsets']}, and the log has gaps"
     return None
 
 
-def open_questions(reference: ReplicaFacts, follower: ReplicaFacts) -> str | None:
-    """What a comparison of the two leaves open because there are no records to read; None where nothing."""
-    if not (reference.second_hand or follower.second_hand):
+def open_question(reference: Reference, item: Comparison, protocol: str) -> str | None:
+    """What the comparison leaves open that files would have told, so that no verdict may rest on it; None where nothing."""
+    leader, follower = reference.facts, item.follower
+    if not (leader.second_hand or follower.second_hand):
         return None
-    if (reference.compacted or follower.compacted) and differing_chunks(reference, follower):
+    if (leader.compacted or follower.compacted) and differing_chunks(leader, follower):
         return (
-            f"the logs of brokers {follower.broker_id} and {reference.broker_id} are compacted and their batches differ: whether they "
-            "hold the same latest value of each key cannot be told without segments"
+            f"its log and that of broker {leader.broker_id} are compacted and their batches differ: whether they hold the same latest "
+            "value of each key cannot be told without segments"
+        )
+    by_mark = protocol == "high-watermark" or item.replays[protocol].reason == "hw_fallback"
+    if item.runs and by_mark and not follower.knows_high_watermark:
+        return "it differs, and whether that is cut off is decided by its high watermark, which is not part of the input"
+    ahead = follower.log_end_offset > leader.log_end_offset and leader.has_epochs
+    if ahead and not item.runs and leader.directory.epoch_file.state == "not_given" and reference.leader_epoch == leader.last_leader_epoch:
+        return (
+            f"it ends at {follower.log_end_offset}, past the end {leader.log_end_offset} of broker {leader.broker_id}: whether that broker "
+            "was elected in a later epoch, which has no records yet and makes these records conflict, would be in its "
+            "leader-epoch-checkpoint or the metadata log"
         )
     return None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.findings import Case, Evidence, Finding, finding
-from replica_audit.auditing.provenance import open_questions, why_not_comparable
+from replica_audit.auditing.provenance import open_question, why_not_comparable
 from replica_audit.formats.second_hand import UNPROVEN
 
 _SOURCES = {
@@ -25,14 +25,12 @@ _NO_LOG_DIR = (
 def judge(case: Case) -> Iterator[Finding]:
     """CAP-SECOND-HAND of every replica that it is true of."""
     reference = case.reference.facts
+    reasons = {item.follower.key: open_question(case.reference, item, case.protocol) for item in case.comparisons}
+    for facts in case.set_aside:
+        why = why_not_comparable(reference, facts)
+        reasons[facts.key] = f"it was not compared with broker {reference.broker_id}, because {why}"
     for facts in (*case.replicas, *case.set_aside):
-        reason = None
-        if facts in case.set_aside:
-            reason = f"it was not compared with broker {reference.broker_id}, because {why_not_comparable(reference, facts)}"
-        elif facts.undecided:
-            reason = UNPROVEN[facts.undecided[0]]
-        elif facts is not reference:
-            reason = open_questions(reference, facts)
+        reason = reasons.get(facts.key) or (UNPROVEN[facts.undecided[0]] if facts.undecided else None)
         if facts.second_hand:
             yield _second_hand(facts, reason)
         elif reason is not None:
