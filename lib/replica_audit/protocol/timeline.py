@@ -234,21 +234,17 @@ class _View:
         size = None if now.isr is None else len(now.isr)
         needed = min(now.min_insync_replicas or 0, max(len(now.replicas), size or 0))
         self.gated = rule.min_isr_gate is not False and size is not None and size < needed
-        #: The gate is sure and was there before: nothing moves. Else it may have closed after it moved.
-        sure_gate = self.gated and rule.min_isr_gate is True and not self.first
-        self.frozen = sure_gate and before.isr is not None and len(before.isr) < needed
-        self.closing = sure_gate and not self.frozen
-        if self.closing:
-            of_before = [one.known_log_end_offset for one in others if one.broker_id in (before.isr or ())]
-            self.ceiling = self.leader_end if None in of_before else _least(self.leader_end, *of_before)
+        self.ceiling = None
+        if self.gated and rule.min_isr_gate and not self.first:
+            # The gate may have been open since the last observation: as far as enough replicas have fetched by now.
+            fetched = sorted((_or_greatest(one.known_log_end_offset) for one in others), reverse=True)
+            self.ceiling = _least(self.leader_end, *fetched[needed - 2 : needed - 1] if needed > 1 else ())
 
     def allowed(self) -> int | None:
         """The observed value moved into the interval that this observation allows; None where it says nothing."""
         if self.leader_end is None:
             return self.observed
-        if self.frozen:
-            return None
-        if self.closing:
+        if self.ceiling is not None:
             high = self.ceiling
         elif self.first:
             high = self.fetched_from
@@ -336,3 +332,7 @@ def _greatest(*values: int | None) -> int | None:
 
 def _or_least(value: int | None) -> int:
     return -(2**63) if value is None else value
+
+
+def _or_greatest(value: int | None) -> int:
+    return 2**63 - 1 if value is None else value

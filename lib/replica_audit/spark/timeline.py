@@ -110,7 +110,7 @@ def _gather_observations(progress: DataFrame) -> DataFrame:
 
 
 def _follow_leaderships(observations: DataFrame) -> DataFrame:
-    """With `occasion`, `first` of its leadership, the number of that, and the ISR of the observation before."""
+    """With `occasion`, whether it is the `first` of its leadership, and the number of that."""
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window
 
@@ -142,7 +142,6 @@ def _follow_leaderships(observations: DataFrame) -> DataFrame:
         seen.withColumn("first", before.isNull() | changed)
         .withColumn("occasion", occasion)
         .withColumn("leadership", F.sum(F.col("first").cast("bigint")).over(order))
-        .withColumn("isr_before", before["isr"])
         .drop("before", "fetched", "led")
     )
 
@@ -184,12 +183,10 @@ def _see_as_rule(observations: DataFrame, rule: Rule) -> DataFrame:
     )
     gated = F.col("isr").isNotNull() & (size < F.col("needed")) if rule.min_isr_gate is not False else F.lit(False)
     sure_gate = (F.col("gated") & ~F.col("first")) if rule.min_isr_gate else F.lit(False)
-    frozen = sure_gate & F.coalesce(F.size("isr_before") < F.col("needed"), F.lit(False)) & F.col("isr_before").isNotNull()
-    held_before = F.filter("others", lambda one: F.array_contains(F.coalesce("isr_before", none), one["broker_id"]))
-    all_known = ~F.exists(held_before, lambda one: one[known].isNull())
-    ceiling = F.when(all_known, F.least("leader_end", F.array_min(F.transform(held_before, lambda one: one[known])))).otherwise(F.col("leader_end"))
+    fetched = F.transform("others", lambda one: F.coalesce(one[known], F.lit(2**63 - 1)))
+    ceiling = F.least("leader_end", F.get(F.sort_array(fetched, asc=False), F.col("needed") - 2))
     high = (
-        F.when(F.col("closing"), ceiling)
+        F.when(sure_gate, ceiling)
         .when(F.col("first"), F.least("leader_end", least_of("sure", lambda one: F.when(one[known] >= 0, one[known]))))
         .when(F.col("complete"), F.col("limit"))
         .otherwise(F.col("leader_end"))
@@ -210,13 +207,11 @@ def _see_as_rule(observations: DataFrame, rule: Rule) -> DataFrame:
         .withColumn("limit", F.when(F.col("below"), F.col("least")["end"]).otherwise(F.col("leader_end")))
         .withColumn("needed", needed)
         .withColumn("gated", gated)
-        .withColumn("frozen", frozen)
-        .withColumn("closing", sure_gate & ~F.col("frozen"))
     )
     unknown = F.exists("perhaps", lambda one: one[known].isNull())
     due = F.when(~unknown & (F.col("occasion") != "none"), F.least("limit", least_of("perhaps", lambda one: one[known])))
     frame = frame.withColumn("due", due).withColumn("shared", reached)
-    allowed = F.when(F.col("leader_end").isNull(), F.col("observed")).when(~F.col("frozen"), inside)
+    allowed = F.when(F.col("leader_end").isNull(), F.col("observed")).otherwise(inside)
     return frame.withColumn("allowed", allowed).withColumn("hold_ms", F.col("lag_time") * F.lit(HOLD_FACTOR))
 
 
