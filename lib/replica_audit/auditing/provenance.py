@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
+from replica_audit.auditing.batches import Batch
 from replica_audit.auditing.chunks import differing_chunks
 from replica_audit.auditing.comparison import Comparison
 from replica_audit.auditing.facts import ReplicaFacts
@@ -32,7 +35,7 @@ def open_question(reference: Reference, item: Comparison, protocol: str) -> str 
     leader, follower = reference.facts, item.follower
     if not (leader.second_hand or follower.second_hand):
         return None
-    if (leader.compacted or follower.compacted) and differing_chunks(leader, follower):
+    if (leader.compacted or follower.compacted) and _differ(leader, item):
         return (
             f"its log and that of broker {leader.broker_id} are compacted and their batches differ: whether they hold the same latest "
             "value of each key cannot be told without segments"
@@ -48,3 +51,18 @@ def open_question(reference: Reference, item: Comparison, protocol: str) -> str 
             "leader-epoch-checkpoint or the metadata log"
         )
     return None
+
+
+def _differ(leader: ReplicaFacts, item: Comparison) -> bool:
+    """Whether the batches differ where both logs could have some."""
+    start = max(leader.local_start_offset, item.follower.local_start_offset)
+    end = min(leader.log_end_offset, item.follower.log_end_offset)
+    own, theirs = (
+        {(batch.base_offset, batch.last_offset, batch.leader_epoch, batch.crc, batch.size) for batch in batches}
+        for batches in (_within(item.alignment.own, start, end), _within(item.alignment.reference, start, end))
+    )
+    return own != theirs
+
+
+def _within(batches: Iterable[Batch], start: int, end: int) -> Iterator[Batch]:
+    return (batch for batch in batches if batch.base_offset < end and batch.last_offset >= start)
