@@ -15,6 +15,9 @@ from replica_audit.formats.metadata.messages import Voters
 from replica_audit.formats.names import parse_file_name, parse_snapshot_name
 from replica_audit.formats.storage import Snapshot
 
+#: Nobody knows how much further a log went whose end cannot be read.
+_ANYWHERE = (2**31, 2**63)
+
 #: What a running controller or one that was killed leaves at the end of its log.
 _HARMLESS_TAILS = ("partial", "zero_filled")
 
@@ -50,8 +53,8 @@ class MetadataCopy:
     """By end offset."""
     problems: tuple[tuple[str, int | None, str], ...] = field(default=())
     """(path, position, reason) of what could not be read; a torn or zero-filled end is none."""
-    hides_newer: bool = False
-    """What could not be read may be newer than what could."""
+    reach: tuple[int, int] = (-1, 0)
+    """Like `newness`, of the last batch that the files show or may have hidden in what could not be read."""
 
     @property
     def node_id(self) -> int | None:
@@ -101,16 +104,16 @@ def read_copy(snapshot: Snapshot, log: MetadataLog) -> MetadataCopy:
     """Scan the headers of one copy. Nothing is raised for what cannot be read: it is in `problems`."""
     problems: list[tuple[str, int | None, str]] = []
     runs: list[list[Piece]] = []
-    expected = None
+    expected, reach = None, (-1, 0)
     for path in log.segment_paths:
         base = parse_file_name(path.rpartition("/")[2]).base_offset or 0
         try:
             with snapshot.open_file(path) as stream:
                 size = stream.seek(0, 2)
-                headers, damage = scan_headers(stream, size, base)
+                headers, damage, shown = scan_headers(stream, size, base)
         except (OSError, FormatError) as error:
             problems.append((path, getattr(error, "position", None), str(error)))
-            expected = None
+            expected, reach = None, _ANYWHERE
             continue
         for stretch in _stretches(headers):
             first = int(stretch["base_offset"][0])
@@ -118,10 +121,14 @@ def read_copy(snapshot: Snapshot, log: MetadataLog) -> MetadataCopy:
                 runs.append([])
             runs[-1].append(Piece(path, stretch))
             expected = int(stretch["last_offset"][-1]) + 1
+            reach = max(reach, (int(stretch["leader_epoch"][-1]), expected))
+        reach = max(reach, shown)
         last = path == log.segment_paths[-1]
         for one in damage:
             if not (last and one.kind in _HARMLESS_TAILS):
                 problems.append((path, one.position, one.reason))
+                if last and one.next_offset is None:
+                    reach = _ANYWHERE
     snapshots = tuple(sorted(_snapshots(log), key=lambda one: (one.end_offset, one.epoch)))
     run = _usable(runs, snapshots)
     end = int(run[-1].headers["last_offset"][-1]) + 1 if run else 0
@@ -129,9 +136,7 @@ def read_copy(snapshot: Snapshot, log: MetadataLog) -> MetadataCopy:
     if snapshots and (snapshots[-1].epoch, snapshots[-1].end_offset) > (epoch, end):
         run, end, epoch = (), snapshots[-1].end_offset, snapshots[-1].epoch
     start = int(run[0].headers["base_offset"][0]) if run else end
-    complete = bool(runs) and bool(run) and run[-1] is runs[-1][-1]
-    hidden = bool(problems) and (not complete or _ends_in_damage(problems, run))
-    return MetadataCopy(log, start, end, epoch, tuple(run), snapshots, tuple(problems), hidden)
+    return MetadataCopy(log, start, end, epoch, tuple(run), snapshots, tuple(problems), max(reach, (epoch, end)))
 
 
 def _stretches(headers: np.ndarray) -> list[np.ndarray]:
@@ -156,12 +161,3 @@ def _usable(runs: list[list[Piece]], snapshots: tuple[StateSnapshot, ...]) -> li
         if start == 0 or any(start <= one.end_offset <= end for one in snapshots):
             return run
     return ()
-
-
-def _ends_in_damage(problems: list[tuple[str, int | None, str]], run: list[Piece] | tuple[()]) -> bool:
-    """Whether something that could not be read lies behind the last batch that was."""
-    if not run:
-        return True
-    last = run[-1]
-    end = int(last.headers["position"][-1] + last.headers["size"][-1])
-    return any(path > last.path or (path == last.path and (position is None or position >= end)) for path, position, _ in problems)

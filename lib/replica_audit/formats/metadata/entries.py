@@ -50,9 +50,12 @@ class Entry(NamedTuple):
     message: Message | Voters | SnapshotTime | SnapshotEnd
 
 
-def scan_headers(stream: BinaryIO, size_bytes: int, base_offset: int) -> tuple[np.ndarray, list[Damage]]:
-    """The sound batches of a file (`BATCH_DTYPE`) in order, and what lies between and behind them."""
-    parts, damage = [np.empty(0, BATCH_DTYPE)], []
+def scan_headers(stream: BinaryIO, size_bytes: int, base_offset: int) -> tuple[np.ndarray, list[Damage], tuple[int, int]]:
+    """The sound batches of a file (`BATCH_DTYPE`) in order, and what lies between and behind them.
+
+    Third the greatest (controller epoch, end offset) that the headers of batches with a wrong checksum show.
+    """
+    parts, damage, shown = [np.empty(0, BATCH_DTYPE)], [], (-1, 0)
     for item in scan_segment(stream, size_bytes, base_offset):
         if isinstance(item, Damage):
             damage.append(item)
@@ -61,9 +64,10 @@ def scan_headers(stream: BinaryIO, size_bytes: int, base_offset: int) -> tuple[n
         for bad in item[~sound]:
             reason = f"expected a batch of magic 2 with a right checksum, found magic {bad['magic']} and crc {bad['crc']}"
             place = int(bad["position"]), int(bad["size"])
-            damage.append(Damage(*place, reason, "corrupt", int(bad["base_offset"]), None))
+            damage.append(Damage(*place, reason, "corrupt", int(bad["base_offset"]), int(bad["last_offset"]) + 1))
+            shown = max(shown, (int(bad["leader_epoch"]), int(bad["last_offset"]) + 1))
         parts.append(item[sound])
-    return np.concatenate(parts), damage
+    return np.concatenate(parts), damage, shown
 
 
 def read_entries(stream: BinaryIO, path: str, headers: np.ndarray) -> Iterator[Entry]:

@@ -30,6 +30,8 @@ class Quorum:
     committed_end: int | None
     """Records from here on are held by no majority of the voters; None where too few voters are at hand to tell."""
     forks: tuple[Fork, ...]
+    whole: bool
+    """A majority of the voters' copies was read to its end: nothing that was committed can be missing."""
     snapshots: tuple[StateSnapshot, ...]
     """Of every copy, those on the newest one's lineage, by end offset."""
 
@@ -44,7 +46,8 @@ def weigh_copies(copies: Sequence[MetadataCopy], voters: Sequence[int] | None) -
     committed = _committed_end(copies, agreed, voters)
     if committed is not None and lineage:
         committed = max(committed, lineage[-1].end_offset)
-    return Quorum(newest, agreed, committed, forks, tuple(lineage))
+    whole = [copy for copy in copies if copy.node_id in (voters or ()) and copy.reach <= copy.newness]
+    return Quorum(newest, agreed, committed, forks, bool(voters) and len(whole) > len(voters) // 2, tuple(lineage))
 
 
 def newest_copy(copies: Sequence[MetadataCopy]) -> MetadataCopy:

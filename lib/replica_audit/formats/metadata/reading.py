@@ -12,7 +12,7 @@ from replica_audit.formats.metadata.copies import MetadataCopy, StateSnapshot, r
 from replica_audit.formats.metadata.entries import Entry, read_entries, scan_headers
 from replica_audit.formats.metadata.fields import MessageError
 from replica_audit.formats.metadata.image import MetadataImage
-from replica_audit.formats.metadata.quorum import Quorum, newest_copy, weigh_copies
+from replica_audit.formats.metadata.quorum import Fork, Quorum, newest_copy, weigh_copies
 from replica_audit.formats.storage import Snapshot
 from replica_audit.model import Leadership, QuarantineRow
 
@@ -37,39 +37,28 @@ def read_metadata(snapshot: Snapshot, logs: Sequence[MetadataLog]) -> MetadataRe
     """
     copies = [read_copy(snapshot, log) for log in logs]
     usable = [copy for copy in copies if copy.epoch >= 0 or copy.end_offset > 0]
-    rows: list[QuarantineRow] = []
-    if not usable:
-        rows += [_row(copy, *problem, lost=True) for copy in copies for problem in copy.problems]
-        return MetadataReading(quarantine=tuple(rows), doubtful=bool(rows))
-    refused: list[MetadataCopy] = []
-    while usable:
+    refused: dict[str, Exception] = {}
+    reading = None
+    while usable and reading is None:
         newest = newest_copy(usable)
         try:
             quorum = weigh_copies(usable, newest.voters(snapshot) or _configured_voters(snapshot, newest))
-            leaderships = _replay(snapshot, usable, quorum)
+            reading = quorum, tuple(_replay(snapshot, usable, quorum))
         except (FormatError, MessageError, OSError) as error:
-            rows.append(_row(newest, newest.log.path, getattr(error, "position", None), str(error), lost=len(usable) == 1))
-            refused.append(newest)
+            refused[newest.log.path] = error
             usable = [copy for copy in usable if copy is not newest]
-            continue
-        # A copy that cannot be read to its end matters when it may have been the newest.
-        doubtful = newest.hides_newer or any(copy.newness > newest.newness for copy in refused)
-        for copy in copies:
-            lost = doubtful and (copy is newest or copy in refused)
-            rows += [_row(copy, *problem, lost=lost) for problem in copy.problems]
-        rows += [
-            QuarantineRow(
-                fork.copy.node_id,
-                fork.copy.log.path,
-                None,
-                None,
-                "META-FORK",
-                f"from offset {fork.offset} on it differs from {fork.other.log.path}: {fork.reason}",
-            )
-            for fork in quorum.forks
-        ]
-        return MetadataReading(tuple(leaderships), tuple(rows), doubtful)
-    return MetadataReading(quarantine=tuple(rows), doubtful=True)
+    if reading is None:
+        rows = [row for copy in copies for row in _unread(copy, refused.get(copy.log.path), lost=True)]
+        return MetadataReading(quarantine=tuple(rows), doubtful=bool(rows))
+    quorum, leaderships = reading
+    rows, doubtful = [], False
+    for copy in copies:
+        # What cannot be read of a copy matters when it may be newer than what was read, and committed.
+        error = refused.get(copy.log.path)
+        newer = copy.reach > quorum.newest.newness and not quorum.whole
+        doubtful |= newer
+        rows += _unread(copy, error, lost=newer)
+    return MetadataReading(leaderships, (*rows, *map(_fork_row, quorum.forks)), doubtful)
 
 
 def _replay(snapshot: Snapshot, copies: Sequence[MetadataCopy], quorum: Quorum) -> list[Leadership]:
@@ -119,7 +108,7 @@ def _first_image(snapshot: Snapshot, quorum: Quorum, start: int, end: int) -> tu
 
 def _snapshot_entries(snapshot: Snapshot, one: StateSnapshot) -> list[Entry]:
     with snapshot.open_file(one.path) as stream:
-        headers, damage = scan_headers(stream, stream.seek(0, 2), 0)
+        headers, damage, _ = scan_headers(stream, stream.seek(0, 2), 0)
         if damage:
             return []  # without its footer it is refused, and the next one is tried
         return list(read_entries(stream, one.path, headers))
@@ -134,6 +123,14 @@ def _configured_voters(snapshot: Snapshot, copy: MetadataCopy) -> tuple[int, ...
         return None  # then nothing counts as tentative
 
 
-def _row(copy: MetadataCopy, path: str, position: int | None, reason: str, *, lost: bool) -> QuarantineRow:
-    text = reason if lost else reason + _ASIDE
-    return QuarantineRow(copy.node_id, path, position, None, "CAP-UNREADABLE" if lost else "INPUT-IGNORED", text)
+def _unread(copy: MetadataCopy, error: Exception | None, *, lost: bool) -> list[QuarantineRow]:
+    problems = list(copy.problems)
+    if error is not None:
+        problems.append((copy.log.path, getattr(error, "position", None), str(error)))
+    code, more = ("CAP-UNREADABLE", "") if lost else ("INPUT-IGNORED", _ASIDE)
+    return [QuarantineRow(copy.node_id, path, position, None, code, reason + more) for path, position, reason in problems]
+
+
+def _fork_row(fork: Fork) -> QuarantineRow:
+    reason = f"from offset {fork.offset} on it differs from {fork.other.log.path}: {fork.reason}"
+    return QuarantineRow(fork.copy.node_id, fork.copy.log.path, None, None, "META-FORK", reason)
