@@ -22,12 +22,13 @@ class DumpedPath(NamedTuple):
     """A log that was dumped; where `problem` is not None, the rest does not count."""
 
     broker_id: int
+    """-1 where it is not asked for."""
     folder: str
     """The log dir, as far as the Dumping line names it, without . and ..; else ''."""
     topic_partition: TopicPartition
     base_offset: int
     is_current: bool
-    """Neither a -future, -delete or -stray directory, nor a file that Kafka has set aside."""
+    """Neither the metadata log, nor a -future, -delete or -stray directory, nor a file that Kafka has set aside."""
     problem: str | None = None
 
 
@@ -41,13 +42,23 @@ def read_dumped_path(dumped: str, text_path: str, log_dirs: Sequence[LogDir], sn
     above = parts[:-2] if named else parts[:-1]
     if at is None:
         return _unnamed(f"{dumped}: {_NO_PARTITION}")
-    broker_id = _broker_of(above)
+    kept = file.state == "live" and (not named or parsed.kind == "current")
+    if not kept:
+        return DumpedPath(-1, "", at, file.base_offset or 0, False)
+    folder = "/".join(above) if named else ""
+    here = find_log_dir(folder, log_dirs)
+    broker_id = _broker_of(above) if here is None else here.broker_id
     if broker_id is None:
         broker_id = _broker_of_text(text_path, log_dirs, snapshot_name)
     if broker_id is None:
         return _unnamed(_NO_BROKER)
-    kept = file.state == "live" and (not named or parsed.kind in ("current", "metadata"))
-    return DumpedPath(broker_id, "/".join(above) if named else "", at, file.base_offset or 0, kept)
+    return DumpedPath(broker_id, folder, at, file.base_offset or 0, True)
+
+
+def find_log_dir(folder: str, log_dirs: Iterable[LogDir]) -> LogDir | None:
+    """The log dir of the snapshot that a path names, as it is or with more before it; None where there is none."""
+    found = [one for one in log_dirs if one.path and one.broker_id is not None and f"/{folder}".endswith(f"/{one.path}")]
+    return max(found, key=lambda one: len(one.path), default=None)
 
 
 def _unnamed(problem: str) -> DumpedPath:

@@ -14,7 +14,7 @@ from replica_audit.formats.batch_tables import LogKey, LogRows, count_table, tab
 from replica_audit.formats.dump_text import find_sections
 from replica_audit.formats.errors import FormatError
 from replica_audit.formats.inventory import LogDir, Part, SegmentFile
-from replica_audit.formats.listed_paths import DumpedPath, read_dumped_path
+from replica_audit.formats.listed_paths import find_log_dir, read_dumped_path
 from replica_audit.formats.names import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, METADATA_PARTITION, RECOVERY_POINTS
 from replica_audit.formats.replica_dirs import OffsetFile
 from replica_audit.formats.storage import Snapshot
@@ -100,16 +100,13 @@ class _StandIns:
             dumped = read_dumped_path(section.dumped_path, path, self._found.log_dirs, self._snapshot.name)
             if dumped.problem is not None:
                 nameless.add(dumped.problem)
-            elif self._counts_only(dumped):
+            elif not dumped.is_current:
                 self._counts["directory_listed_not_current"] += 1
             elif self._is_used(dumped.broker_id, dumped.topic_partition):
                 part = Part(path, section.start, section.end)
                 log = _Log("dump_text", dumped.broker_id, dumped.folder, dumped.topic_partition)
                 self._logs[log][dumped.base_offset].append((part, section.end - section.start))
         self._quarantine += [QuarantineRow(None, path, None, None, "CAP-UNREADABLE", problem) for problem in sorted(nameless)]
-
-    def _counts_only(self, dumped: DumpedPath) -> bool:
-        return not dumped.is_current or dumped.topic_partition == METADATA_PARTITION
 
     def read_table(self, path: str) -> None:
         """Note the logs that one table is about."""
@@ -228,9 +225,9 @@ class _StandIns:
         own = [one for one in self._found.log_dirs if one.broker_id == log.broker_id]
         at = log.topic_partition
         holding = [one for one in own if any((r.log_dir, r.topic, r.partition) == (one.path, *_pair(at)) for r in self._found.replicas)]
-        for one in own:
-            if one.path and (log.folder == one.path or f"/{log.folder}".endswith(f"/{one.path}")):
-                return one
+        here = find_log_dir(log.folder, own)
+        if here is not None:
+            return here
         chosen = holding or own
         return chosen[0] if len(chosen) == 1 else None
 
