@@ -109,7 +109,7 @@ def _unmatched(
 
     def identity(batch: Batch) -> tuple:
         if compacted:
-            return batch.base_offset, batch.last_offset, batch.epoch
+            return batch.base_offset, batch.last_offset, batch.epoch, batch.crc_valid
         return batch.base_offset, batch.last_offset, batch.leader_epoch, batch.crc, batch.size, batch.crc_valid
 
     mine, their = {identity(batch) for batch in own}, {identity(batch) for batch in theirs}
