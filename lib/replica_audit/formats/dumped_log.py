@@ -10,7 +10,7 @@ import numpy as np
 from replica_audit.formats.batches import BATCH_DTYPE, CODEC_MASK, LOG_APPEND_TIME, TRANSACTIONAL
 from replica_audit.formats.codecs import CODEC_NAMES
 from replica_audit.formats.dump_lines import BatchLine, RecordLine
-from replica_audit.formats.dump_text import Listing, Spread
+from replica_audit.formats.dump_listing import Listing, Spread
 from replica_audit.formats.second_hand import BATCHES, ENTRIES, FINGERPRINT, RECORDS, SecondHandLog
 from replica_audit.model import Damage
 

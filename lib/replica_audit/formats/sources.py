@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from replica_audit.formats.dump_text import Section, parse_listing
+from replica_audit.formats.dump_listing import parse_listing
+from replica_audit.formats.dump_text import Section
 from replica_audit.formats.dumped_log import assemble_dumped_log
 from replica_audit.formats.inventory import SegmentFile
 from replica_audit.formats.second_hand import SecondHandLog
