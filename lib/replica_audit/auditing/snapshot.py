@@ -44,10 +44,11 @@ def open_snapshot(uri: str, topics: tuple[str, ...], leadership: str | None) -> 
     except (OSError, ValueError) as error:
         raise UsageError(str(error)) from error
     inventory = discover(snapshot, topics)
-    if topics and inventory.topics and not inventory.replicas and not inventory.leaderships:
+    named = inventory.replicas or inventory.leaderships or inventory.progress_files
+    if topics and inventory.topics and not named:
         known = ", ".join(inventory.topics[:10]) or "none"
         raise UsageError(f"{' '.join(topics)} matches no topic of {uri}; topics there: {known}")
-    if not inventory.replicas and not inventory.leaderships and not inventory.progress_files:
+    if not named:
         raise InputError(
             f"{uri}: no partition found in {len(inventory.log_dirs)} log dirs; expected directories such as broker-1/orders-0 "
             "below it, with meta.properties beside them"
