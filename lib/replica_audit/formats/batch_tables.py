@@ -92,8 +92,13 @@ def table_kind(snapshot: Snapshot, path: str) -> str | None:
 
 
 def table_columns(snapshot: Snapshot, path: str, kind: str) -> tuple[str, ...]:
-    """The columns that a table has values in, in the order of `COLUMNS`. Raises OSError and FormatError."""
-    found: set[str] = set()
+    """The columns that a table has, in the order of `COLUMNS`; JSONL may have some in later lines only.
+
+    Raises OSError and FormatError.
+    """
+    found = _column_names(snapshot, path) & set(COLUMNS[kind])
+    if not path.endswith(".jsonl"):
+        return tuple(name for name in COLUMNS[kind] if name in found)
     for batch in read_table(snapshot, path, kind):
         found.update(name for name in batch.schema.names if batch[name].null_count < len(batch))
         if len(found) == len(COLUMNS[kind]):
