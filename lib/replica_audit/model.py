@@ -286,7 +286,7 @@ class Leadership:
     topic: str
     partition: int
     source: str
-    """metadata_log, topics_describe, user or inferred."""
+    """metadata_log, zookeeper, topics_describe, user or inferred."""
     leader_id: int | None = None
     """None: the newest state has no leader (or, with source inferred, nobody said)."""
     leader_epoch: int | None = None

@@ -25,6 +25,7 @@ from replica_audit.formats.progress import progress_form
 from replica_audit.formats.replica_dirs import OffsetFile, read_offset_files, read_replica
 from replica_audit.formats.stand_ins import Found, read_stand_ins
 from replica_audit.formats.storage import Snapshot
+from replica_audit.formats.zookeeper import ZOOKEEPER_PATTERN, complete_from_listing, parse_zookeeper
 from replica_audit.model import Leadership, QuarantineRow, ReplicaDir, TopicPartition
 
 #: Directories of a log dir that are no partitions and no mistake.
@@ -203,6 +204,12 @@ class _Discovery:
             for problem in listing.problems:
                 code = "CAP-UNREADABLE" if "Topic" in problem.found else "INPUT-IGNORED"
                 self._quarantine.append(_row(code, name, str(problem)))
+        for name in sorted(name for name in self._folders[""].files if fnmatchcase(name, ZOOKEEPER_PATTERN)):
+            states = self._read_root(name, "zookeeper", parse_zookeeper)
+            paths += [] if states is None else [name]
+            for one in states or ():
+                listed = found.get(("topics_describe", one.topic, one.partition))
+                found[one.source, one.topic, one.partition] = complete_from_listing(one, listed)
         given = self._read_root("leadership.json", "leadership", parse_leadership)
         if given is not None:
             paths.append("leadership.json")

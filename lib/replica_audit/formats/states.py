@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from replica_audit.model import Leadership, PartitionState
 
 #: Most trusted first (CONTRACT, Input).
-LEADERSHIP_SOURCES = ("metadata_log", "topics_describe", "user")
+LEADERSHIP_SOURCES = ("metadata_log", "zookeeper", "topics_describe", "user")
 
 _STATE_LISTS = ("isr", "elr", "last_known_elr", "replicas", "removing", "adding", "directories")
 _STATE_VALUES = ("time_ms", "metadata_offset", "occasion", "uncommitted", "leader_id", "leader_epoch", "partition_epoch", "recovering")
