@@ -17,8 +17,27 @@ from tests.formats.captures import FIXTURES
 from tests.formats.test_batch_tables import batch_rows, write_table
 from tests.support.dump_lines import batch_line, listing
 
-KEPT = ("log_start_offset", "log_end_offset", "epochs", "batch_count", "record_count", "tail_kind", "common_prefix_end", "is_leader", "in_isr")
-RUN = ("broker_id", "start_offset", "end_offset", "code", "leader_epoch", "replica_epoch", "record_count", "reference_id")
+KEPT = (
+    "log_start_offset",
+    "log_end_offset",
+    "epochs",
+    "batch_count",
+    "record_count",
+    "tail_kind",
+    "common_prefix_end",
+    "is_leader",
+    "in_isr",
+)
+RUN = (
+    "broker_id",
+    "start_offset",
+    "end_offset",
+    "code",
+    "leader_epoch",
+    "replica_epoch",
+    "record_count",
+    "reference_id",
+)
 CUT = ("broker_id", "protocol", "truncate_to", "reason", "dropped_records", "dropped_bytes")
 
 
@@ -80,8 +99,14 @@ PAIRS = [
 def _partitions() -> list:
     found = []
     for capture, partitions in PAIRS:
-        names = {str(one.topic_partition) for one in discover(Snapshot.open(FIXTURES / capture)).replicas if not one.topic.startswith("__")}
-        found += [pytest.param(capture, name, id=f"{capture}-{name}") for name in sorted(names & set(partitions) or names)]
+        names = {
+            str(one.topic_partition)
+            for one in discover(Snapshot.open(FIXTURES / capture)).replicas
+            if not one.topic.startswith("__")
+        }
+        found += [
+            pytest.param(capture, name, id=f"{capture}-{name}") for name in sorted(names & set(partitions) or names)
+        ]
     return found
 
 
@@ -97,7 +122,11 @@ def test_text_gives_the_divergences_and_cuts_that_the_segments_give(tmp_path, ca
         assert other["clean_shutdown"] is other["loaded_log_end_offset"] is other["checkpoint_epochs"] is None
     for table, names in (("divergences", RUN), ("truncations", CUT)):
         by_epochs = [
-            [tuple(row[name] for name in names) for row in tables[table] if row.get("protocol") in (None, "fetch", "kip-279", "kip-101")]
+            [
+                tuple(row[name] for name in names)
+                for row in tables[table]
+                if row.get("protocol") in (None, "fetch", "kip-279", "kip-101")
+            ]
             for tables in (files, text)
         ]
         assert by_epochs[0] == by_epochs[1]
@@ -106,7 +135,10 @@ def test_text_gives_the_divergences_and_cuts_that_the_segments_give(tmp_path, ca
         assert evidence == {"input", "unproven"} and said(text, row["broker_id"])["severity"] == "info"
 
 
-@pytest.mark.parametrize("capture", ["diverged-healed", "diverged-multi2-healed", "quorum3-2-healed", "retention-skewed", "lagging-caught-up"])
+@pytest.mark.parametrize(
+    "capture",
+    ["diverged-healed", "diverged-multi2-healed", "quorum3-2-healed", "retention-skewed", "lagging-caught-up"],
+)
 def test_text_of_sound_logs_raises_no_alarm(tmp_path, capture):
     copy_text(capture, tmp_path, "batches")
     partitions = sorted({str(one.topic_partition) for one in discover(Snapshot.open(tmp_path)).replicas})
@@ -146,7 +178,9 @@ def test_a_leader_with_segments_is_compared_with_followers_of_text(tmp_path):
     copy_files("diverged-unclean", tmp_path / "mixed", brokers=(1,))
     copy_text("diverged-unclean", tmp_path / "mixed", "batches", brokers=(0, 2))
     files, mixed = audit(tmp_path / "files", "ledger-0"), audit(tmp_path / "mixed", "ledger-0")
-    assert [tuple(row[name] for name in RUN) for row in mixed["divergences"]] == [tuple(row[name] for name in RUN) for row in files["divergences"]]
+    assert [tuple(row[name] for name in RUN) for row in mixed["divergences"]] == [
+        tuple(row[name] for name in RUN) for row in files["divergences"]
+    ]
     assert {row["broker_id"] for row in mixed["findings"] if row["code"] == "CAP-SECOND-HAND"} == {0, 2}
 
 
@@ -197,13 +231,17 @@ def test_keys_of_compacted_logs_that_differ_are_left_open(tmp_path):
     assert any("latest value of each key" in row["message"] for row in tables["findings"])
 
 
-LEADER = listing("broker-1/t-0/00000000000000000000.log", batch_line(0, 9, 0, 100, crc=1), batch_line(10, 19, 100, 100, crc=2))
+LEADER = listing(
+    "broker-1/t-0/00000000000000000000.log", batch_line(0, 9, 0, 100, crc=1), batch_line(10, 19, 100, 100, crc=2)
+)
 
 
 def _pair(path: Path, follower: str) -> dict[str, list[dict]]:
     (path / "broker-1.dump.txt").write_text(LEADER)
     (path / "broker-2.dump.txt").write_text(follower.replace("broker-1", "broker-2"))
-    (path / "leadership.json").write_text(json.dumps([{"topic": "t", "partition": 0, "leader": 1, "leader_epoch": 0, "isr": [1, 2]}]))
+    (path / "leadership.json").write_text(
+        json.dumps([{"topic": "t", "partition": 0, "leader": 1, "leader_epoch": 0, "isr": [1, 2]}])
+    )
     (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": True}))
     return audit(path, "t-0")
 
@@ -237,10 +275,12 @@ def test_a_wrong_checksum_in_a_text_is_the_tools_verdict(tmp_path):
 
 
 def test_the_tool_that_died_on_zeros_says_nothing_bad(tmp_path):
-    died = "Exception in thread \"main\" org.apache.kafka.common.errors.CorruptRecordException: Found record size 0 smaller than minimum record overhead (14)"
+    died = 'Exception in thread "main" org.apache.kafka.common.errors.CorruptRecordException: Found record size 0 smaller than minimum record overhead (14)'
     tables = _pair(tmp_path, LEADER + died + "\n")
     assert verdict(tables) == "CONSISTENT" and codes(tables) == {"CAP-SECOND-HAND", "LOG-TAIL-ZERO"}
-    assert "says nothing of what follows" in next(row["message"] for row in tables["findings"] if row["code"] == "LOG-TAIL-ZERO")
+    assert "says nothing of what follows" in next(
+        row["message"] for row in tables["findings"] if row["code"] == "LOG-TAIL-ZERO"
+    )
 
 
 def test_tables_give_the_same_divergences_and_less_columns_less(tmp_path):
@@ -249,21 +289,41 @@ def test_tables_give_the_same_divergences_and_less_columns_less(tmp_path):
     files = audit(tmp_path / "files", "ledger-0")
     for name, columns in (("all", set(rows[0])), ("no-epochs", set(rows[0]) - {"leader_epoch"})):
         (tmp_path / name).mkdir()
-        write_table(tmp_path / name / "batches.parquet", [{key: value for key, value in row.items() if key in columns} for row in rows])
+        write_table(
+            tmp_path / name / "batches.parquet",
+            [{key: value for key, value in row.items() if key in columns} for row in rows],
+        )
         shutil.copy(FIXTURES / "diverged-unclean/kafka-topics-describe.txt", tmp_path / name)
     whole, without = audit(tmp_path / "all", "ledger-0"), audit(tmp_path / "no-epochs", "ledger-0")
-    assert [tuple(row[name] for name in RUN) for row in whole["divergences"]] == [tuple(row[name] for name in RUN) for row in files["divergences"]]
-    assert verdict(whole) == "UNCOMMITTED_DIVERGENCE" and verdict(without) == "INCONCLUSIVE" and without["divergences"] == []
+    assert [tuple(row[name] for name in RUN) for row in whole["divergences"]] == [
+        tuple(row[name] for name in RUN) for row in files["divergences"]
+    ]
+    assert (
+        verdict(whole) == "UNCOMMITTED_DIVERGENCE"
+        and verdict(without) == "INCONCLUSIVE"
+        and without["divergences"] == []
+    )
 
 
 def test_records_alone_show_where_logs_part(tmp_path):
     rows = [
-        {"broker_id": broker, "topic": "t", "partition": 0, "offset": offset, "leader_epoch": epoch, "timestamp": 1000 + offset, "key_size": 4, "value_size": size}
+        {
+            "broker_id": broker,
+            "topic": "t",
+            "partition": 0,
+            "offset": offset,
+            "leader_epoch": epoch,
+            "timestamp": 1000 + offset,
+            "key_size": 4,
+            "value_size": size,
+        }
         for broker, tail in ((1, 9), (2, 8))
         for offset, epoch, size in [*((n, 0, 5) for n in range(10)), *((n, broker, tail) for n in range(10, 14))]
     ]
     (tmp_path / "records.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (tmp_path / "leadership.json").write_text(json.dumps([{"topic": "t", "partition": 0, "leader": 2, "leader_epoch": 2, "isr": [2]}]))
+    (tmp_path / "leadership.json").write_text(
+        json.dumps([{"topic": "t", "partition": 0, "leader": 2, "leader_epoch": 2, "isr": [2]}])
+    )
     tables = audit(tmp_path, "t-0")
     assert [tuple(row[name] for name in RUN[:6]) for row in tables["divergences"]] == [(1, 10, 14, "DIV-EPOCH", 2, 1)]
     assert verdict(tables) == "UNCOMMITTED_DIVERGENCE" and said(tables, 1)["severity"] == "info"

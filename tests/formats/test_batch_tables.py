@@ -24,7 +24,14 @@ from tests.formats.captures import FIXTURES, batches_of, damage_of, scan_file
 
 ENDINGS = ("jsonl", "csv", "parquet")
 #: Columns that the bronze table has null where the header has -1.
-NULL_AS_MINUS_ONE = ("leader_epoch", "base_timestamp", "max_timestamp", "producer_id", "producer_epoch", "base_sequence")
+NULL_AS_MINUS_ONE = (
+    "leader_epoch",
+    "base_timestamp",
+    "max_timestamp",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+)
 
 
 def batch_rows(capture: str, partition: str) -> list[dict]:
@@ -41,7 +48,10 @@ def batch_rows(capture: str, partition: str) -> list[dict]:
         }
         for batch in batches_of(scan_file(path)):
             row = {name: batch[name].item() for name in batch.dtype.names}
-            rows.append(place | {name: None if name in NULL_AS_MINUS_ONE and value == -1 else value for name, value in row.items()})
+            rows.append(
+                place
+                | {name: None if name in NULL_AS_MINUS_ONE and value == -1 else value for name, value in row.items()}
+            )
     return rows
 
 
@@ -80,7 +90,9 @@ def logs(path: Path) -> dict[tuple[int, int], tuple[np.ndarray, list[Damage], tu
 def test_a_table_of_batches_gives_what_the_segments_gave(tmp_path, ending, capture, partition):
     rows = batch_rows(capture, partition)
     write_table(tmp_path / f"batches.{ending}", reversed(rows))
-    files = {(int(p.parts[-3][-1]), int(p.name[:20])): p for p in (FIXTURES / capture).glob(f"broker-*/{partition}/*.log")}
+    files = {
+        (int(p.parts[-3][-1]), int(p.name[:20])): p for p in (FIXTURES / capture).glob(f"broker-*/{partition}/*.log")
+    }
     found = logs(tmp_path)
     assert set(found) == set(files)
     for key, (batches, damage, unproven, form) in found.items():
@@ -88,7 +100,9 @@ def test_a_table_of_batches_gives_what_the_segments_gave(tmp_path, ending, captu
         assert (damage, unproven, form) == ([], ("checksums", "tail"), "batches")
     inventory = find(tmp_path)
     assert {one.log_dir for one in inventory.replicas} == {f"broker-{broker}" for broker, _ in files}
-    assert {file.source for file in inventory.segments} == {"batch_table"} and inventory.topics == (partition.rpartition("-")[0],)
+    assert {file.source for file in inventory.segments} == {"batch_table"} and inventory.topics == (
+        partition.rpartition("-")[0],
+    )
 
 
 def test_bytes_that_no_row_is_about_are_damage(tmp_path):
@@ -102,15 +116,29 @@ def test_bytes_that_no_row_is_about_are_damage(tmp_path):
 
 
 def test_least_columns_with_other_names_are_enough_and_what_is_missing_is_said(tmp_path):
-    rows = [{"broker": 1, "topic": "t", "partition": 0, "base_offset": 5 * n, "last_offset": 5 * n + 4, "epoch": 1} for n in (1, 0)]
+    rows = [
+        {"broker": 1, "topic": "t", "partition": 0, "base_offset": 5 * n, "last_offset": 5 * n + 4, "epoch": 1}
+        for n in (1, 0)
+    ]
     write_table(tmp_path / "some.jsonl", rows)
     ((key, (batches, damage, unproven, form)),) = logs(tmp_path).items()
     assert key == (1, 0) and damage == []
     assert batches["base_offset"].tolist() == [0, 5] and batches["record_count"].tolist() == [5, 5]
     assert batches["leader_epoch"].tolist() == [1, 1] and batches["crc_valid"].all()
-    assert set(unproven) >= {"batch_checksums", "checksum_verdicts", "contents", "positions", "sizes", "record_counts", "attributes", "tail"}
+    assert set(unproven) >= {
+        "batch_checksums",
+        "checksum_verdicts",
+        "contents",
+        "positions",
+        "sizes",
+        "record_counts",
+        "attributes",
+        "tail",
+    }
     assert "leader_epochs" not in unproven and form == "batches without crc, crc_valid, size"
-    write_table(tmp_path / "some.jsonl", [{name: value for name, value in row.items() if name != "epoch"} for row in rows])
+    write_table(
+        tmp_path / "some.jsonl", [{name: value for name, value in row.items() if name != "epoch"} for row in rows]
+    )
     ((_, _, unproven, _),) = logs(tmp_path).values()
     assert "leader_epochs" in unproven
 
@@ -165,7 +193,13 @@ def test_a_table_is_only_counted_beside_segments_or_text(tmp_path):
     (tmp_path / "dump/broker-0.batches.txt").write_text(text)
     inventory = find(tmp_path)
     sources = {(file.broker_id, file.partition): file.source for file in inventory.segments if file.topic == "ledger"}
-    assert sources == {(0, 0): "dump_text", (0, 1): "dump_text", (0, 2): "dump_text", (1, 0): "batch_table", (2, 0): "batch_table"}
+    assert sources == {
+        (0, 0): "dump_text",
+        (0, 1): "dump_text",
+        (0, 2): "dump_text",
+        (1, 0): "batch_table",
+        (2, 0): "batch_table",
+    }
     assert inventory.counts["log_superseded_by_text"] == 1
 
 
@@ -175,7 +209,9 @@ def test_a_table_of_something_else_is_ignored_and_said(tmp_path):
     (tmp_path / "empty.jsonl").write_text("")
     pa.parquet.write_table(pa.table({"x": [1]}), tmp_path / "x.parquet")
     rows = find(tmp_path).quarantine
-    assert [(row.code, row.path) for row in rows] == [("INPUT-IGNORED", name) for name in ("empty.jsonl", "events.jsonl", "people.csv", "x.parquet")]
+    assert [(row.code, row.path) for row in rows] == [
+        ("INPUT-IGNORED", name) for name in ("empty.jsonl", "events.jsonl", "people.csv", "x.parquet")
+    ]
 
 
 @pytest.mark.parametrize(

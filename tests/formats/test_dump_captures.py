@@ -60,7 +60,9 @@ def test_text_and_segment_agree_in_every_field_that_the_text_carries(capture, ki
     for path, log in logs.items():
         items = scan_file(path)
         batches, damage = batches_of(items), damage_of(items)
-        assert set(log.unproven) <= set(UNPROVEN) and "left_out" not in log.unproven and "one_moment" not in log.unproven
+        assert (
+            set(log.unproven) <= set(UNPROVEN) and "left_out" not in log.unproven and "one_moment" not in log.unproven
+        )
         if damage and damage[0].kind == "corrupt":
             # The tool stops at the first damage; how much it sees of what lies there depends on its version.
             batches = batches[batches["position"] < damage[0].position]

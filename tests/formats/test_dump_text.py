@@ -42,7 +42,9 @@ def test_a_batch_line_of_every_generation(version):
         batch_line(4, 4, 100, 61, version=version, epoch=3, valid=False),
     )
     log = read(text)
-    assert rows(log, "position", "size", "base_offset", "last_offset", "leader_epoch", "crc", "crc_valid", "record_count") == [
+    assert rows(
+        log, "position", "size", "base_offset", "last_offset", "leader_epoch", "crc", "crc_valid", "record_count"
+    ) == [
         (0, 100, 0, 3, 2, 4_294_967_295, True, 4),
         (100, 61, 4, 4, 3, 1, False, 1),
     ]
@@ -115,7 +117,11 @@ def test_a_payload_that_cannot_be_printed_does_not_hide_what_follows():
     assert rows(log, "last_offset") == [(3,), (4,)] and "left_out" not in log.unproven
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\r"), max_size=40), min_size=1, max_size=6))
+@given(
+    st.lists(
+        st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\r"), max_size=40), min_size=1, max_size=6
+    )
+)
 def test_whatever_keys_and_payloads_are_printed_the_batches_are_the_same(values):
     lines, position = [], 0
     for offset, value in enumerate(values):
@@ -127,14 +133,27 @@ def test_whatever_keys_and_payloads_are_printed_the_batches_are_the_same(values)
 
 
 def test_records_without_their_metadata_are_passed_over():
-    text = listing(LOG, batch_line(0, 1, 0, 100), "| key: a payload: b", " payload: b", "", "| payload: b\nrest", batch_line(2, 2, 100, 61))
+    text = listing(
+        LOG,
+        batch_line(0, 1, 0, 100),
+        "| key: a payload: b",
+        " payload: b",
+        "",
+        "| payload: b\nrest",
+        batch_line(2, 2, 100, 61),
+    )
     log = read(text)
     assert rows(log, "last_offset") == [(1,), (2,)] and "left_out" not in log.unproven
 
 
 def test_first_times_come_from_the_deep_listing():
-    shallow, deep = listing(LOG, batch_line(0, 1, 0, 100)), listing(LOG, batch_line(0, 1, 0, 100), record_line(0, "k", "v"))
-    assert read(shallow).unproven == ("checksums", "first_timestamps") and read(shallow).batches["base_timestamp"].tolist() == [-1]
+    shallow, deep = (
+        listing(LOG, batch_line(0, 1, 0, 100)),
+        listing(LOG, batch_line(0, 1, 0, 100), record_line(0, "k", "v")),
+    )
+    assert read(shallow).unproven == ("checksums", "first_timestamps") and read(shallow).batches[
+        "base_timestamp"
+    ].tolist() == [-1]
     assert read(shallow, deep).unproven == ("checksums",)
     assert read(shallow, deep).batches["base_timestamp"].tolist() == [1_700_000_000_000]
 
@@ -149,9 +168,18 @@ def test_invalid_bytes_at_the_end_are_a_tail_of_unknown_kind():
 @pytest.mark.parametrize(
     ("words", "kind"),
     [
-        ('Exception in thread "main" org.apache.kafka.common.errors.CorruptRecordException: Found record size 0 smaller than minimum record overhead (14) in file x.', "zero_filled"),
-        ("# the dump tool threw: org.apache.kafka.common.errors.CorruptRecordException: Found record size -5 smaller than minimum record overhead (14)", "garbage"),
-        ('Exception in thread "main" java.lang.IllegalArgumentException: Unknown compression type id: 7\n\tat java.base/x.y(Z.java:1)', "garbage"),
+        (
+            'Exception in thread "main" org.apache.kafka.common.errors.CorruptRecordException: Found record size 0 smaller than minimum record overhead (14) in file x.',
+            "zero_filled",
+        ),
+        (
+            "# the dump tool threw: org.apache.kafka.common.errors.CorruptRecordException: Found record size -5 smaller than minimum record overhead (14)",
+            "garbage",
+        ),
+        (
+            'Exception in thread "main" java.lang.IllegalArgumentException: Unknown compression type id: 7\n\tat java.base/x.y(Z.java:1)',
+            "garbage",
+        ),
     ],
 )
 def test_a_tool_that_died_leaves_the_rest_open(words, kind):
@@ -161,14 +189,19 @@ def test_a_tool_that_died_leaves_the_rest_open(words, kind):
 
 
 def test_a_tool_that_died_in_the_middle_of_a_line():
-    words = batch_line(2, 3, 100, 61).partition(" position")[0] + "# the dump tool threw: java.lang.IllegalArgumentException: Unknown"
+    words = (
+        batch_line(2, 3, 100, 61).partition(" position")[0]
+        + "# the dump tool threw: java.lang.IllegalArgumentException: Unknown"
+    )
     log = read(listing(LOG, batch_line(0, 1, 0, 100), words))
     assert rows(log, "last_offset") == [(1,)] and [one.kind for one in log.damage] == ["garbage"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_text_that_broke_off_is_known_by_its_last_line(version):
-    whole = listing(LOG, batch_line(0, 3, 0, 100, version=version), batch_line(4, 9, 100, 161, version=version, crc=123_456))
+    whole = listing(
+        LOG, batch_line(0, 3, 0, 100, version=version), batch_line(4, 9, 100, 161, version=version, crc=123_456)
+    )
     for end in range(len(whole) - 1, whole.index("baseOffset: 4") + 1, -1):
         log = read(whole[:end])
         # The verdict on the CRC ends the line from 2.2 on: with it the line is whole, without a line feed too.
@@ -213,7 +246,9 @@ def test_0_10_shows_entries_whole_and_what_is_inside_them():
     assert rows(both, *columns) == [(0, 48, 0, 0, 5, 1), (48, 234, 1, 3, 77, 2), (282, 40, 4, 4, 5, 1)]
     assert both.unproven == ("checksums",) and (both.batches["leader_epoch"] == -1).all()
     alone = read(shallow)
-    assert rows(alone, *columns)[1] == (48, 234, 1, 3, 77, 3) and {"base_offsets", "record_counts"} <= set(alone.unproven)
+    assert rows(alone, *columns)[1] == (48, 234, 1, 3, 77, 3) and {"base_offsets", "record_counts"} <= set(
+        alone.unproven
+    )
     inside = read(deep)
     assert rows(inside, "position", "base_offset", "last_offset", "record_count")[1] == (48, 1, 3, 2)
     assert inside.batches["crc"][1] >= FINGERPRINT and inside.form == "records of kafka-dump-log"

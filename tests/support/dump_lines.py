@@ -58,7 +58,15 @@ def record_line(offset: int, key: str | None, value: str | None, *, version: str
 
 
 def old_line(
-    offset: int, position: int, value: int, *, key: int | None = None, magic: int = 1, codec: str = "NONE", crc: int = 5, shown: str = ""
+    offset: int,
+    position: int,
+    value: int,
+    *,
+    key: int | None = None,
+    magic: int = 1,
+    codec: str = "NONE",
+    crc: int = 5,
+    shown: str = "",
 ) -> str:
     """A message as 0.10 prints it, whole entry or inside one; `value` and `key` are sizes."""
     text = f"offset: {offset} position: {position} CreateTime: 1700000000000 isvalid: true payloadsize: {value} magic: {magic}"

@@ -25,7 +25,11 @@ def why_not_comparable(reference: ReplicaFacts, follower: ReplicaFacts) -> str |
             f"broker {reference.broker_id} as {reference.form}"
         )
     derived = [facts for facts in (reference, follower) if "base_offsets" in facts.unproven]
-    if derived and any(facts.compacted or facts.gaps for facts in (reference, follower)) and differing_chunks(reference, follower):
+    if (
+        derived
+        and any(facts.compacted or facts.gaps for facts in (reference, follower))
+        and differing_chunks(reference, follower)
+    ):
         return f"of broker {derived[0].broker_id}: {UNPROVEN['base_offsets']}, and the log has gaps"
     return None
 
@@ -42,9 +46,16 @@ def open_question(reference: Reference, item: Comparison, protocol: str) -> str 
         )
     by_mark = protocol == "high-watermark" or item.replays[protocol].reason == "hw_fallback"
     if item.runs and by_mark and not follower.knows_high_watermark:
-        return "it differs, and whether that is cut off is decided by its high watermark, which is not part of the input"
+        return (
+            "it differs, and whether that is cut off is decided by its high watermark, which is not part of the input"
+        )
     ahead = follower.log_end_offset > leader.log_end_offset and leader.has_epochs
-    if ahead and not item.runs and leader.directory.epoch_file.state == "not_given" and reference.leader_epoch == leader.last_leader_epoch:
+    if (
+        ahead
+        and not item.runs
+        and leader.directory.epoch_file.state == "not_given"
+        and reference.leader_epoch == leader.last_leader_epoch
+    ):
         return (
             f"it ends at {follower.log_end_offset}, past the end {leader.log_end_offset} of broker {leader.broker_id}: whether that broker "
             "was elected in a later epoch, which has no records yet and makes these records conflict, would be in its "

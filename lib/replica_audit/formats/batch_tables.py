@@ -137,7 +137,9 @@ def read_table(snapshot: Snapshot, path: str, kind: str) -> Iterator[pa.RecordBa
                 if batch.num_rows:
                     yield _named(batch, types)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise FormatError(path, None, "columns of the types in the README", str(error).splitlines()[0][:200], _HINT) from None
+        raise FormatError(
+            path, None, "columns of the types in the README", str(error).splitlines()[0][:200], _HINT
+        ) from None
 
 
 @contextmanager
@@ -147,10 +149,14 @@ def _open_table(snapshot: Snapshot, path: str, types: Mapping[str, pa.DataType])
             file = pa.parquet.ParquetFile(stream)
             yield file.iter_batches(columns=[name for name in file.schema_arrow.names if name in types])
         elif path.endswith(".csv"):
-            options = pa.csv.ConvertOptions(column_types=types, include_columns=list(types), include_missing_columns=True)
+            options = pa.csv.ConvertOptions(
+                column_types=types, include_columns=list(types), include_missing_columns=True
+            )
             yield pa.csv.open_csv(stream, convert_options=options)
         else:
-            options = pa.json.ParseOptions(explicit_schema=pa.schema(list(types.items())), unexpected_field_behavior="ignore")
+            options = pa.json.ParseOptions(
+                explicit_schema=pa.schema(list(types.items())), unexpected_field_behavior="ignore"
+            )
             yield pa.json.open_json(stream, parse_options=options)
 
 

@@ -167,7 +167,9 @@ class _Reader:
         They are believed in words that only the tool has: a payload may well hold a stack trace.
         """
         invalid = [found for line in self._last_words if (found := parse_invalid_bytes(line)) is not None]
-        died = [found for line in self._last_words if (found := parse_failure(line)) is not None and found[1] is not None]
+        died = [
+            found for line in self._last_words if (found := parse_failure(line)) is not None and found[1] is not None
+        ]
         return (invalid[-1] if invalid else 0), (died[0] if died else None)
 
     def _take(self, line: bytes) -> bool:

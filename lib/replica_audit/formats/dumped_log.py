@@ -53,7 +53,8 @@ def assemble_dumped_log(listings: Sequence[Listing], base_offset: int) -> Second
 def _disagree(lines: dict[int, BatchLine], other: dict[int, BatchLine]) -> bool:
     """Whether two listings show another entry at one place: then they are of different moments."""
     return any(
-        (line.last_offset, line.crc, line.size) != (other[position].last_offset, other[position].crc, other[position].size)
+        (line.last_offset, line.crc, line.size)
+        != (other[position].last_offset, other[position].crc, other[position].size)
         for position, line in lines.items()
         if position in other
     )
@@ -138,7 +139,16 @@ def _fingerprinted(records: Sequence[RecordLine], unproven: set[str]) -> tuple:
     """A batch of which only records are shown. Its size is that of keys and values, its CRC a fingerprint of the lines."""
     first, last = records[0], records[-1]
     shown = [
-        (one.offset, one.timestamp, one.key_size, one.value_size, one.crc, one.producer_id, one.producer_epoch, one.sequence)
+        (
+            one.offset,
+            one.timestamp,
+            one.key_size,
+            one.value_size,
+            one.crc,
+            one.producer_id,
+            one.producer_epoch,
+            one.sequence,
+        )
         for one in records
     ]
     unproven |= {"batch_checksums", "sizes"}

@@ -57,7 +57,9 @@ def read_dumped_path(dumped: str, text_path: str, log_dirs: Sequence[LogDir], sn
 
 def find_log_dir(folder: str, log_dirs: Iterable[LogDir]) -> LogDir | None:
     """The log dir of the snapshot that a path names, as it is or with more before it; None where there is none."""
-    found = [one for one in log_dirs if one.path and one.broker_id is not None and f"/{folder}".endswith(f"/{one.path}")]
+    found = [
+        one for one in log_dirs if one.path and one.broker_id is not None and f"/{folder}".endswith(f"/{one.path}")
+    ]
     return max(found, key=lambda one: len(one.path), default=None)
 
 
@@ -76,7 +78,11 @@ def _broker_of(parts: Iterable[str]) -> int | None:
 
 def _broker_of_text(path: str, log_dirs: Sequence[LogDir], snapshot_name: str) -> int | None:
     """From the log dir that the text lies in, else from its name and the directories above it."""
-    inside = [one for one in log_dirs if one.broker_id is not None and f"{path}/".startswith(f"{one.path}/" if one.path else "")]
+    inside = [
+        one
+        for one in log_dirs
+        if one.broker_id is not None and f"{path}/".startswith(f"{one.path}/" if one.path else "")
+    ]
     if inside:
         return max(inside, key=lambda one: len(one.path)).broker_id
     *folders, name = path.split("/")

@@ -15,7 +15,13 @@ from replica_audit.formats.dump_text import find_sections
 from replica_audit.formats.errors import FormatError
 from replica_audit.formats.inventory import LogDir, Part, SegmentFile
 from replica_audit.formats.listed_paths import find_log_dir, read_dumped_path
-from replica_audit.formats.names import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, METADATA_PARTITION, RECOVERY_POINTS
+from replica_audit.formats.names import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    METADATA_PARTITION,
+    RECOVERY_POINTS,
+)
 from replica_audit.formats.replica_dirs import OffsetFile
 from replica_audit.formats.storage import Snapshot
 from replica_audit.model import CheckpointFile, QuarantineRow, ReplicaDir, TopicPartition
@@ -106,7 +112,9 @@ class _StandIns:
                 part = Part(path, section.start, section.end)
                 log = _Log("dump_text", dumped.broker_id, dumped.folder, dumped.topic_partition)
                 self._logs[log][dumped.base_offset].append((part, section.end - section.start))
-        self._quarantine += [QuarantineRow(None, path, None, None, "CAP-UNREADABLE", problem) for problem in sorted(nameless)]
+        self._quarantine += [
+            QuarantineRow(None, path, None, None, "CAP-UNREADABLE", problem) for problem in sorted(nameless)
+        ]
 
     def read_table(self, path: str) -> None:
         """Note the logs that one table is about."""
@@ -146,7 +154,10 @@ class _StandIns:
         self._topics.add(at.topic)
         if not self._is_wanted(at.topic):
             return False
-        if any((one.broker_id, one.topic, one.partition) == (broker_id, at.topic, at.partition) for one in self._found.segments):
+        if any(
+            (one.broker_id, one.topic, one.partition) == (broker_id, at.topic, at.partition)
+            for one in self._found.segments
+        ):
             self._counts["log_superseded_by_segments"] += 1
             return False
         return True
@@ -166,14 +177,24 @@ class _StandIns:
             replicas[replica.broker_id, replica.log_dir, replica.topic, replica.partition] = replica
             segments += [replace(file, log_dir=replica.log_dir) for file in files]
         rows = tuple(self._quarantine)
-        return StandIns(tuple(replicas.values()), tuple(segments), tuple(sorted(self._topics)), dict(self._counts), rows)
+        return StandIns(
+            tuple(replicas.values()), tuple(segments), tuple(sorted(self._topics)), dict(self._counts), rows
+        )
 
     def _segment(self, log: _Log, base: int, parts: list[tuple[Part, int]]) -> SegmentFile:
         at = log.topic_partition
         path = f"{parts[0][0].path} (broker {log.broker_id}, {at}/{base:020d}.log)"
         size = sum(size for _, size in parts)
         return SegmentFile(
-            log.broker_id, log.folder, at.topic, at.partition, path, base, size, log.source, tuple(part for part, _ in parts)
+            log.broker_id,
+            log.folder,
+            at.topic,
+            at.partition,
+            path,
+            base,
+            size,
+            log.source,
+            tuple(part for part, _ in parts),
         )
 
     def _replica(self, log: _Log, files: Sequence[SegmentFile], known: Mapping[tuple, ReplicaDir]) -> ReplicaDir:
@@ -224,7 +245,11 @@ class _StandIns:
         """The log dir of the snapshot that the log was in: of that path, else the broker's only one."""
         own = [one for one in self._found.log_dirs if one.broker_id == log.broker_id]
         at = log.topic_partition
-        holding = [one for one in own if any((r.log_dir, r.topic, r.partition) == (one.path, *_pair(at)) for r in self._found.replicas)]
+        holding = [
+            one
+            for one in own
+            if any((r.log_dir, r.topic, r.partition) == (one.path, *_pair(at)) for r in self._found.replicas)
+        ]
         here = find_log_dir(log.folder, own)
         if here is not None:
             return here

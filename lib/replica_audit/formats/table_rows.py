@@ -101,8 +101,16 @@ def _assemble_records(table: pa.Table, columns: set[str], file: SegmentFile) -> 
     unproven = {"batch_checksums", "sizes", "positions", "tail", "attributes", *_missing(_RECORD_COLUMNS, columns)}
     table = table.take(pc.sort_indices(table["offset"]))
     batches = np.zeros(table.num_rows, BATCH_DTYPE)
-    names = {"base_offset": "offset", "last_offset": "offset", "base_timestamp": "timestamp", "max_timestamp": "timestamp"}
-    names |= {"base_sequence": "sequence", **{name: name for name in ("leader_epoch", "magic", "producer_id", "producer_epoch")}}
+    names = {
+        "base_offset": "offset",
+        "last_offset": "offset",
+        "base_timestamp": "timestamp",
+        "max_timestamp": "timestamp",
+    }
+    names |= {
+        "base_sequence": "sequence",
+        **{name: name for name in ("leader_epoch", "magic", "producer_id", "producer_epoch")},
+    }
     for name, column in names.items():
         _fill(batches, name, table[column], file, 2 if name == "magic" else -1)
     _check_offsets(batches, file)
@@ -146,7 +154,9 @@ def _check_offsets(batches: np.ndarray, file: SegmentFile) -> None:
     if len(wrong):
         row = batches[wrong[0]]
         found = f"offsets {row['base_offset']} to {row['last_offset']}"
-        raise FormatError(file.parts[0].path, None, "offsets from 0 on, the last not below the base", found, "mend the table")
+        raise FormatError(
+            file.parts[0].path, None, "offsets from 0 on, the last not below the base", found, "mend the table"
+        )
 
 
 def _unlisted_bytes(batches: np.ndarray) -> Iterator[Damage]:
