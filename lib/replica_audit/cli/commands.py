@@ -13,6 +13,7 @@ from typing import Any
 
 from replica_audit.auditing.baseline import compare_findings, parse_baseline
 from replica_audit.auditing.catalogue import CATALOGUE, nearest_codes
+from replica_audit.cli.capture_plan import capture_plan
 from replica_audit.cli.output import print_note, print_result, stdout_colour
 from replica_audit.cli.places import check_files, check_outputs, check_snapshot, local_path
 from replica_audit.cli.progress import Progress
@@ -125,6 +126,7 @@ COMMANDS: dict[str, Command] = {
     "audit": audit,
     "report": report,
     "show": show,
+    "capture-plan": capture_plan,
     "explain": explain,
 }
 

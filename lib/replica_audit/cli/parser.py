@@ -6,6 +6,7 @@ import argparse
 from typing import Any, NoReturn
 
 from replica_audit import __version__
+from replica_audit.cli.capture_plan import add_capture_arguments
 from replica_audit.config import FAIL_LEVELS, FORMATS, KEYS, Settings
 from replica_audit.errors import UsageError
 from replica_audit.model import PROTOCOLS
@@ -19,6 +20,7 @@ _COMMANDS = {
     "audit": "audit an ingested snapshot",
     "report": "write the report of a finished audit",
     "show": "audit one partition in the terminal, without Spark",
+    "capture-plan": "print how to copy the log dirs of given brokers, as a shell script",
     "explain": "say what a finding means, how it is proven and what to do",
 }
 
@@ -89,6 +91,8 @@ def _add_arguments(name: str, command: argparse.ArgumentParser) -> None:
         command.add_argument("snapshot", metavar="SNAPSHOT", nargs="?", help="directory or URI of the copied log dirs")
     if name == "show":
         command.add_argument("topic_partition", metavar="TOPIC-PARTITION", nargs="?", help="for example orders-0")
+    if name == "capture-plan":
+        add_capture_arguments(command)
     if name == "explain":
         command.add_argument("code", metavar="CODE", nargs="?", help="for example HWM-LOSS")
     if name == "audit":
