@@ -245,6 +245,18 @@ def test_a_transaction_is_decided_by_the_other_sides_marker(tmp_path):
     assert not answer.found("DIV-KEY-STATE"), answer
 
 
+def test_a_replica_that_missed_an_abort_has_the_records_come_back(tmp_path):
+    """The next marker of the producer is a commit, and to consumers of that replica it commits the aborted record too."""
+    plain, end = [encode_batch(0, [Record(b"a", b"1")], 0)], [encode_batch(5, 5, 0)]
+    committed = _transaction(3, "b", "1", "COMMIT")
+    missed = [*plain, *_transaction(1, "a", "never", None), *committed, *end]
+    answer = audit(tmp_path, {1: Broker([*plain, *committed, *end]), 2: Broker(missed)}, configs=COMPACT)
+    assert answer.one("DIV-KEY-STATE", 2)[2:] == (0, 2)
+    seen = [*plain, *_transaction(1, "a", "never", "ABORT"), *committed, *end]
+    again = audit(tmp_path / "seen", {1: Broker(seen), 2: Broker(missed)}, configs=COMPACT)
+    assert not again.found("DIV-KEY-STATE"), "the reference still has the marker"
+
+
 @pytest.fixture
 def asked(monkeypatch) -> list[tuple[int, int, bool]]:
     """(broker, base offset, only some keys) of every batch whose records were read."""

@@ -65,7 +65,10 @@ def compare_compacted(
             only[side] += int(offsets_only_in(inside, other).sum())
             rows[side].append(KeyRows.slim(inside))
     their_rows, own_rows = KeyRows.concatenate(rows[0]), KeyRows.concatenate(rows[1])
-    decisions = _decisions(reference, follower, alignment, (their_rows, own_rows), (theirs, own), bool(conflicts), end, reading)
+    producers = their_rows.producers() | own_rows.producers()
+    sides = _marker_batches(reference, follower, (theirs, own), end if conflicts else None)
+    markers = _markers(sides, producers, reading)
+    decisions = Decisions.of(markers)
     doubted = latest_differs(their_rows, own_rows, decisions)
     common = later = KeyRows.concatenate([])
     if len(doubted.keys):
@@ -77,6 +80,7 @@ def compare_compacted(
             and not batch.attributes & CONTROL and (batch.position, batch.base_offset) not in odd
         ]
         common = KeyRows.slim(reading.rows(reference, same, doubted.keys)[0])
+        decisions = Decisions.of([*markers, *_markers(sides, common.producers() - producers, reading)])
         longer, above = (reference, theirs) if reference.log_end_offset > follower.log_end_offset else (follower, own)
         if not conflicts:
             tail = [batch for batch in above if batch.end_offset > end and not batch.attributes & CONTROL]
@@ -124,30 +128,28 @@ def _differences(window: Window, floor: int, end: int) -> list[Difference]:
     return found
 
 
-def _decisions(
-    reference: ReplicaFacts,
-    follower: ReplicaFacts,
-    alignment: Alignment,
-    rows: tuple[KeyRows, KeyRows],
-    batches: tuple[Sequence[Batch], Sequence[Batch]],
-    conflict: bool,
-    end: int,
-    reading: Reading,
-) -> Decisions:
-    """How the transactions of records in doubt ended, by the markers of either side that are not in a conflict."""
-    producers = {int(one) for side in rows for one in np.unique(side.rows["producer_id"][side.rows["transactional"]])}
-    markers = []
-    if producers:
-        known = {(batch.base_offset, batch.crc) for batch in batches[0]}
-        for facts, of_side in ((reference, batches[0]), (follower, batches[1])):
-            wanted = [
-                batch
-                for batch in of_side
-                if batch.attributes & CONTROL and batch.attributes & TRANSACTIONAL and batch.producer_id in producers
-                and (facts is reference or ((batch.base_offset, batch.crc) not in known and not (conflict and batch.end_offset > end)))
-            ]  # fmt: skip
-            markers.append(reading.rows(facts, wanted)[0])
-    return Decisions.of(markers)
+def _marker_batches(
+    reference: ReplicaFacts, follower: ReplicaFacts, batches: tuple[Sequence[Batch], Sequence[Batch]], conflict: int | None
+) -> list[tuple[ReplicaFacts, list[Batch]]]:
+    """Markers of either side: the reference's, and the follower's own others below `conflict`."""
+    bits = CONTROL | TRANSACTIONAL
+    theirs, own = ([batch for batch in side if batch.attributes & bits == bits] for side in batches)
+    known = {(batch.base_offset, batch.crc) for batch in theirs}
+    others = [
+        batch
+        for batch in own
+        if (batch.base_offset, batch.crc) not in known and (conflict is None or batch.end_offset <= conflict)
+    ]
+    return [(reference, theirs), (follower, others)]
+
+
+def _markers(
+    sides: Sequence[tuple[ReplicaFacts, Sequence[Batch]]], producers: set[int], reading: Reading
+) -> list[np.ndarray]:
+    """The markers of `producers`, decoded."""
+    if not producers:
+        return []
+    return [reading.rows(facts, [batch for batch in batches if batch.producer_id in producers])[0] for facts, batches in sides]
 
 
 def _limits(facts: ReplicaFacts, floor: int, end: int, unread: Sequence[tuple[int, int]]) -> tuple[int, int]:

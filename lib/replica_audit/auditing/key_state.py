@@ -35,6 +35,10 @@ class KeyRows:
     def concatenate(cls, parts: Iterable[KeyRows]) -> KeyRows:
         return cls(np.concatenate([np.empty(0, _SLIM_DTYPE), *(part.rows for part in parts)]))
 
+    def producers(self) -> set[int]:
+        """Those whose transactions records are of."""
+        return set(np.unique(self.rows["producer_id"][self.rows["transactional"]]).tolist())
+
     def latest(self, decisions: Decisions) -> np.ndarray:
         """The last visible row of each key, by key."""
         rows = self.rows[decisions.visible(self.rows)]

@@ -162,6 +162,9 @@ def _unknown_epochs(case: Case, item: Comparison) -> Iterator[Finding]:
         if epoch in known or first is None or epoch < first or epoch > (case.reference.leader_epoch or 0):
             continue
         in_tail = any(part.start_offset <= start and part.end_offset >= follower.log_end_offset for part in item.stretches)
+        # A reference that fetched a cleaned log never had the epochs of which nothing was left.
+        if leader.compacted and not any(part.start_offset <= start < part.end_offset for part in item.stretches):
+            continue
         yield finding(
             "EPO-UNKNOWN-TO-LEADER",
             f"broker {follower.broker_id} has records of epoch {epoch} from {start} on; broker {leader.broker_id} never had that epoch",
