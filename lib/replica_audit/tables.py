@@ -167,6 +167,25 @@ high_watermark bigint
 eligible boolean
 problem string
 """),
+    "broker_log_events": _columns("""
+topic string
+partition int
+broker_id int
+path string
+line int
+kind string
+clock_ms bigint
+time string
+leader_epoch int
+partition_epoch int
+offset bigint
+high_watermark bigint
+leader_id int
+isr array<int>
+leads boolean
+topic_id string
+final boolean
+"""),
     "quarantine": _columns("""
 broker_id int
 topic string

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from replica_audit.auditing.broker_logs import events_of_rows
 from replica_audit.auditing.partition import PartitionEvidence
 from replica_audit.auditing.timeline import summary_of_row
 from replica_audit.formats.bronze import CHECKPOINTS
@@ -14,6 +15,9 @@ from replica_audit.model import CheckpointFile, ReplicaDir, TopicPartition
 
 #: Bronze tables that evidence is made of.
 EVIDENCE_TABLES = ("replica_dirs", "segments", "leader_epochs", "offset_checkpoints", "partition_states")
+
+#: The bronze table of what brokers' own logs say; there where the snapshot has such logs.
+LOG_EVENTS = "broker_log_events"
 
 #: The name under which the summary of a partition's timeline comes with them, where the partition was observed.
 TIMELINE = "timeline"
@@ -67,6 +71,7 @@ def partition_evidence(
         protocol=options.protocol,
         kafka_version=options.kafka_version,
         # Entries left over belong to log dirs that have no directory of this partition.
+        log_events=events_of_rows(rows.get(LOG_EVENTS, ())),
         timeline=next((summary_of_row(row) for row in rows.get(TIMELINE, ())), None),
         orphans={(broker, log_dir, file): value for (broker, log_dir), files in values.items() for file, value in files.items()},
     )

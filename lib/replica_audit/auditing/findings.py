@@ -11,6 +11,7 @@ from replica_audit.auditing.comparison import Comparison
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.reference import Reference
 from replica_audit.auditing.watermark import HighWatermark
+from replica_audit.formats.broker_logs import BrokerLogEvent
 from replica_audit.model import Leadership, TopicPartition, TransactionState
 
 
@@ -169,6 +170,8 @@ class Case:
     """Logs that are known from a text or table which cannot be compared with the reference's."""
     orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
     """(broker id, log dir, checkpoint file) → value, where the log dir has no directory of the partition."""
+    log_events: tuple[BrokerLogEvent, ...] = ()
+    """What brokers' own logs say of the partition, in order of time."""
     transactions: Mapping[int, TransactionState] = field(default_factory=dict)
     """What the coordinator last said of the producers whose transactions the reference leaves open; those it knows."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from replica_audit.auditing.batches import batches_of
+from replica_audit.auditing.broker_logs import of_present_topic, tighten_by_logs
 from replica_audit.auditing.chunks import batches_in
 from replica_audit.auditing.catalogue import worst_verdict
 from replica_audit.auditing.comparison import (
@@ -30,6 +31,7 @@ from replica_audit.auditing.rules import judge
 from replica_audit.auditing.timeline import TimelineSummary, timeline_findings
 from replica_audit.auditing.watermark import bound_high_watermark
 from replica_audit.formats.open_transactions import open_at_end
+from replica_audit.formats.broker_logs import BrokerLogEvent
 from replica_audit.model import Leadership, ReplicaDir, SegmentSummary, TopicPartition, TransactionState
 
 #: (broker id, log dir): one copy of the partition.
@@ -49,6 +51,8 @@ class PartitionEvidence:
     protocol: str = "fetch"
     kafka_version: tuple[int, ...] | None = None
     orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
+    log_events: tuple[BrokerLogEvent, ...] = ()
+    """From brokers' own logs, in order of time."""
     timeline: TimelineSummary | None = None
     """What observations of the partition come to; None without any."""
 
@@ -129,6 +133,8 @@ def audit_partition(
     compared = with_causes(compared, reference, evidence.leadership)
     mark = bound_high_watermark(reference, compared, cleaner_bound=_cleaner_bound(evidence))
     mark = narrow_high_watermark(mark, reference, compared, evidence.leadership, evidence.kafka_version)
+    events = of_present_topic(evidence.log_events, reference.facts.directory.topic_id)
+    mark = tighten_by_logs(mark, reference, evidence.leadership, events, evidence.kafka_version)
     proven = mark.hw_upper if mark.method == "capture_skew" else mark.hw_lower
     case = Case(
         topic_partition=evidence.topic_partition,
@@ -143,6 +149,7 @@ def audit_partition(
         duplicates=grouping.duplicates,
         set_aside=grouping.set_aside,
         orphans=evidence.orphans,
+        log_events=events,
         transactions=transactions or {},
     )
     strangers = [item for item in case.comparisons if _nothing_in_common(reference, item)]

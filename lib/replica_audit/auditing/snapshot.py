@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime, timezone
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from replica_audit import __version__
 from replica_audit.auditing.catalogue import worst_verdict
-from replica_audit.auditing.evidence import EVIDENCE_TABLES, TIMELINE, AuditOptions, parse_kafka_version, partition_evidence
+from replica_audit.auditing.evidence import EVIDENCE_TABLES, LOG_EVENTS, TIMELINE, AuditOptions, parse_kafka_version, partition_evidence
 from replica_audit.auditing.log_dirs import log_dir_findings
 from replica_audit.auditing.partition import CopyKey, audit_partition, needed_batches, open_producers
 from replica_audit.auditing.tables import report_rows
@@ -18,6 +18,7 @@ from replica_audit.auditing.timeline import summary_row, timeline_of
 from replica_audit.config import Settings
 from replica_audit.errors import InputError, UsageError
 from replica_audit.formats.bronze import bronze_rows, damage_rows, quarantine_row, segment_row
+from replica_audit.formats.broker_logs import read_broker_log
 from replica_audit.formats.discovery import discover
 from replica_audit.formats.errors import FormatError
 from replica_audit.formats.inventory import Inventory, SegmentFile
@@ -103,6 +104,7 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
         rows["segments"].append(segment_row(names, summary))
         rows["quarantine"].extend(damage_rows(names, summary))
     facts = {table: rows[table] for table in EVIDENCE_TABLES}
+    facts[LOG_EVENTS] = _read_broker_logs(snapshot, inventory, topic_partition, rows["quarantine"])
     facts[TIMELINE] = [summary_row(course)] if course is not None else []
     evidence = partition_evidence(topic_partition, facts, options)
     batches = _read_batches(snapshot, files, needed_batches(evidence))
@@ -127,6 +129,20 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
         "inputs": {"snapshot": snapshot.name, "segments": len(files), "size_bytes": sum(file.size_bytes for file in files)},
     }
     return Results(audit, {table: sort_rows(of_table) for table, of_table in tables.items()})
+
+
+def _read_broker_logs(
+    snapshot: Snapshot, inventory: Inventory, topic_partition: TopicPartition, quarantine: list[dict]
+) -> list[dict]:
+    """What brokers' own logs say of one partition; a log that cannot be read is added to `quarantine`."""
+    rows: list[dict] = []
+    for file in inventory.broker_logs:
+        for item in read_broker_log(snapshot, file.path, file.broker_id):
+            if isinstance(item, QuarantineRow):
+                quarantine.append(quarantine_row(item))
+            elif (item.topic, item.partition) == (topic_partition.topic, topic_partition.partition):
+                rows.append(asdict(item))
+    return rows
 
 
 def _read_observations(

@@ -6,9 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 
+from replica_audit.formats.broker_logs import broker_of_path, is_broker_log
 from replica_audit.formats.describe import Listing, parse_topics_describe
 from replica_audit.formats.errors import FormatError
 from replica_audit.formats.inventory import (
+    BrokerLogFile,
     DuplicateReplica,
     Inventory,
     LogDir,
@@ -29,7 +31,7 @@ from replica_audit.formats.zookeeper import ZOOKEEPER_PATTERN, complete_from_lis
 from replica_audit.model import Leadership, QuarantineRow, ReplicaDir, TopicPartition
 
 #: Directories of a log dir that are no partitions and no mistake.
-_KNOWN_DIRECTORIES = {"remote-log-index-cache", "dump"}
+_KNOWN_DIRECTORIES = {"remote-log-index-cache", "dump", "logs"}
 _TABLE_ENDINGS = (".jsonl", ".csv", ".parquet")
 
 
@@ -97,12 +99,27 @@ class _Discovery:
             manifest=manifest,
             dump_paths=tuple(dumps),
             table_paths=tuple(tables),
+            broker_logs=self._find_broker_logs(log_dirs),
             progress_files=tuple(progress),
             topics=tuple(sorted(self._topics)),
             counts=dict(sorted(self._counts.items())),
             size_bytes=sum(entry.size for entry in self._files),
             quarantine=tuple(sorted(self._quarantine, key=lambda row: (row.path, row.code, row.reason))),
         )
+
+    def _find_broker_logs(self, log_dirs: list[LogDir]) -> tuple[BrokerLogFile, ...]:
+        found = []
+        for entry in self._files:
+            if self._kind(entry.path) != "broker_log":
+                continue
+            around = [one for one in log_dirs if one.path and entry.path.startswith(f"{one.path}/") and one.broker_id is not None]
+            owner = max(around, key=lambda one: len(one.path), default=None)
+            broker_id = owner.broker_id if owner else broker_of_path(entry.path)
+            found.append(BrokerLogFile(entry.path, entry.size, broker_id))
+            if broker_id is None:
+                reason = "whose log this is cannot be told: put it into a directory broker-<id>"
+                self._quarantine.append(_row("INPUT-IGNORED", entry.path, reason))
+        return tuple(one for one in found if one.broker_id is not None)
 
     def _add_stand_ins(self, dumps: list[str], tables: list[str], log_dirs: list[LogDir]) -> None:
         """Take the logs that only texts and tables show."""
@@ -173,7 +190,7 @@ class _Discovery:
         """Remember what the files below a directory of a log dir are counted as."""
         prefix = "foreign_" if is_foreign else ""
         for name, entry in folder.files.items():
-            if _stand_in(entry.path) and kind in ("current", "other") and not is_foreign:
+            if (_stand_in(entry.path) or is_broker_log(entry.path)) and kind in ("current", "other") and not is_foreign:
                 continue
             known = parse_file_name(name).counted_as if kind in ("current", "metadata") else f"in_{kind}_directory"
             self._kinds[entry.path] = f"{prefix}metadata_{known}" if kind == "metadata" else f"{prefix}{known}"
@@ -184,7 +201,7 @@ class _Discovery:
         """What a file is counted as; `_look_into` has named those of log dirs."""
         known = self._kinds.get(path)
         if known is None:
-            known = "replica_progress" if progress_form(path) else _stand_in(path) or "unknown"
+            known = "replica_progress" if progress_form(path) else "broker_log" if is_broker_log(path) else _stand_in(path) or "unknown"
         return known
 
     def _read_leadership(self) -> tuple[tuple[Leadership, ...], tuple[str, ...]]:

@@ -96,6 +96,16 @@ class MetadataLog:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerLogFile:
+    """A `server.log`, `state-change.log` or `controller.log`, rotated or not."""
+
+    path: str
+    size_bytes: int
+    broker_id: int | None
+    """Of the log dir that it lies in, else of a directory `broker-<id>` on its path; None where neither says."""
+
+
+@dataclass(frozen=True, slots=True)
 class Inventory:
     """Everything in a snapshot; all tuples are sorted."""
 
@@ -119,6 +129,8 @@ class Inventory:
     """Text of kafka-dump-log."""
     table_paths: tuple[str, ...]
     """Batch or record metadata as JSONL, CSV or Parquet."""
+    broker_logs: tuple[BrokerLogFile, ...]
+    """Brokers' own logs."""
     progress_files: tuple[tuple[str, int], ...]
     """Path and size of the files of `replica_progress`."""
     topics: tuple[str, ...]

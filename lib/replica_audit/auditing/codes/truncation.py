@@ -84,6 +84,17 @@ CODES = (
         traps="Copies of different moments.",
     ),
     Code(
+        code="TRN-LOGGED",
+        severities=("medium", "info"),
+        verdicts=(),
+        summary="A broker's log tells of a truncation",
+        meaning="The broker cut this replica's log at that time. Medium where it went below the replica's own high watermark, "
+        "or where the replica then led without having been in sync again: committed records may be gone and no file shows it.",
+        proof="The line of the broker's log: offset, time, and what it was cut to.",
+        remedy="Compare with what producers were told at that time; records that were lost so are in backups only.",
+        traps="A follower before 0.11 cuts to its high watermark at every start, and fetches the rest again.",
+    ),
+    Code(
         code="TRN-CACHE-DISAGREES",
         severities=("medium",),
         verdicts=(),
