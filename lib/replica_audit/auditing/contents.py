@@ -22,9 +22,6 @@ RecordSource = Callable[..., RecordRows]
 #: Batches of both replicas are decoded together up to about this many bytes of file.
 _WINDOW_BYTES = 16 << 20
 
-#: Texts and tables that stand in for segments hold no records.
-_SEGMENT_SUFFIXES = (".log", ".swap")
-
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -44,8 +41,8 @@ class Window:
 
 
 def has_segments(facts: ReplicaFacts) -> bool:
-    """Whether the replica's records can be read at all."""
-    return all(segment.path.endswith(_SEGMENT_SUFFIXES) for segment in facts.segments)
+    """Whether the replica's records can be read: texts and tables that stand in for segments hold none."""
+    return all(segment.source == "segment" for segment in facts.segments)
 
 
 def record_requests(facts: ReplicaFacts, batches: Iterable[Batch]) -> dict[RecordRequest, Batch]:
