@@ -221,7 +221,7 @@ def test_equal_old_logs_are_consistent_and_nothing_is_dropped(tmp_path, kinds):
 def test_an_epoch_without_records_may_be_in_a_file_that_is_not_given(tmp_path):
     copy_text("diverged-unclean", tmp_path, "batches")
     tables = audit(tmp_path, "ledger-2")
-    assert verdict(tables) == "INCONCLUSIVE" and "later epoch" in said(tables, 0)["message"]
+    assert verdict(tables) == "INCONCLUSIVE" and "was elected" in said(tables, 0)["message"]
 
 
 def test_keys_of_compacted_logs_that_differ_are_left_open(tmp_path):
@@ -244,6 +244,39 @@ def _pair(path: Path, follower: str) -> dict[str, list[dict]]:
     )
     (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": True}))
     return audit(path, "t-0")
+
+
+@pytest.mark.parametrize("epoch", [None, 9])
+def test_a_follower_with_a_later_epoch_is_judged_only_where_the_leaders_is_known(tmp_path, epoch):
+    """The leader of the third epoch has no record of it: only its own epoch file, or a source, tells that there is one."""
+    name = "broker-1/t-0/00000000000000000000.log"
+    leader = listing(name, batch_line(0, 9, 0, 100, crc=1), batch_line(10, 29, 100, 200, epoch=2, crc=2))
+    follower = listing(name, batch_line(0, 9, 0, 100, crc=1), batch_line(10, 19, 100, 100, epoch=5, crc=3))
+    leadership = {"topic": "t", "partition": 0, "leader": 1, "isr": [1]} | ({"leader_epoch": epoch} if epoch else {})
+    (tmp_path / "broker-1.dump.txt").write_text(leader)
+    (tmp_path / "broker-2.dump.txt").write_text(follower.replace("broker-1", "broker-2"))
+    (tmp_path / "leadership.json").write_text(json.dumps([leadership]))
+    tables = audit(tmp_path, "t-0")
+    if epoch is None:
+        assert verdict(tables) == "INCONCLUSIVE" and tables["divergences"] == [] and not codes(tables, "critical")
+    else:
+        assert [(row["start_offset"], row["code"]) for row in tables["divergences"]] == [(10, "DIV-EPOCH")]
+        assert verdict(tables) == "UNCOMMITTED_DIVERGENCE"
+
+
+@pytest.mark.parametrize("epoch", [None, 0])
+def test_an_end_past_the_leaders_is_left_open_where_its_epoch_is_not_known(tmp_path, epoch):
+    leadership = {"topic": "t", "partition": 0, "leader": 1, "isr": [1, 2], "leader_epoch": epoch}
+    (tmp_path / "broker-1.dump.txt").write_text(LEADER)
+    (tmp_path / "broker-2.dump.txt").write_text(
+        LEADER.replace("broker-1", "broker-2") + batch_line(20, 24, 200, 50) + "\n"
+    )
+    (tmp_path / "leadership.json").write_text(
+        json.dumps([{name: value for name, value in leadership.items() if value is not None}])
+    )
+    tables = audit(tmp_path, "t-0")
+    assert verdict(tables) == ("INCONCLUSIVE" if epoch is None else "CONSISTENT")
+    assert ("later epoch" in said(tables, 2)["message"]) == (epoch is None)
 
 
 def test_a_whole_pair_of_texts_is_consistent(tmp_path):

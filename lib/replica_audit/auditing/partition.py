@@ -192,7 +192,7 @@ def _group(evidence: PartitionEvidence) -> _Grouping:
     replicas = tuple(chosen.values())
     reference = choose_reference(replicas, leadership)
     others = tuple(facts for facts in replicas if reference is not None and facts is not reference.facts)
-    set_aside = tuple(facts for facts in others if why_not_comparable(reference.facts, facts))
+    set_aside = tuple(facts for facts in others if why_not_comparable(reference, facts))
     followers = tuple(facts for facts in others if facts not in set_aside)
     return _Grouping(reference, followers, foreign, tuple(duplicates), set_aside)
 

@@ -12,8 +12,9 @@ from replica_audit.auditing.reference import Reference
 from replica_audit.formats.second_hand import UNPROVEN, are_comparable
 
 
-def why_not_comparable(reference: ReplicaFacts, follower: ReplicaFacts) -> str | None:
+def why_not_comparable(chosen: Reference, follower: ReplicaFacts) -> str | None:
     """Why nothing may be concluded from a comparison of the two; None where it may."""
+    reference = chosen.facts
     if not (reference.second_hand or follower.second_hand):
         return None
     for facts in (follower, reference):
@@ -31,11 +32,20 @@ def why_not_comparable(reference: ReplicaFacts, follower: ReplicaFacts) -> str |
         and differing_chunks(reference, follower)
     ):
         return f"of broker {derived[0].broker_id}: {UNPROVEN['base_offsets']}, and the log has gaps"
+    own, theirs = (-1 if epoch is None else epoch for epoch in (follower.last_leader_epoch, chosen.leader_epoch))
+    if reference.directory.epoch_file.state == "not_given" and own > theirs:
+        return (
+            f"its last leader epoch {own} is above all that is known of broker {reference.broker_id}: in which epoch that broker was elected "
+            "would be in its leader-epoch-checkpoint or the metadata log"
+        )
     return None
 
 
-def open_question(reference: Reference, item: Comparison, protocol: str) -> str | None:
-    """What the comparison leaves open that files would have told, so that no verdict may rest on it; None where nothing."""
+def open_question(reference: Reference, item: Comparison, protocol: str, is_epoch_said: bool) -> str | None:
+    """What the comparison leaves open that files would have told, so that no verdict may rest on it; None where nothing.
+
+    `is_epoch_said`: the source of leadership says in which epoch the reference leads.
+    """
     leader, follower = reference.facts, item.follower
     if not (leader.second_hand or follower.second_hand):
         return None
@@ -50,12 +60,7 @@ def open_question(reference: Reference, item: Comparison, protocol: str) -> str 
             "it differs, and whether that is cut off is decided by its high watermark, which is not part of the input"
         )
     ahead = follower.log_end_offset > leader.log_end_offset and leader.has_epochs
-    if (
-        ahead
-        and not item.runs
-        and leader.directory.epoch_file.state == "not_given"
-        and reference.leader_epoch == leader.last_leader_epoch
-    ):
+    if ahead and not item.runs and leader.directory.epoch_file.state == "not_given" and not is_epoch_said:
         return (
             f"it ends at {follower.log_end_offset}, past the end {leader.log_end_offset} of broker {leader.broker_id}: whether that broker "
             "was elected in a later epoch, which has no records yet and makes these records conflict, would be in its "

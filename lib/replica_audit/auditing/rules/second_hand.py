@@ -25,9 +25,10 @@ _NO_LOG_DIR = (
 def judge(case: Case) -> Iterator[Finding]:
     """CAP-SECOND-HAND of every replica that it is true of."""
     reference = case.reference.facts
-    reasons = {item.follower.key: open_question(case.reference, item, case.protocol) for item in case.comparisons}
+    said = case.leadership is not None and case.leadership.leader_epoch is not None
+    reasons = {item.follower.key: open_question(case.reference, item, case.protocol, said) for item in case.comparisons}
     for facts in case.set_aside:
-        why = why_not_comparable(reference, facts)
+        why = why_not_comparable(case.reference, facts)
         reasons[facts.key] = f"it was not compared with broker {reference.broker_id}, because {why}"
     for facts in (*case.replicas, *case.set_aside):
         reason = reasons.get(facts.key) or (UNPROVEN[facts.undecided[0]] if facts.undecided else None)
