@@ -153,9 +153,10 @@ CODES = (
         summary="A transaction has records but will get no marker",
         meaning="The last stable offset stands still at its first record, so read_committed consumers see nothing "
         "after it, and the cleaner stops there as well.",
-        proof="The producer id, producer epoch and first offset; no control record after them.",
+        proof="The producer id, producer epoch and first offset; no control record after them; the coordinator's log, or a "
+        "later epoch of the producer, that says the transaction is over.",
         remedy="kafka-transactions.sh find-hanging, then abort, for this partition.",
-        traps="A transaction that is simply in progress.",
+        traps="A transaction that is simply in progress; a log that was copied before the marker was written.",
     ),
     Code(
         code="TXN-MARKER-LOST",
