@@ -186,6 +186,11 @@ class Case:
         """Nobody leads because everybody was stopped cleanly: then who is in sync says nothing any more."""
         return self.reference.leader_id is None and all(facts.directory.clean_shutdown for facts in self.replicas)
 
+    @property
+    def is_epoch_said(self) -> bool:
+        """Whether the source of leadership says in which epoch."""
+        return self.leadership is not None and self.leadership.leader_epoch is not None
+
     def config(self, name: str) -> str | None:
         """A topic config as the leadership source shows it; None when it does not."""
         return self.leadership.configs.get(name) if self.leadership else None

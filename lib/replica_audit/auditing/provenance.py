@@ -59,14 +59,19 @@ def open_question(reference: Reference, item: Comparison, protocol: str, is_epoc
         return (
             "it differs, and whether that is cut off is decided by its high watermark, which is not part of the input"
         )
-    ahead = follower.log_end_offset > leader.log_end_offset and leader.has_epochs
-    if ahead and not item.runs and leader.directory.epoch_file.state == "not_given" and not is_epoch_said:
+    ahead = follower.log_end_offset > leader.log_end_offset
+    if ahead and not item.runs and is_epoch_open(leader, is_epoch_said):
         return (
             f"it ends at {follower.log_end_offset}, past the end {leader.log_end_offset} of broker {leader.broker_id}: whether that broker "
             "was elected in a later epoch, which has no records yet and makes these records conflict, would be in its "
             "leader-epoch-checkpoint or the metadata log"
         )
     return None
+
+
+def is_epoch_open(leader: ReplicaFacts, is_epoch_said: bool) -> bool:
+    """Whether the reference may have been elected in a later epoch than its records show, with no file to deny it."""
+    return leader.has_epochs and leader.directory.epoch_file.state == "not_given" and not is_epoch_said
 
 
 def _differ(leader: ReplicaFacts, item: Comparison) -> bool:

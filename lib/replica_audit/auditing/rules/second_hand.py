@@ -25,8 +25,7 @@ _NO_LOG_DIR = (
 def judge(case: Case) -> Iterator[Finding]:
     """CAP-SECOND-HAND of every replica that it is true of."""
     reference = case.reference.facts
-    said = case.leadership is not None and case.leadership.leader_epoch is not None
-    reasons = {item.follower.key: open_question(case.reference, item, case.protocol, said) for item in case.comparisons}
+    reasons = {item.follower.key: open_question(case.reference, item, case.protocol, case.is_epoch_said) for item in case.comparisons}
     for facts in case.set_aside:
         why = why_not_comparable(case.reference, facts)
         reasons[facts.key] = f"it was not compared with broker {reference.broker_id}, because {why}"
