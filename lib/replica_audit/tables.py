@@ -185,6 +185,7 @@ isr array<int>
 leads boolean
 topic_id string
 final boolean
+problem string
 """),
     "quarantine": _columns("""
 broker_id int

@@ -20,7 +20,7 @@ from replica_audit.model import CHUNK_OFFSETS, TransactionState
 from replica_audit.protocol.timeline import rule_of
 from replica_audit.results import Results
 from replica_audit.spark.answers import assemble_results, snapshot_answers
-from replica_audit.spark.observations import observation_count, timeline_answers, timeline_evidence, write_timeline
+from replica_audit.spark.observations import log_evidence, observation_count, timeline_answers, timeline_evidence, write_timeline
 from replica_audit.spark.scanning import BATCH_COLUMNS
 from replica_audit.spark.session import compile_queries
 from replica_audit.spark.transactions import read_transactions
@@ -100,7 +100,9 @@ def _audit_partitions(
     from pyspark.sql import functions as F
 
     evidence = _evidence(warehouse, snapshot_id)
-    evidence = (evidence if timeline is None else evidence.unionByName(timeline)).persist()
+    for more in (timeline, log_evidence(warehouse, snapshot_id)):
+        evidence = evidence if more is None else evidence.unionByName(more)
+    evidence = evidence.persist()
     first = evidence.groupBy("topic", "partition").applyInArrow(_first_round(options), _OUT_DDL).persist()
     needs = first.where(F.col("kind").isin(_NEED, _OPEN))
     answers = first.where(~F.col("kind").isin(_NEED, _OPEN))

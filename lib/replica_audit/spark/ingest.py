@@ -17,7 +17,7 @@ from replica_audit.auditing.snapshot import open_snapshot
 from replica_audit.formats.inventory import Inventory, SegmentFile
 from replica_audit.formats.sources import hash_part
 from replica_audit.formats.storage import Snapshot
-from replica_audit.spark.observations import PROGRESS, progress_problems, scan_progress
+from replica_audit.spark.observations import LOG_EVENTS, PROGRESS, problems_of, scan_broker_logs, scan_progress
 from replica_audit.spark.scanning import scan_files
 from replica_audit.spark.session import COMPILE_FROM_BYTES, compile_queries
 from replica_audit.spark.warehouse import Warehouse, now, run_together
@@ -83,7 +83,8 @@ def identify(snapshot: Snapshot, inventory: Inventory) -> str:
             repr(inventory.manifest),
         )
     )
-    rows += [f"{path}\x00{size}\x00{_edges(snapshot, path, size, _TEXT_BYTES)}" for path, size in inventory.progress_files]
+    texts = [*inventory.progress_files, *((file.path, file.size_bytes) for file in inventory.broker_logs)]
+    rows += [f"{path}\x00{size}\x00{_edges(snapshot, path, size, _TEXT_BYTES)}" for path, size in texts]
     for text in (small, *sorted(rows)):
         digest.update(text.encode("utf-8", "surrogateescape") + b"\x01")
     return digest.hexdigest()[:32]
@@ -124,7 +125,10 @@ def _write(
             problems = warehouse.frame("quarantine", rows.pop("quarantine"), ids)
             if inventory.progress_files:
                 put(PROGRESS, _named(scan_progress(spark, snapshot, inventory.progress_files, topics), ids))
-                problems = problems.unionByName(progress_problems(warehouse, snapshot_id))
+                problems = problems.unionByName(problems_of(warehouse, PROGRESS, snapshot_id))
+            if inventory.broker_logs:
+                put(LOG_EVENTS, _named(scan_broker_logs(spark, snapshot, inventory.broker_logs), ids))
+                problems = problems.unionByName(problems_of(warehouse, LOG_EVENTS, snapshot_id))
             put("batches", _named(scanned, ids).where("kind = 'batch'"))
             found = _named(summaries, ids)
             frames = {

@@ -1,13 +1,18 @@
-"""Observations of replicas in the stages: `replica_progress` ingested, its timeline written, summed up and reported."""
+"""What was seen of a running cluster, in the stages: observations of replicas with their timeline, and brokers' own logs.
+
+Both may be far larger than all else that is ingested, so files are read on the executors, part by part.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.evidence import TIMELINE
+from replica_audit.auditing.evidence import LOG_EVENTS, TIMELINE
+from replica_audit.formats.inventory import BrokerLogFile
 from replica_audit.formats.progress import PROGRESS_SCHEMA, ProgressPart, plan_progress, read_progress
 from replica_audit.formats.storage import Snapshot
 from replica_audit.model import QuarantineRow
@@ -54,11 +59,50 @@ def scan_progress(
     return spark.range(0, len(planned), 1, max(1, len(planned))).mapInArrow(read, ddl(BRONZE_TABLES[PROGRESS]))
 
 
-def progress_problems(warehouse: Warehouse, snapshot_id: str) -> DataFrame:
-    """What of the observations could not be used, as rows of `quarantine`."""
+def scan_broker_logs(spark: SparkSession, snapshot: Snapshot, files: tuple[BrokerLogFile, ...]) -> DataFrame:
+    """Rows of the bronze table `broker_log_events`; one with a `problem` is a log that could not be read."""
+    names = [column.name for column in BRONZE_TABLES[LOG_EVENTS]]
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        from replica_audit.formats.broker_logs import read_broker_log
+
+        schema = _arrow_schema(LOG_EVENTS)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                items = read_broker_log(snapshot, files[number].path, files[number].broker_id)
+                while rows := list(islice(items, 10_000)):
+                    told = [{"problem": json.dumps(asdict(one))} if isinstance(one, QuarantineRow) else asdict(one) for one in rows]
+                    yield pa.RecordBatch.from_pylist([{**dict.fromkeys(names), **row} for row in told], schema)
+
+    return spark.range(0, len(files), 1, max(1, len(files))).mapInArrow(read, ddl(BRONZE_TABLES[LOG_EVENTS]))
+
+
+def _arrow_schema(table: str) -> pa.Schema:
+    import pyarrow as pa
+
+    kinds = {"string": pa.string(), "bigint": pa.int64(), "int": pa.int32(), "boolean": pa.bool_(), "array<int>": pa.list_(pa.int32())}
+    return pa.schema([(column.name, kinds[column.type]) for column in BRONZE_TABLES[table]])
+
+
+def log_evidence(warehouse: Warehouse, snapshot_id: str) -> DataFrame | None:
+    """What brokers' own logs say of each partition, as evidence; None where there are none."""
     from pyspark.sql import functions as F
 
-    rows = warehouse.read(PROGRESS, snapshot_id=snapshot_id).where(F.col("problem").isNotNull())
+    if not warehouse.exists(LOG_EVENTS):
+        return None
+    rows = warehouse.read(LOG_EVENTS, snapshot_id=snapshot_id).where(F.col("topic").isNotNull())
+    names = [column.name for column in BRONZE_TABLES[LOG_EVENTS] if column.name != "problem"]
+    payload = F.to_json(F.struct(*names), {"ignoreNullFields": "false"}).alias("payload")
+    return rows.select("topic", "partition", F.lit(LOG_EVENTS).alias("kind"), payload, "broker_id", F.lit(None).cast("string").alias("log_dir"))
+
+
+def problems_of(warehouse: Warehouse, table: str, snapshot_id: str) -> DataFrame:
+    """What of the observations, or of the brokers' logs, could not be used, as rows of `quarantine`."""
+    from pyspark.sql import functions as F
+
+    rows = warehouse.read(table, snapshot_id=snapshot_id).where(F.col("problem").isNotNull())
     parsed = F.from_json("problem", ddl(BRONZE_TABLES["quarantine"])).alias("row")
     return rows.select("cluster_id", "snapshot_id", parsed).select("cluster_id", "snapshot_id", "row.*")
 
