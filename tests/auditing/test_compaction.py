@@ -177,6 +177,19 @@ def test_an_unreadable_batch_that_may_hold_the_tombstone_is_no_proof(tmp_path):
     assert answer.found("DIV-CORRUPT", 2)
 
 
+@pytest.mark.parametrize("place", ["below the end", "past it"])
+def test_batches_that_both_have_and_nobody_can_decode_leave_their_keys_open(tmp_path, place):
+    """The newest value of b is in a batch whose records are none that Kafka could read."""
+    strange = encode_batch(10, [Record(b"b", b"9")] * 5, 0, record_count=4)
+    cleaned = {offset: one for offset, one in FULL.items() if offset >= 5}
+    longer = [*_batches(FULL, 10), strange]
+    shorter = [*_batches(cleaned, 10), *([strange] if place == "below the end" else [])]
+    brokers = {1: Broker(longer), 2: Broker(shorter, first_base_offset=0)}
+    answer = audit(tmp_path, brokers, configs=COMPACT, isr=(1,))
+    assert not answer.found("DIV-KEY-STATE"), answer
+    assert answer.found("LOG-FIELD")
+
+
 def test_a_batch_with_other_bounds_but_equal_records_is_only_batching(tmp_path):
     wide = encode_batch(0, [_record(offset, *FULL[offset], 0) for offset in range(10)], 0)
     brokers = {1: Broker(_batches(FULL, 12), first_base_offset=0), 2: Broker([wide, *_batches(FULL, 12)[2:]])}

@@ -12,12 +12,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from replica_audit.auditing.alignment import Alignment, Difference
-from replica_audit.auditing.batches import Batch
+from replica_audit.auditing.batches import Batch, batches_of
 from replica_audit.auditing.contents import Reading, Window, offsets_only_in, unequal_offsets
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.key_state import KeyRows, KeyState, compare_keys, latest_differs
 from replica_audit.auditing.transactions import Decisions
 from replica_audit.formats.batches import CONTROL, TRANSACTIONAL
+
+#: Batches that both have are read so many at a time.
+_SLICE = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +41,15 @@ def compare_compacted(
     reference: ReplicaFacts,
     follower: ReplicaFacts,
     alignment: Alignment,
-    own: Sequence[Batch],
-    theirs: Sequence[Batch],
+    own: np.ndarray,
+    theirs: np.ndarray,
     reading: Reading,
 ) -> tuple[Alignment, Compaction | None]:
     """`alignment` with the differences that records show, and what they say of keys; None where no batch differs.
 
-    `own` and `theirs` are the follower's and the reference's batches, by base offset: of the reference all from the
-    greater log start on, of the follower those in chunks whose digests differ, and all above the reference's end.
+    `own` and `theirs` are the follower's and the reference's batches (`BATCH_DTYPE`): of the reference all from the greater
+    log start on, of the follower those in chunks whose digests differ, and all above the reference's end. They stay arrays:
+    they may be many, and few of them are looked at.
     """
     floor = max(reference.local_start_offset, follower.local_start_offset)
     conflicts = [item.start_offset for item in alignment.differences if item.kind == "epoch"]
@@ -66,25 +70,21 @@ def compare_compacted(
             rows[side].append(KeyRows.slim(inside))
     their_rows, own_rows = KeyRows.concatenate(rows[0]), KeyRows.concatenate(rows[1])
     producers = their_rows.producers() | own_rows.producers()
-    sides = _marker_batches(reference, follower, (theirs, own), end if conflicts else None)
+    sides = _marker_batches(reference, follower, theirs, own, end if conflicts else None)
     markers = _markers(sides, producers, reading)
     decisions = Decisions.of(markers)
     doubted = latest_differs(their_rows, own_rows, decisions)
     common = later = KeyRows.concatenate([])
     if len(doubted.keys):
-        odd = {(batch.position, batch.base_offset) for batch in their_odd}
-        same = [
-            batch
-            for batch in theirs
-            if max(floor, doubted.needed_from) < batch.end_offset and batch.base_offset < end
-            and not batch.attributes & CONTROL and (batch.position, batch.base_offset) not in odd
-        ]
-        common = KeyRows.slim(reading.rows(reference, same, doubted.keys)[0])
+        data, ends = theirs["attributes"] & CONTROL == 0, theirs["last_offset"] + 1
+        odd = np.isin(theirs["base_offset"], [batch.base_offset for batch in their_odd])
+        same = theirs[data & ~odd & (ends > max(floor, doubted.needed_from)) & (theirs["base_offset"] < end)]
+        common = _keyed(reference, same, doubted.keys, reading)
         decisions = Decisions.of([*markers, *_markers(sides, common.producers() - producers, reading)])
-        longer, above = (reference, theirs) if reference.log_end_offset > follower.log_end_offset else (follower, own)
         if not conflicts:
-            tail = [batch for batch in above if batch.end_offset > end and not batch.attributes & CONTROL]
-            later = KeyRows.slim(reading.rows(longer, tail, doubted.keys)[0])
+            longer, above = (reference, theirs) if reference.log_end_offset > follower.log_end_offset else (follower, own)
+            later = _keyed(longer, above[(above["last_offset"] >= end) & (above["attributes"] & CONTROL == 0)], doubted.keys, reading)
+    unread += [(problem.start_offset, problem.end_offset) for problem in reading.problems]
     keys = compare_keys(
         doubted, common, later, decisions, floor, end,
         reference_limits=_limits(reference, floor, end, unread),
@@ -128,28 +128,32 @@ def _differences(window: Window, floor: int, end: int) -> list[Difference]:
     return found
 
 
+def _keyed(facts: ReplicaFacts, batches: np.ndarray, keys: np.ndarray, reading: Reading) -> KeyRows:
+    """The records of `keys` in `batches`, a slice of these at a time."""
+    slices = (batches_of(batches[start : start + _SLICE]) for start in range(0, len(batches), _SLICE))
+    return KeyRows.concatenate([KeyRows.slim(reading.rows(facts, part, keys)[0]) for part in slices])
+
+
 def _marker_batches(
-    reference: ReplicaFacts, follower: ReplicaFacts, batches: tuple[Sequence[Batch], Sequence[Batch]], conflict: int | None
-) -> list[tuple[ReplicaFacts, list[Batch]]]:
+    reference: ReplicaFacts, follower: ReplicaFacts, theirs: np.ndarray, own: np.ndarray, conflict: int | None
+) -> list[tuple[ReplicaFacts, np.ndarray]]:
     """Markers of either side: the reference's, and the follower's own others below `conflict`."""
     bits = CONTROL | TRANSACTIONAL
-    theirs, own = ([batch for batch in side if batch.attributes & bits == bits] for side in batches)
-    known = {(batch.base_offset, batch.crc) for batch in theirs}
-    others = [
-        batch
-        for batch in own
-        if (batch.base_offset, batch.crc) not in known and (conflict is None or batch.end_offset <= conflict)
-    ]
-    return [(reference, theirs), (follower, others)]
+    theirs, own = (side[side["attributes"] & bits == bits] for side in (theirs, own))
+    others = ~(np.isin(own["base_offset"], theirs["base_offset"]) & np.isin(own["crc"], theirs["crc"]))
+    if conflict is not None:
+        others &= own["last_offset"] < conflict
+    return [(reference, theirs), (follower, own[others])]
 
 
 def _markers(
-    sides: Sequence[tuple[ReplicaFacts, Sequence[Batch]]], producers: set[int], reading: Reading
+    sides: Sequence[tuple[ReplicaFacts, np.ndarray]], producers: set[int], reading: Reading
 ) -> list[np.ndarray]:
     """The markers of `producers`, decoded."""
     if not producers:
         return []
-    return [reading.rows(facts, [batch for batch in batches if batch.producer_id in producers])[0] for facts, batches in sides]
+    wanted = list(producers)
+    return [reading.rows(facts, batches_of(batches[np.isin(batches["producer_id"], wanted)]))[0] for facts, batches in sides]
 
 
 def _limits(facts: ReplicaFacts, floor: int, end: int, unread: Sequence[tuple[int, int]]) -> tuple[int, int]:
@@ -157,6 +161,7 @@ def _limits(facts: ReplicaFacts, floor: int, end: int, unread: Sequence[tuple[in
 
     Above the first all is known of it; a record that is gone from it was at an offset below the second.
     """
+    unread = [(low, min(high, end)) if low < end else (floor, end) for low, high in unread]
     blind = [min(stretch.end_offset, end) for stretch in facts.unreadable if stretch.start_offset < end and stretch.end_offset > floor]
     blind += [min(high, end) for low, high in unread if low < end and high > floor]
     if facts.directory.index_bases or facts.directory.segment_count > len(facts.segments):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from replica_audit.auditing.alignment import Alignment, Difference, align, conflicting_ranges
 from replica_audit.auditing.batches import Batch
 from replica_audit.auditing.chunks import Tally, chunks_at, differing_chunks, tally_from
@@ -118,8 +120,9 @@ class Records:
     """How the records of a pair are read, and the batches of all chunks at hand of either side."""
 
     read: RecordSource
-    own: tuple[Batch, ...]
-    theirs: tuple[Batch, ...]
+    own: np.ndarray
+    """The follower's (`BATCH_DTYPE`)."""
+    theirs: np.ndarray
 
 
 def compare(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from replica_audit.auditing.batches import batches_of
 from replica_audit.auditing.broker_logs import of_present_topic, tighten_by_logs
 from replica_audit.auditing.chunks import batches_in
 from replica_audit.auditing.catalogue import worst_verdict
@@ -30,8 +30,9 @@ from replica_audit.auditing.reference import Reference, choose_reference
 from replica_audit.auditing.rules import judge
 from replica_audit.auditing.timeline import TimelineSummary, timeline_findings
 from replica_audit.auditing.watermark import bound_high_watermark
-from replica_audit.formats.open_transactions import open_at_end
+from replica_audit.formats.batches import BATCH_DTYPE
 from replica_audit.formats.broker_logs import BrokerLogEvent
+from replica_audit.formats.open_transactions import open_at_end
 from replica_audit.model import Leadership, ReplicaDir, SegmentSummary, TopicPartition, TransactionState
 
 #: (broker id, log dir): one copy of the partition.
@@ -113,7 +114,7 @@ def audit_partition(
     reference = grouping.reference
     if reference is None:
         return _without_replicas(evidence)
-    rows = {key: batches_of(of_copy) for key, of_copy in (batches or {}).items()}
+    rows = defaultdict(lambda: np.empty(0, BATCH_DTYPE), batches or {})
     tiered = _tiered(evidence.leadership)
     compared = [
         # Another follower may have asked for more of the reference than this pair needs: what was not asked for here
@@ -122,11 +123,11 @@ def audit_partition(
             reference,
             follower,
             evidence.protocol,
-            batches_in(rows.get(reference.facts.key, ()), chunks),
-            batches_in(rows.get(follower.key, ()), chunks),
+            batches_in(rows[reference.facts.key], chunks),
+            batches_in(rows[follower.key], chunks),
             chunks,
             tiered=tiered,
-            records=None if read is None else Records(read, rows.get(follower.key, ()), rows.get(reference.facts.key, ())),
+            records=None if read is None else Records(read, rows[follower.key], rows[reference.facts.key]),
         )
         for follower, chunks in _needs(evidence, grouping)
     ]
