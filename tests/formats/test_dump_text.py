@@ -12,6 +12,9 @@ from replica_audit.formats.dump_lines import parse_batch_line
 from replica_audit.formats.dump_listing import parse_listing
 from replica_audit.formats.dump_text import find_sections
 from replica_audit.formats.dumped_log import assemble_dumped_log
+from replica_audit.formats.errors import FormatError
+from replica_audit.formats.inventory import LogDir
+from replica_audit.formats.listed_paths import read_dumped_path
 from replica_audit.formats.second_hand import FINGERPRINT, SecondHandLog, are_comparable
 
 from tests.support.dump_lines import batch_line, listing, old_line, record_line
@@ -271,3 +274,87 @@ def test_no_key_or_payload_is_kept():
     stream = io.BytesIO(text.encode())
     (section,) = find_sections(stream)
     assert "secret" not in repr(parse_listing(stream, section)) and "secret" not in repr(read(text))
+
+
+def test_a_text_without_its_dumping_lines_is_one_log_and_more_where_offsets_start_again():
+    lines = [batch_line(40, 43, 0, 100), batch_line(44, 44, 100, 61)]
+    (alone,) = find_sections(io.BytesIO("\n".join(lines).encode()))
+    assert (alone.dumped_path, alone.start, alone.base_offset) == ("", 0, 40)
+    text = f"Log starting offset: 40\n{lines[0]}\n{lines[1]}\nLog starting offset: 45\n{batch_line(45, 45, 0, 61)}\n"
+    stream = io.BytesIO(text.encode())
+    sections = find_sections(stream)
+    assert [one.base_offset for one in sections] == [40, 45]
+    found = [parse_listing(stream, one) for one in sections]
+    assert [len(one.batches) for one in found] == [2, 1] and not any(one.has_holes or one.odd_line for one in found)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le"])
+def test_what_a_shell_or_editor_of_windows_makes_of_a_text(encoding):
+    data = listing(LOG, batch_line(0, 3, 0, 100)).replace("\n", "\r\n").encode(encoding)
+    if encoding == "utf-8-sig":
+        assert rows(read(data), "last_offset") == [(3,)]
+    elif encoding == "utf-16":
+        with pytest.raises(FormatError, match="UTF-16"):
+            find_sections(io.BytesIO(data))
+    else:
+        assert find_sections(io.BytesIO(data)) == []
+
+
+def test_text_of_something_else_has_no_listing():
+    assert find_sections(io.BytesIO(b"")) == find_sections(io.BytesIO(b"INSERT INTO t VALUES (1);\noffset: x\n")) == []
+
+
+def test_a_payload_that_looks_like_the_beginning_of_an_index_does_not_end_the_log():
+    payload = "x\nDumping broker-1/t-0/00000000000000000000.index\nand so on"
+    text = listing(LOG, batch_line(0, 0, 0, 100), record_line(0, None, payload), batch_line(1, 1, 100, 61))
+    assert rows(read(text), "last_offset") == [(0,), (1,)]
+
+
+@pytest.mark.parametrize(
+    ("dumped", "text", "expected"),
+    [
+        ("broker-1/t-0/00000000000000000007.log", "x.dump.txt", (1, "broker-1", "t-0", 7)),
+        ("./broker-1//t-0/00000000000000000007.log", "broker-9/x.dump.txt", (1, "broker-1", "t-0", 7)),
+        (
+            "/data/broker-12/disk-a/a.b-c-3/00000000000000000000.log",
+            "x.dump.txt",
+            (12, "/data/broker-12/disk-a", "a.b-c-3", 0),
+        ),
+        ("/var/lib/kafka/t-0/00000000000000000000.log", "broker-3.batches.dump.txt", (3, "/var/lib/kafka", "t-0", 0)),
+        ("/var/lib/kafka/t-0/00000000000000000000.log", "hosts/broker-4/dump/all.txt", (4, "/var/lib/kafka", "t-0", 0)),
+        ("00000000000000000005.log", "broker-4/t-1/x.dump.txt", (4, "", "t-1", 5)),
+        ("00000000000000000005.log", "broker-4.my.topic-1.dump.txt", (4, "", "my.topic-1", 5)),
+        ("", "broker-4/t-1/00000000000000000009.log.dump.txt", (4, "", "t-1", 9)),
+        ("", "dump/broker-4_t-1.txt", (4, "", "t-1", 0)),
+        ("C:\\kafka\\broker-2\\t-0\\00000000000000000000.log", "x.dump.txt", (2, "C:/kafka/broker-2", "t-0", 0)),
+    ],
+)
+def test_whose_log_a_dumping_line_names(dumped, text, expected):
+    found = read_dumped_path(dumped, text, ())
+    assert found.problem is None and found.is_current
+    assert (found.broker_id, found.folder, str(found.topic_partition), found.base_offset) == expected
+
+
+@pytest.mark.parametrize(
+    ("dumped", "text", "words"),
+    [
+        ("/data/t-0/00000000000000000000.log", "x.dump.txt", "broker-<id>"),
+        ("/data/broker-1/00000000000000000000.log", "x.dump.txt", None),
+        ("00000000000000000000.log", "broker-1/x.dump.txt", "<topic>-<partition>"),
+    ],
+)
+def test_a_path_that_does_not_tell_whose_log_it_is(dumped, text, words):
+    found = read_dumped_path(dumped, text, ())
+    # A directory `broker-1` right above the file is a partition's: of a topic `broker`.
+    assert (words or "broker-<id>") in found.problem
+
+
+@pytest.mark.parametrize("name", ["t-0.0123456789abcdef0123456789abcdef-delete", "__cluster_metadata-0"])
+def test_directories_that_are_no_current_replica_are_only_counted(name):
+    assert not read_dumped_path(f"/data/{name}/00000000000000000000.log", "x.dump.txt", ()).is_current
+
+
+def test_a_log_dir_of_the_snapshot_says_whose_it_is():
+    log_dirs = (LogDir("broker-2", 0, None, None, False, "broker"), LogDir("hosts/a", 7, None, None, False, "broker"))
+    assert read_dumped_path("broker-2/t-0/00000000000000000000.log", "x.dump.txt", log_dirs).broker_id == 0
+    assert read_dumped_path("/t-0/00000000000000000000.log", "hosts/a/x.dump.txt", log_dirs).broker_id == 7

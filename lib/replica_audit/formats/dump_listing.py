@@ -58,7 +58,8 @@ class Listing(NamedTuple):
 
 def parse_listing(stream: BinaryIO, section: Section) -> Listing:
     """The lines of one section. Raises FormatError where the text is shorter than it was."""
-    return _Reader().read(read_lines(stream, section.start, section.end))
+    # Without its `Dumping` line a listing may be without the next line too.
+    return _Reader(has_start=not section.dumped_path).read(read_lines(stream, section.start, section.end))
 
 
 class _Ahead:
@@ -110,7 +111,7 @@ class _Ahead:
 class _Reader:
     """Reads one section line by line."""
 
-    def __init__(self) -> None:
+    def __init__(self, has_start: bool) -> None:
         self._batches: list[BatchLine] = []
         self._records: dict[int, list[RecordLine]] = {}
         self._spreads: dict[int, Spread] = {}
@@ -118,7 +119,7 @@ class _Reader:
         self._next_position = 0
         self._last_offset = -1
         self._has_holes = False
-        self._has_start = False
+        self._has_start = has_start
         self._is_open = False
         """The key or payload of the last record may go on: it could not be told where they end."""
         self._last_words: deque[bytes] = deque(maxlen=_LAST_WORDS)
@@ -130,7 +131,7 @@ class _Reader:
         for number, (at, raw) in enumerate(self._ahead):
             line = raw.rstrip(b"\r\n")
             if number < 2 and (line.startswith(DUMPING) or is_start(line)):
-                self._has_start = number == 1
+                self._has_start |= number == 1
                 continue
             # A number at the end of a text without a last line feed may have been cut.
             is_cut = not raw.endswith(b"\n") and line[-1:].isdigit()

@@ -33,6 +33,8 @@ class Part:
     path: str
     start: int = 0
     end: int = 0
+    dumped_path: str = ""
+    """As the text has it."""
     columns: tuple[str, ...] = ()
     """Those that a table has values in."""
     log_dir: str = ""

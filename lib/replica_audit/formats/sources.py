@@ -75,5 +75,5 @@ def _read_second_hand(snapshot: Snapshot, file: SegmentFile) -> SecondHandLog:
     listings = []
     for part in file.parts:
         with snapshot.open_file(part.path) as stream:
-            listings.append(parse_listing(stream, Section(file.path, part.start, part.end)))
+            listings.append(parse_listing(stream, Section(part.dumped_path, part.start, part.end)))
     return assemble_dumped_log(listings, file.base_offset)

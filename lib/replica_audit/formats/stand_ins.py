@@ -109,9 +109,10 @@ class _StandIns:
             elif not dumped.is_current:
                 self._counts["directory_listed_not_current"] += 1
             elif self._is_used(dumped.broker_id, dumped.topic_partition):
-                part = Part(path, section.start, section.end)
+                part = Part(path, section.start, section.end, section.dumped_path)
                 log = _Log("dump_text", dumped.broker_id, dumped.folder, dumped.topic_partition)
-                self._logs[log][dumped.base_offset].append((part, section.end - section.start))
+                base = dumped.base_offset if section.base_offset is None else section.base_offset
+                self._logs[log][base].append((part, section.end - section.start))
         self._quarantine += [
             QuarantineRow(None, path, None, None, "CAP-UNREADABLE", problem) for problem in sorted(nameless)
         ]
@@ -128,7 +129,7 @@ class _StandIns:
         groups = count_table(self._snapshot, path, kind)
         total = sum(rows.row_count for rows in groups.values())
         for key, rows in sorted(groups.items(), key=lambda item: (item[0][:4], item[0][4] or -1)):
-            self._note_rows(Part(path, 0, size, columns), kind, key, rows, size * rows.row_count // total)
+            self._note_rows(Part(path, 0, size, columns=columns), kind, key, rows, size * rows.row_count // total)
 
     def _note_rows(self, table: Part, kind: str, key: LogKey, rows: LogRows, size: int) -> None:
         topic_partition = TopicPartition(key.topic, key.partition)
