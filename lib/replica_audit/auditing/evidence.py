@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from replica_audit.auditing.broker_logs import events_of_rows
+from replica_audit.auditing.capture_times import CaptureTimes
 from replica_audit.auditing.partition import PartitionEvidence
 from replica_audit.auditing.timeline import summary_of_row
 from replica_audit.formats.bronze import CHECKPOINTS
@@ -31,6 +32,7 @@ class AuditOptions:
     kafka_version: tuple[int, ...] | None = None
     quiesced: bool | None = None
     cluster_id: str | None = None
+    times: CaptureTimes = CaptureTimes()
 
 
 def parse_kafka_version(text: str | None) -> tuple[int, ...] | None:
@@ -70,6 +72,7 @@ def partition_evidence(
         quiesced=options.quiesced,
         protocol=options.protocol,
         kafka_version=options.kafka_version,
+        times=options.times,
         # Entries left over belong to log dirs that have no directory of this partition.
         log_events=events_of_rows(rows.get(LOG_EVENTS, ())),
         timeline=next((summary_of_row(row) for row in rows.get(TIMELINE, ())), None),

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from replica_audit.auditing.capture_times import CaptureTimes
 from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
 from replica_audit.auditing.comparison import Comparison
 from replica_audit.auditing.facts import ReplicaFacts
@@ -170,6 +171,8 @@ class Case:
     """Logs that are known from a text or table which cannot be compared with the reference's."""
     orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
     """(broker id, log dir, checkpoint file) → value, where the log dir has no directory of the partition."""
+    times: CaptureTimes = CaptureTimes()
+    """When the copies were made, where the manifest says so."""
     log_events: tuple[BrokerLogEvent, ...] = ()
     """What brokers' own logs say of the partition, in order of time."""
     transactions: Mapping[int, TransactionState] = field(default_factory=dict)

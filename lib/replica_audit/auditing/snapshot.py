@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from replica_audit import __version__
+from replica_audit.auditing.capture_times import CaptureTimes
 from replica_audit.auditing.catalogue import worst_verdict
 from replica_audit.auditing.evidence import EVIDENCE_TABLES, LOG_EVENTS, TIMELINE, AuditOptions, parse_kafka_version, partition_evidence
 from replica_audit.auditing.log_dirs import log_dir_findings
@@ -73,7 +74,8 @@ def audit_options(inventory: Inventory, settings: Settings) -> AuditOptions:
         version = parse_kafka_version(settings.kafka_version or (manifest.kafka_version if manifest else None))
     except ValueError as error:
         raise UsageError(str(error)) from error
-    return AuditOptions(settings.protocol, version, manifest.quiesced if manifest else None, inventory.cluster_id)
+    times = CaptureTimes(manifest.brokers if manifest else ())
+    return AuditOptions(settings.protocol, version, manifest.quiesced if manifest else None, inventory.cluster_id, times)
 
 
 def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> Results:

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.capture_times import times_of_manifest
 from replica_audit.auditing.evidence import EVIDENCE_TABLES, AuditOptions, parse_kafka_version
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
@@ -90,7 +91,8 @@ def _options(snapshot: Mapping, cluster_id: str | None, settings: Settings) -> A
         version = parse_kafka_version(settings.kafka_version or manifest.get("kafka_version"))
     except ValueError as error:
         raise UsageError(str(error)) from error
-    return AuditOptions(settings.protocol, version, manifest.get("quiesced"), cluster_id)
+    times = times_of_manifest(manifest.get("brokers") or ())
+    return AuditOptions(settings.protocol, version, manifest.get("quiesced"), cluster_id, times)
 
 
 def _audit_partitions(

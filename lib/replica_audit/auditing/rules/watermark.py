@@ -97,11 +97,32 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
             end_offset=end,
             evidence=[considered("capture skew: no, the cluster was at rest")],
         )
+    elif _had_them(case, item):
+        when = case.times.describe((item.follower, leader))
+        yield finding(
+            "REP-LEADER-SHORTER",
+            f"{text}; they are of epoch {current}, in which broker {leader.broker_id} leads and wrote them itself, and its copy is the later "
+            "one, so it lost its tail",
+            confidence="likely",
+            broker_id=item.follower.broker_id,
+            start_offset=start,
+            end_offset=end,
+            evidence=[Evidence("leadership", f"manifest.json: {when}"), considered("capture skew: no, a later copy has at least as much")],
+        )
     else:
-        yield _skew(item.follower, text, start, end)
+        yield _skew(item.follower, text, start, end, case.times.describe((item.follower, leader)))
 
 
-def _skew(facts: ReplicaFacts, text: str, start: int, end: int) -> Finding:
+def _had_them(case: Case, item: Comparison) -> bool:
+    """Whether the leader wrote what a follower has ahead of it before its own copy was begun, by the manifest's times."""
+    reference = case.reference
+    own = reference.leader_epoch is not None and reference.leader_id == reference.facts.broker_id and not reference.outdated
+    if not own or not case.times.is_later(reference.facts, item.follower) or is_epoch_open(reference.facts, case.is_epoch_said):
+        return False
+    return all(batch.epoch == reference.leader_epoch for batch in item.alignment.ahead)
+
+
+def _skew(facts: ReplicaFacts, text: str, start: int, end: int, when: str | None = None) -> Finding:
     return finding(
         "CAP-SKEW",
         f"{text}; copies of a running cluster are of different moments, which explains it",
@@ -109,7 +130,10 @@ def _skew(facts: ReplicaFacts, text: str, start: int, end: int) -> Finding:
         broker_id=facts.broker_id,
         start_offset=start,
         end_offset=end,
-        evidence=[considered("loss: a manifest with quiesced: true, or cleanly stopped brokers, would decide")],
+        evidence=[
+            *([Evidence("leadership", f"manifest.json: {when}")] if when else []),
+            considered("loss: a manifest with quiesced: true, or cleanly stopped brokers, would decide"),
+        ],
     )
 
 
