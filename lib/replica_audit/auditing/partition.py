@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from replica_audit.auditing.broker_logs import of_present_topic, tighten_by_logs
+from replica_audit.auditing.capture_times import CaptureTimes
 from replica_audit.auditing.chunks import batches_in
 from replica_audit.auditing.catalogue import worst_verdict
 from replica_audit.auditing.comparison import (
@@ -52,6 +53,7 @@ class PartitionEvidence:
     protocol: str = "fetch"
     kafka_version: tuple[int, ...] | None = None
     orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
+    times: CaptureTimes = CaptureTimes()
     log_events: tuple[BrokerLogEvent, ...] = ()
     """From brokers' own logs, in order of time."""
     timeline: TimelineSummary | None = None
@@ -151,6 +153,7 @@ def audit_partition(
         set_aside=grouping.set_aside,
         orphans=evidence.orphans,
         log_events=events,
+        times=evidence.times,
         transactions=transactions or {},
     )
     strangers = [item for item in case.comparisons if _nothing_in_common(reference, item)]
