@@ -56,6 +56,8 @@ _LEGACY_PREFIX = struct.Struct(">qiIbb")
 _TIMESTAMP = struct.Struct(">q")
 _INNER = struct.Struct(">qi")
 _SEQUENCES = 1 << 31
+#: In place of a length: no part is so long.
+_NULL = b"\xff" * 8
 
 
 class RecordError(ValueError):
@@ -68,23 +70,20 @@ class RecordHasher:
     A plain hash of a short key can be guessed; rows of two hashers cannot be compared.
     """
 
-    __slots__ = ("_secret",)
+    __slots__ = ("_keyed", "nothing")
 
     def __init__(self) -> None:
-        self._secret = os.urandom(32)
+        self._keyed = hashlib.blake2b(digest_size=8, key=os.urandom(32))
+        self.nothing = self.hash()
 
     def __reduce__(self):
         raise TypeError("the key of a RecordHasher does not leave its process")
 
     def hash(self, *parts: bytes | None) -> int:
         """The hash of `parts` in their order, null told from empty."""
-        digest = hashlib.blake2b(digest_size=8, key=self._secret)
+        digest = self._keyed.copy()
         for part in parts:
-            if part is None:
-                digest.update(b"\xff" * 8)
-            else:
-                digest.update(len(part).to_bytes(8, "big"))
-                digest.update(part)
+            digest.update(_NULL if part is None else len(part).to_bytes(8, "big") + part)
         return int.from_bytes(digest.digest(), "big")
 
 
@@ -144,13 +143,13 @@ def _decode_new(entry: bytes, hasher: RecordHasher, limit: int) -> list[tuple]:
             raise RecordError(f"record {len(rows)} has offset {offset} in a batch of {base} to {base + last_delta}")
         previous = offset
         key, value = record.key, record.value
-        headers = [part for name, content in record.headers for part in (name.encode(), content)]
+        headers = [part for name, content in record.headers for part in (name.encode(), content)] if record.headers else ()
         marker = _CONTROL_KEY.unpack_from(key)[1] if control and key is not None and len(key) >= 4 else -1
         sequence = -1 if first_sequence < 0 else (first_sequence + offset - base) % _SEQUENCES
         rows.append(
             (offset, epoch, 2, record.timestamp, producer_id, producer_epoch, sequence)
             + (key is not None, value is not None, transactional, control, marker)
-            + (hasher.hash(key), hasher.hash(key, value), hasher.hash(*headers))
+            + (hasher.hash(key), hasher.hash(key, value), hasher.hash(*headers) if headers else hasher.nothing)
         )
     return rows
 
@@ -190,5 +189,5 @@ def _legacy_row(message: bytes, magic: int, offset: int, timestamp: int | None, 
     return (
         (offset, -1, magic, timestamp, -1, -1, -1)
         + (key is not None, value is not None, False, False, -1)
-        + (hasher.hash(key), hasher.hash(key, value), hasher.hash())
+        + (hasher.hash(key), hasher.hash(key, value), hasher.nothing)
     )
