@@ -41,7 +41,9 @@ class Engine:
             raise self.error
         return "s1"
 
-    def run_audit(self, spark: Any, snapshot_id: str | None, settings: Any, progress: Any) -> Results:
+    def run_audit(
+        self, spark: Any, snapshot_id: str | None, settings: Any, progress: Any, snapshot_uri: str | None = None
+    ) -> Results:
         self.calls.append(("audit", snapshot_id))
         return self.results
 
