@@ -13,6 +13,7 @@ from typing import Any
 
 from replica_audit.auditing.baseline import compare_findings, parse_baseline
 from replica_audit.auditing.catalogue import CATALOGUE, nearest_codes
+from replica_audit.auditing.earlier import Earlier, parse_earlier
 from replica_audit.cli.output import print_note, print_result, stdout_colour
 from replica_audit.cli.places import check_files, check_outputs, check_snapshot, local_path
 from replica_audit.cli.progress import Progress
@@ -35,14 +36,14 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     check_snapshot(arguments.snapshot)
     check_outputs(arguments.snapshot, settings)
     check_files(settings)
-    baseline = _baseline(settings)
+    baseline, earlier = _baseline(settings)
     with _spark("replica-audit run", settings) as spark:
         from replica_audit.spark.pipeline import run_audit, run_ingest
 
         progress = Progress(settings.quiet)
         snapshot_id = run_ingest(spark, arguments.snapshot, settings, progress)
         results = run_audit(spark, snapshot_id, settings, progress)
-    return _report(_compare(results, baseline), settings)
+    return _report(_compare(results, baseline), settings, earlier)
 
 
 def ingest(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -65,7 +66,7 @@ def audit(arguments: argparse.Namespace, settings: Settings) -> int:
     """Audit an ingested snapshot, the latest unless `--snapshot-id` names one, and show the answer."""
     check_outputs(None, settings, report=False)
     check_files(settings)
-    baseline = _baseline(settings)
+    baseline, _ = _baseline(settings)
     with _spark("replica-audit audit", settings) as spark:
         from replica_audit.spark.pipeline import run_audit
 
@@ -77,12 +78,12 @@ def report(arguments: argparse.Namespace, settings: Settings) -> int:
     """Write the report of a finished audit, the latest unless `--audit-id` names one."""
     check_outputs(None, settings)
     check_files(settings)
-    baseline = _baseline(settings)
+    baseline, earlier = _baseline(settings)
     with _spark("replica-audit report", settings) as spark:
         from replica_audit.spark.pipeline import load_results
 
         results = load_results(spark, arguments.audit_id, settings)
-    return _report(_compare(results, baseline), settings)
+    return _report(_compare(results, baseline), settings, earlier)
 
 
 def show(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -95,7 +96,7 @@ def show(arguments: argparse.Namespace, settings: Settings) -> int:
         raise UsageError(f"{error}: give a partition such as orders-0") from error
     check_snapshot(arguments.snapshot)
     check_files(settings)
-    baseline = _baseline(settings)
+    baseline, _ = _baseline(settings)
     results = _compare(audit_one(arguments.snapshot, partition, settings), baseline)
     verdict = build_verdict(results, settings.fail_on)
     if settings.format == "json":
@@ -140,16 +141,20 @@ def _spark(app_name: str, settings: Settings) -> Iterator[Any]:
         spark.stop()
 
 
-def _baseline(settings: Settings) -> list[dict[str, Any]] | None:
-    """Findings of the baseline, None without one; read before anything else is started, as it may be no audit.json."""
+def _baseline(settings: Settings) -> tuple[list[dict[str, Any]] | None, Earlier | None]:
+    """Findings of the baseline and the audit that they are of, None and None without one.
+
+    Read before anything else is started, as it may be no audit.json.
+    """
     if settings.baseline is None:
-        return None
+        return None, None
     path = local_path(settings.baseline) or settings.baseline
     try:
         with open(path, encoding="utf-8") as stream:
-            return parse_baseline(stream.read(), settings.baseline)
+            text = stream.read()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"baseline {settings.baseline}: {error}") from error
+    return parse_baseline(text, settings.baseline), parse_earlier(text)
 
 
 def _compare(results: Results, baseline: list[dict[str, Any]] | None) -> Results:
@@ -160,8 +165,8 @@ def _compare(results: Results, baseline: list[dict[str, Any]] | None) -> Results
     return replace(results, tables={**results.tables, "findings": findings})
 
 
-def _report(results: Results, settings: Settings) -> int:
-    written = write_report(results, settings.report, settings.fail_on)
+def _report(results: Results, settings: Settings, earlier: Earlier | None) -> int:
+    written = write_report(results, settings.report, settings.fail_on, earlier)
     if not settings.quiet:
         print_note(f"report: {written}")
     return _show_summary(results, settings)
