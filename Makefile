@@ -4,6 +4,7 @@
 #   make test      the whole suite; runs under Airflow are skipped where make test-airflow was never made
 #   make test-airflow   .venv-airflow with a locked Airflow 3 (Python 3.11 to 3.13), and the DAG really run in it
 #   make zip       build/replica_audit.zip for spark-submit --py-files
+#   make environment   build/environment.tar.gz for spark-submit --archives: what executors import
 #   make lock      resolves the locks anew (needs uv)
 #   make clean     removes what was built, installed and written here
 # Paths are relative on purpose: the clone may lie in a directory with spaces.
@@ -11,7 +12,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: install audit test test-airflow zip lock clean
+.PHONY: install audit test test-airflow zip environment lock clean
 MAKEFLAGS += --no-builtin-rules
 
 # PYTHON=... chooses another interpreter for .venv; IVY_SETTINGS=... a mirror for the JARs.
@@ -102,6 +103,21 @@ build/replica_audit.zip: $(shell find lib -type f -not -name '*.pyc' -not -path 
 	archive = zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED); \
 	[archive.write(path, path.relative_to("lib")) for path in sorted(pathlib.Path("lib/replica_audit").rglob("*")) \
 	if path.is_file() and path.suffix != ".pyc"]; archive.close()' $@
+	@echo $@
+
+environment: build/environment.tar.gz
+
+# A virtual environment with the installed packages that executors import, and nothing else. Its bin/python is a link to
+# the Python that .venv was made with: that one has to be at the same place on every node.
+EXECUTOR_PACKAGES := numpy pyarrow google-crc32c cramjam
+build/environment.tar.gz: $(STAMPS)/packages
+	@mkdir -p build
+	@$(RUN) -c 'import pathlib, sys, tarfile, tempfile, venv; from importlib import metadata; \
+	home = tempfile.TemporaryDirectory(); venv.create(home.name, symlinks=True); \
+	packages = next(pathlib.Path(home.name).glob("lib/python3.*/site-packages")).relative_to(home.name); \
+	archive = tarfile.open(sys.argv[1], "w:gz", compresslevel=1); archive.add(home.name, "."); \
+	[archive.add(file.locate(), packages / file) for name in sys.argv[2:] for file in metadata.files(name) \
+	if ".." not in file.parts and file.suffix != ".pyc"]; archive.close()' $@ $(EXECUTOR_PACKAGES)
 	@echo $@
 
 # One lock for each Python, since their newest packages differ; no registry's address is written.

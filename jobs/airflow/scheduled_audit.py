@@ -7,11 +7,11 @@ it found is judged by the gate, which fails at once and for good: another try wo
 
 Places are Airflow Variables (or AIRFLOW_VAR_ and the name in capitals), read when a task runs:
 
-    replica_audit_home        the clone, with build/replica_audit.zip made by `make zip` (/opt/replica-audit)
-    replica_audit_snapshots   a directory or URI with one snapshot a day, named 2025-01-31 (/srv/replica-audit/snapshots)
-    replica_audit_warehouse   directory or URI of the Delta tables (/srv/replica-audit/warehouse)
-    replica_audit_reports     local or mounted directory; each run gets one of its own in it (/srv/replica-audit/reports)
-    replica_audit_properties  Spark's properties for your cluster (conf/spark-defaults.conf of the clone)
+    replica_audit_home        the clone, in which `make zip` was run                          /opt/replica-audit
+    replica_audit_snapshots   directory or URI with a snapshot for each day (2025-01-31)      /srv/replica-audit/snapshots
+    replica_audit_warehouse   directory or URI of the Delta tables                            /srv/replica-audit/warehouse
+    replica_audit_reports     local or mounted directory; each run gets a directory in it     /srv/replica-audit/reports
+    replica_audit_properties  Spark's properties for your cluster             conf/spark-defaults.conf of the clone
 
 The cluster is the connection `spark_default`. The driver runs on Airflow's worker, in client mode: there the report
 stays, and there the exit status is the job's own.
@@ -108,17 +108,23 @@ with DAG(
 
     @task(execution_timeout=timedelta(minutes=5))
     def gate(report: str, fail_on: str) -> dict:
-        """The verdict, when nothing new is as severe as `fail_on`; otherwise the run fails here, without another try.
+        """The verdict, when no new finding and no failed quality check is as severe as `fail_on`.
 
-        A verdict that cannot be read is an ordinary failure: a shared file system may show it late.
+        Otherwise the run fails here, without another try. A verdict that cannot be read is an ordinary failure, though:
+        a shared file system may show it late.
         """
         verdict = json.loads((Path(report) / "verdict.json").read_text(encoding="utf-8"))
         stopping = SEVERITIES[: SEVERITIES.index(fail_on) + 1] if fail_on in SEVERITIES else ()
-        counts = ", ".join(f"{verdict['findings'][name]} {name}" for name in stopping if verdict["findings"][name])
+        counted = {"findings": verdict["findings"], "quality": (verdict.get("quality") or {}).get("failed", {})}
+        reasons = [
+            f"{kind}: " + ", ".join(f"{counts[name]} {name}" for name in stopping if counts.get(name))
+            for kind, counts in counted.items()
+            if any(counts.get(name) for name in stopping)
+        ]
         if verdict["exit_status"] != 0:
             raise AirflowFailException(f"status {verdict['exit_status']}: {verdict['untrusted']}; report: {report}")
-        if counts:
-            raise AirflowFailException(f"{verdict['verdict']}; findings: {counts}; report: {report}")
+        if reasons:
+            raise AirflowFailException(f"{'; '.join([verdict['verdict'], *reasons])}; report: {report}")
         return verdict
 
     audit = SparkSubmitOperator(

@@ -1,4 +1,4 @@
-"""Two days of one cluster: on the first its two replicas agree, on the second they hold other records at the same offsets."""
+"""Two days of one cluster: its two replicas agree, then hold other records at the same offsets."""
 
 from __future__ import annotations
 

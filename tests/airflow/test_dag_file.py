@@ -181,6 +181,15 @@ def test_the_gate_stops_at_findings_and_nothing_else(module, tmp_path, findings,
             gate(str(tmp_path), fail_on)
 
 
+def test_the_gate_stops_at_quality_checks_that_failed(module, tmp_path):
+    failed = {**dict.fromkeys(SEVERITIES, 0), "high": 2}
+    (tmp_path / "verdict.json").write_text(json.dumps({**verdict(low=1), "quality": {"failed": failed}}))
+    gate = module["gate"].function
+    with pytest.raises(AirflowFailException, match="COMMITTED_LOSS; quality: 2 high; report: "):
+        gate(str(tmp_path), "high")
+    assert gate(str(tmp_path), "critical")["quality"]["failed"] == failed
+
+
 def test_the_gate_lets_no_failure_pass(module, tmp_path):
     gate = module["gate"].function
     with pytest.raises(FileNotFoundError):

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from tests.airflow.snapshots import write_day
 
-from replica_audit.cli.commands import COMMANDS
 from replica_audit.spark.environment import check_jars, find_java
 
 ROOT = Path(__file__).parents[2]
@@ -130,12 +129,28 @@ def test_two_days_the_second_with_a_new_divergence(scheduler):
     assert (after["verdict"], after["exit_status"]) == ("COMMITTED_LOSS", 0)
     assert f"COMMITTED_LOSS; findings: {after['findings']['critical']} critical" in scheduler.log
 
+    past = json.loads(history(scheduler.warehouse, "--format", "json"))
+    assert [(audit["audit_id"], audit["verdict"]) for audit in past["audits"]] == [
+        (before["audit_id"], "CONSISTENT"), (after["audit_id"], "COMMITTED_LOSS"),
+    ]  # fmt: skip
+    (change,) = past["changes"]
+    assert [step["verdict"] for step in change["verdicts"]] == ["CONSISTENT", "COMMITTED_LOSS"]
+    first_seen = {finding["code"]: finding["first_audit_id"] for finding in past["findings"]}
+    assert {"HWM-LOSS", "TRN-BELOW-HW", "DIV-EPOCH"} <= set(first_seen)
+    assert set(first_seen.values()) == {after["audit_id"]}
+    lines = history(scheduler.warehouse).splitlines()
+    assert any("HWM-LOSS" in line for line in lines) and any("COMMITTED_LOSS" in line for line in lines)
+
+
+def history(warehouse: Path, *options: str) -> str:
+    """What `replica-audit history` prints."""
+    program = "from replica_audit.cli.main import entry_point; entry_point()"
     shown = subprocess.run(
-        [sys.executable, "-m", "replica_audit.cli.main", "history", "--warehouse", str(scheduler.warehouse)],
+        [sys.executable, "-c", program, "history", "--warehouse", str(warehouse), *options],
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
-    print(shown.stdout)
-    assert "history" in COMMANDS
+    assert shown.returncode == 0, shown.stderr
+    return shown.stdout
 
 
 def test_a_tool_error_is_tried_again_and_a_wrong_place_is_not(scheduler):
