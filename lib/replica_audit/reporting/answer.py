@@ -72,11 +72,11 @@ def build_answer(results: Results, verdict: Mapping[str, Any]) -> Answer:
     counts = Counter(row["verdict"] for row in partitions)
     # Input that belongs to no partition may make the audit worse than each of them.
     worst = partitions[0]["verdict"]
-    where = f"{counts[worst]} of {render_count(len(partitions), 'partition')}"
+    where = f"{counts[worst]:,} of {len(partitions):,} partition{'' if len(partitions) == 1 else 's'}"
     if worst == "CONSISTENT":
-        where = "the only partition is" if len(partitions) == 1 else f"all {len(partitions)} partitions are"
+        where = "the only partition is" if len(partitions) == 1 else f"all {len(partitions):,} partitions are"
     elif counts[worst] == len(partitions):
-        where = "the only partition" if len(partitions) == 1 else f"all {len(partitions)} partitions"
+        where = "the only partition" if len(partitions) == 1 else f"all {len(partitions):,} partitions"
     findings = defaultdict(list)
     for row in results.rows("findings"):
         if row["status"] != "resolved":

@@ -90,7 +90,8 @@ def _facts(results: Results) -> list[str]:
     brokers = {row["broker_id"] for row in results.rows("replicas")}
     facts = [f"snapshot {clean(inputs['snapshot'])}"] if inputs.get("snapshot") else []
     facts.append(render_count(len(brokers), "broker"))
-    facts.append(render_count(len(results.rows("partitions")), "partition"))
+    partitions = len(results.rows("partitions"))
+    facts.append(f"{partitions:,} partition{'' if partitions == 1 else 's'}")
     if inputs.get("size_bytes") is not None:
         facts.append(f"{render_size(inputs['size_bytes'])} of logs read")
     unused = len(results.rows("quarantine"))

@@ -23,7 +23,7 @@ function lanesOf(detail) {
 }
 
 function roleOf(row, reference) {
-  const parts = [row.is_leader ? 'leader' : row.broker_id === reference ? 'compared with' : null];
+  const parts = [row.is_leader ? 'leader' : row.broker_id === reference ? 'reference' : null];
   parts.push(row.in_isr === null ? 'in sync?' : row.in_isr ? 'in sync' : 'not in sync');
   return parts.filter(Boolean).join(' · ');
 }
@@ -31,19 +31,23 @@ function roleOf(row, reference) {
 // options: {width, name, protocol, focus, reference}. Returns {svg, scale, lanes, cuts}.
 function drawPicture(detail, options) {
   const narrow = options.width < 620;
-  const left = narrow ? 8 : 148;
-  const scale = makeScale(keyOffsets(detail), left, options.width - 64, options.focus);
   const lanes = lanesOf(detail);
+  const longest = Math.max(0, ...lanes.flatMap((row) => [roleOf(row, options.reference), heldBy(row)]).map((text) => text.length));
+  const left = narrow ? 8 : Math.max(124, longest * 6 + 24);
+  const ends = Math.max(2, ...lanes.map((row) => String(row.log_end_offset).length));
+  const scale = makeScale(keyOffsets(detail), left, options.width - Math.max(44, ends * 7.4 + 16), options.focus);
   const epochs = [...new Set(lanes.flatMap((row) => (row.epochs || []).map(([epoch]) => epoch)))].sort((one, other) => one - other);
   const top = 48;
   const back = draw('g', { class: 'back' });
   const front = draw('g');
+  const lines = draw('g');
   const over = draw('g');
   let y = top;
   const placed = lanes.map((row) => {
     const lane = { row, y: y + (narrow ? 18 : 0) };
-    front.append(laneName(row, lane.y, left, narrow, options.reference), ...laneBar(detail, row, lane.y, scale, epochs, options.protocol));
-    y = lane.y + LANE + laneMarks(over, detail, row, lane.y + LANE, scale, options.protocol) + 12;
+    over.append(laneName(row, lane.y, left, narrow, options.reference));
+    front.append(...laneBar(detail, row, lane.y, scale, epochs, options.protocol));
+    y = lane.y + LANE + laneMarks(over, detail, row, lane.y + LANE, scale, options) + 12;
     return lane;
   });
   const bottom = y - 6;
@@ -52,22 +56,25 @@ function drawPicture(detail, options) {
     back.append(draw('line', { class: 'grid', x1: x, x2: x, y1: top - 8, y2: bottom }));
     back.append(draw('text', { class: 'tick', x, y: top - 14, 'text-anchor': tick === scale.low && left < 30 ? 'start' : 'middle' }, tick));
   }
-  over.append(...watermark(detail, scale, top, bottom));
-  const foot = fork(over, detail, scale, top, bottom);
+  back.append(draw('text', { class: 'tick', x: narrow ? left : left - 12, y: narrow ? 14 : top - 14, 'text-anchor': narrow ? 'start' : 'end' }, narrow ? '' : 'offset'));
+  watermark(lines, over, detail, scale, top, bottom);
+  const foot = fork(lines, over, detail, scale, top, bottom, options.width);
   for (const x of scale.breaks) for (const lane of placed) if (covers(lane.row, scale.offset(x))) over.append(breakMark(x, lane.y));
   const height = bottom + foot + 8;
   const number = drawPicture.drawn = (drawPicture.drawn || 0) + 1;
   const svg = draw('svg', { viewBox: `0 0 ${options.width} ${height}`, width: options.width, height, role: 'img', 'aria-labelledby': `t${number} d${number}`, class: 'picture' },
     draw('title', { id: `t${number}` }, `${options.name}: replicas over offsets`),
     draw('desc', { id: `d${number}` }, describe(detail, lanes)),
-    patterns(), back, front, over);
+    patterns(), back, front, lines, over);
   return { svg, scale, lanes: placed, epochs };
 }
 
 const covers = (row, offset) => offset >= (row.log_start_offset || 0) && offset < row.log_end_offset;
 
+const heldBy = (row) => (row.log_end_offset > (row.log_start_offset || 0) ? `${shown(row.log_start_offset)} to ${row.log_end_offset - 1}` : 'empty');
+
 function laneName(row, y, left, narrow, reference) {
-  const held = row.log_end_offset > (row.log_start_offset || 0) ? `${shown(row.log_start_offset)} to ${row.log_end_offset - 1}` : 'empty';
+  const held = heldBy(row);
   if (narrow) {
     return draw('text', { x: left, y: y - 5 }, draw('tspan', { class: 'name' }, `broker ${row.broker_id}`),
       draw('tspan', { class: 'role', dx: 6 }, `${roleOf(row, reference)} · ${held}`));
@@ -81,6 +88,7 @@ function laneName(row, y, left, narrow, reference) {
 // The bar of a replica: its epochs, then what differs, is damaged, and will be dropped.
 function laneBar(detail, row, y, scale, epochs, protocol) {
   const parts = [];
+  const labels = [];
   for (const { epoch, start, end } of stretches(row)) {
     const x = scale.at(start);
     const width = Math.max(1.5, scale.at(end) - x);
@@ -88,7 +96,7 @@ function laneBar(detail, row, y, scale, epochs, protocol) {
     parts.push(draw('rect', { class: `epoch ${colour}`, x, y, width: Math.max(1, width - 1), height: LANE, rx: 2 },
       draw('title', null, `broker ${row.broker_id}, ${epoch === null ? 'no epoch' : `epoch ${epoch}`}: ${offsets(start, end)}`)));
     const label = epoch === null ? 'no epoch' : width > 66 ? `epoch ${epoch}` : String(epoch);
-    if (width > label.length * 7 + 8) parts.push(draw('text', { class: 'ep', x: x + 7, y: y + 17 }, label));
+    if (width > label.length * 7 + 8) labels.push(draw('text', { class: 'ep', x: x + 7, y: y + 17 }, label));
   }
   if (!parts.length) parts.push(draw('line', { class: 'nothing', x1: scale.left, x2: scale.right, y1: y + LANE / 2, y2: y + LANE / 2 }));
   const cut = truncation(detail, row, protocol);
@@ -109,7 +117,7 @@ function laneBar(detail, row, y, scale, epochs, protocol) {
     parts.push(draw('rect', { class: 'dropped', x, y: y - 3, width: Math.max(3, scale.at(row.log_end_offset) - x), height: LANE + 6 }));
   }
   const text = row.log_end_offset > 0 || !parts.length ? shown(row.log_end_offset) : '0';
-  parts.push(draw('text', { class: 'end', x: scale.at(row.log_end_offset || 0) + 7, y: y + 17 }, text));
+  parts.push(...labels, draw('text', { class: 'end', x: scale.at(row.log_end_offset || 0) + 7, y: y + 17 }, text));
   return parts;
 }
 
@@ -125,7 +133,7 @@ function breakMark(x, y) {
 function patterns() {
   const hatch = (id, cls, angle, width) => draw('pattern', { id, width: 7, height: 7, patternUnits: 'userSpaceOnUse', patternTransform: `rotate(${angle})` },
     draw('line', { class: cls, x1: 0, y1: 0, x2: 0, y2: 7, 'stroke-width': width }));
-  return draw('defs', null, hatch('h-lost', 'hatch-bad', 45, 5), hatch('h-differs', 'hatch-warn', 45, 4), hatch('h-damage', 'hatch-dark', -45, 4));
+  return draw('defs', null, hatch('h-lost', 'hatch-bad', 45, 4.4), hatch('h-differs', 'hatch-warn', 45, 3), hatch('h-damage', 'hatch-dark', -45, 2.4));
 }
 
 // The picture in words, for those who do not see it.

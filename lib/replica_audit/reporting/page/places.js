@@ -1,6 +1,8 @@
 // Across the cluster: by broker, by finding, by topic; each line filters the table. And what was read.
 function buildPlaces(page, rows, view) {
   const section = document.getElementById('where');
+  // Of many partitions the sums say more than the first hundred rows.
+  if (page.count > 40) document.getElementById('partitions').before(section);
   const jump = (changes) => {
     view.clear();
     view.set(changes);
@@ -26,9 +28,9 @@ function byBroker(page, rows, link) {
   }
   const held = new Map(page.holders.map(([id, partitions, records]) => [id, [partitions, records]]));
   const lines = [...brokers].sort(([one], [other]) => one - other).map(([id, broker]) => [
-    link(`broker ${id}`, { broker: id }), broker.replicas, broker.leads, broker.outside || el('span', { class: 'soft' }, '0'), broker.found || el('span', { class: 'soft' }, '0'),
-    held.has(id) ? el('b', { class: 'bad' }, `${count(held.get(id)[1], 'record')} in ${count(held.get(id)[0], 'partition')}`) : '']);
-  return ['By broker', table([['broker', ''], ['replicas', 'n'], ['leads', 'n'], ['not in sync', 'n'], ['partitions with findings', 'n'], ['committed, and only here', 'wrap']], lines, 'small cardy')];
+    link(`broker ${id}`, { broker: id }), broker.replicas, broker.leads, broker.outside, broker.found,
+    held.has(id) ? el('b', { class: 'bad' }, [`${count(held.get(id)[1], 'committed record')}`, page.count > 1 ? ` in ${count(held.get(id)[0], 'partition')}` : '']) : '']);
+  return ['By broker', table([['broker', ''], ['replicas', 'n'], ['leads', 'n'], ['not in sync', 'n'], ['findings in', 'n', 'partitions with a finding of this broker'], ['only here', 'wrap', 'committed records that the leader does not have']], lines, 'small cardy')];
 }
 
 function byFinding(page, rows, link) {
@@ -36,8 +38,8 @@ function byFinding(page, rows, link) {
   for (const row of rows) for (const code of row.codes) codes.set(code, (codes.get(code) || 0) + 1);
   if (!codes.size) return null;
   const order = [...codes].sort((one, other) => page.severity_of[one[0]] - page.severity_of[other[0]] || other[1] - one[1]);
-  const lines = order.map(([code, partitions]) => [el('span', { class: `tag s-${page.severities[page.severity_of[code]]}` }, page.severities[page.severity_of[code]]), link(code, { code }), partitions, page.codes[code] ? page.codes[code].summary : '']);
-  return ['By finding', table([['at worst', ''], ['finding', ''], ['partitions', 'n'], ['means', 'wrap']], lines, 'small cardy')];
+  const lines = order.map(([code, partitions]) => [[link(code, { code }), page.codes[code] && el('span', { class: 'soft' }, page.codes[code].summary)], el('span', { class: `tag s-${page.severities[page.severity_of[code]]}` }, page.severities[page.severity_of[code]]), partitions]);
+  return ['By finding', table([['finding', 'wrap'], ['at worst', ''], ['partitions', 'n']], lines, 'small cardy')];
 }
 
 function byTopic(page, rows, link) {
@@ -49,9 +51,9 @@ function byTopic(page, rows, link) {
   if (topics.size < 2) return null;
   const worst = (counts) => counts.findIndex((number) => number > 0);
   const order = [...topics].sort((one, other) => worst(one[1]) - worst(other[1]) || other[1][worst(other[1])] - one[1][worst(one[1])] || (one[0] < other[0] ? -1 : 1));
-  const lines = order.slice(0, 12).map(([topic, counts]) => [link(topic, { topic }), counts.reduce((sum, number) => sum + number, 0), verdictBar(page, counts), `${counts[worst(counts)]} ${page.words[worst(counts)]}`]);
+  const lines = order.slice(0, 8).map(([topic, counts]) => [link(topic, { topic }), counts.reduce((sum, number) => sum + number, 0), [verdictBar(page, counts), el('span', { class: 'soft' }, `${counts[worst(counts)]} ${page.words[worst(counts)]}`)]]);
   const rest = order.length - lines.length;
-  const node = table([['topic', ''], ['partitions', 'n'], ['', 'barred'], ['worst', 'wrap']], lines, 'small cardy');
+  const node = table([['topic', 'wrap'], ['partitions', 'n'], ['verdicts', 'wrap']], lines, 'small cardy');
   return ['By topic', rest > 0 ? el('div', null, node, el('p', { class: 'soft' }, `and ${rest} more, none of them worse: search finds them`)) : node];
 }
 

@@ -30,10 +30,11 @@ function keyOffsets(detail) {
   return keys;
 }
 
-// Findings that say where one replica's own files are bad.
+// Findings that say where one replica's own files are bad; what differs from the leader is drawn as such.
 function damages(detail) {
-  return detail.findings.filter((row) => /^(LOG|DIV-CORRUPT|EPO)/.test(row.code) && known(row.broker_id)
-    && typeof row.start_offset === 'number' && row.status !== 'resolved');
+  const differs = (row) => detail.divergences.some((run) => run.broker_id === row.broker_id && row.start_offset >= run.start_offset && row.start_offset < run.end_offset);
+  return detail.findings.filter((row) => /^(LOG|DIV-CORRUPT|EPO)/.test(row.code) && row.severity !== 'info' && row.status !== 'resolved'
+    && known(row.broker_id) && typeof row.start_offset === 'number' && typeof row.end_offset === 'number' && !(row.code.startsWith('EPO') && differs(row)));
 }
 
 // {at(offset) → x, offset(x), low, high, breaks: [x…], ticks: [offset…], focused}; keys as of keyOffsets.
