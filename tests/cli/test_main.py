@@ -71,6 +71,8 @@ def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
         monkeypatch.setitem(sys.modules, name, module)
     for name in [name for name in __import__("os").environ if name.startswith("REPLICA_AUDIT_")]:
         monkeypatch.delenv(name)
+    # The quality checks have tests of their own, with the engine.
+    monkeypatch.setenv("REPLICA_AUDIT_QUALITY", "false")
     (tmp_path / "snapshot").mkdir()
     monkeypatch.chdir(tmp_path)
     return made

@@ -38,7 +38,7 @@ AUDITED_TABLES = ("partitions", "replicas", "high_watermarks", "divergences", "t
 def audit(spark: SparkSession, snapshot_id: str | None, settings: Settings, progress) -> Results:
     """Audit an ingested snapshot (the latest when `snapshot_id` is None), write its tables and return its results."""
     started = now()
-    warehouse = Warehouse(spark, settings.warehouse, settings.catalog)
+    warehouse = Warehouse(spark, settings.warehouse, settings.catalog, settings.time_travel_days)
     ingested = warehouse.latest("ingest", **({"snapshot_id": snapshot_id} if snapshot_id else {}))
     snapshot_id, cluster_id = ingested["snapshot_id"], ingested["cluster_id"]
     snapshot = warehouse.read("snapshots", snapshot_id=snapshot_id).select("manifest", "size_bytes").first()
@@ -46,6 +46,7 @@ def audit(spark: SparkSession, snapshot_id: str | None, settings: Settings, prog
     options = _options(snapshot, cluster_id, settings)
     ids = {"cluster_id": cluster_id, "snapshot_id": snapshot_id, "audit_id": uuid.uuid4().hex}
     stage = {"started": started, **ids}
+    warehouse.describe_commits(stage="audit", snapshot_id=snapshot_id, audit_id=ids["audit_id"])
     progress.begin("auditing")
     try:
         results = _audit_partitions(warehouse, snapshot_id, options).persist()
@@ -60,7 +61,7 @@ def audit(spark: SparkSession, snapshot_id: str | None, settings: Settings, prog
         raise
     finally:
         progress.end()
-    finished = warehouse.record("audit", "finished", **stage)
+    finished = warehouse.record("audit", "finished", tables=AUDITED_TABLES, **stage)
     answers += [("findings", row) for row in unplaced]
     return assemble_results(finished, [*answers, *snapshot_answers(warehouse, snapshot_id)])
 
