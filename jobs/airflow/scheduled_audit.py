@@ -1,17 +1,19 @@
-"""A daily audit of the newest snapshot under Airflow 3.3: `spark-submit` makes it, a gate judges it.
+"""A daily audit of the day's snapshot under Airflow 3.3: `spark-submit` makes it, a gate judges it.
 
     arguments  →  audit (spark-submit jobs/run.py)  →  gate (reads verdict.json)
 
 The audit runs with `--fail-on never`, so that it fails only where it could not do its work; that is tried again. What
 it found is judged by the gate, which fails at once and for good: another try would find the same.
 
-Places are Airflow Variables (or AIRFLOW_VAR_ and the name in capitals), read when a task runs:
+Places are Airflow Variables (in the environment: `AIRFLOW_VAR_` and the name in capitals), read when a task runs:
 
-    replica_audit_home        the clone, in which `make zip` was run                          /opt/replica-audit
-    replica_audit_snapshots   directory or URI with a snapshot for each day (2025-01-31)      /srv/replica-audit/snapshots
-    replica_audit_warehouse   directory or URI of the Delta tables                            /srv/replica-audit/warehouse
-    replica_audit_reports     local or mounted directory; each run gets a directory in it     /srv/replica-audit/reports
-    replica_audit_properties  Spark's properties for your cluster             conf/spark-defaults.conf of the clone
+| Variable | what it is | default |
+|---|---|---|
+| `replica_audit_home` | the clone, in which `make zip` was run | `/opt/replica-audit` |
+| `replica_audit_snapshots` | directory or URI; a snapshot for each day, `2025-01-31` | `/srv/replica-audit/snapshots` |
+| `replica_audit_warehouse` | directory or URI of the Delta tables | `/srv/replica-audit/warehouse` |
+| `replica_audit_reports` | local or mounted directory; each run gets one in it | `/srv/replica-audit/reports` |
+| `replica_audit_properties` | Spark's properties for your cluster | `conf/spark-defaults.conf` of the clone |
 
 The cluster is the connection `spark_default`. The driver runs on Airflow's worker, in client mode: there the report
 stays, and there the exit status is the job's own.
