@@ -9,7 +9,7 @@ Places are Airflow Variables (in the environment: `AIRFLOW_VAR_` and the name in
 
 | Variable | what it is | default |
 |---|---|---|
-| `replica_audit_home` | the clone, in which `make zip` was run | `/opt/replica-audit` |
+| `replica_audit_home` | the clone, after `make install zip` | `/opt/replica-audit` |
 | `replica_audit_snapshots` | directory or URI; a snapshot for each day, `2025-01-31` | `/srv/replica-audit/snapshots` |
 | `replica_audit_warehouse` | directory or URI of the Delta tables | `/srv/replica-audit/warehouse` |
 | `replica_audit_reports` | local or mounted directory; each run gets one in it | `/srv/replica-audit/reports` |
@@ -135,8 +135,13 @@ with DAG(
         application_args=arguments(snapshot=SNAPSHOT, warehouse=WAREHOUSE, report=REPORT),
         py_files=HOME + "/build/replica_audit.zip",
         properties_file=PROPERTIES,
-        # The properties name this file relative to the clone.
-        conf={"spark.jars.ivySettings": HOME + "/conf/ivysettings.xml"},
+        conf={
+            # The properties name this file relative to the clone.
+            "spark.jars.ivySettings": HOME + "/conf/ivysettings.xml",
+            "spark.pyspark.driver.python": HOME + "/.venv/bin/python",
+        },
+        # For executors that see the clone; spark.pyspark.python in your properties goes before it.
+        env_vars={"PYSPARK_PYTHON": HOME + "/.venv/bin/python"},
         name="replica-audit {{ dag_run.run_after | ts_nodash }}",
         deploy_mode="client",
         execution_timeout=timedelta(hours=2),

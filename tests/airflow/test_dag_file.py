@@ -103,6 +103,8 @@ def test_paths_are_those_of_the_clone_and_of_the_day(module, audit):
         place = rendered(path, variables)
         assert (ROOT / Path(place).relative_to("/clone")).is_file(), place
     assert rendered(audit["py_files"], variables) == "/clone/build/replica_audit.zip"
+    assert rendered(audit["env_vars"]["PYSPARK_PYTHON"], variables) == "/clone/.venv/bin/python"
+    assert audit["env_vars"]["PYSPARK_PYTHON"] == audit["conf"]["spark.pyspark.driver.python"]
     templates = {name for name, value in audit.items() if "{{" in str(value)}
     assert templates <= SparkSubmitOperator.templated
     (gate,) = module["gate"].calls

@@ -45,13 +45,17 @@ class Scheduler:
             "spark.sql.extensions io.delta.sql.DeltaSparkSessionExtension\n"
             "spark.sql.catalog.spark_catalog org.apache.spark.sql.delta.catalog.DeltaCatalog\n"
             f"spark.jars {','.join(map(str, check_jars()))}\n"
-            f"spark.pyspark.python {sys.executable}\n"
             "spark.ui.enabled false\n"
             "spark.log.level WARN\n"
             "spark.sql.shuffle.partitions 2\n"
             "spark.databricks.delta.snapshotPartitions 2\n"
             "spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC\n"
         )
+        clone = directory / "clone"
+        clone.mkdir()
+        for name in ("build", "conf", "jobs"):
+            (clone / name).symlink_to(ROOT / name)
+        (clone / ".venv").symlink_to(sys.prefix)
         kept = {name: os.environ[name] for name in ("LANG", "TMPDIR") if name in os.environ}
         self.environment = {
             **kept,
@@ -64,7 +68,7 @@ class Scheduler:
             "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "jobs" / "airflow"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
-            "AIRFLOW_VAR_REPLICA_AUDIT_HOME": str(ROOT),
+            "AIRFLOW_VAR_REPLICA_AUDIT_HOME": str(clone),
             "AIRFLOW_VAR_REPLICA_AUDIT_SNAPSHOTS": str(directory / "snapshots"),
             "AIRFLOW_VAR_REPLICA_AUDIT_WAREHOUSE": str(self.warehouse),
             "AIRFLOW_VAR_REPLICA_AUDIT_REPORTS": str(self.reports),
