@@ -172,7 +172,8 @@ def test_the_query_finds_what_the_first_audit_found(spark, tmp_path):
     (query,) = [block.body for block in BLOCKS if block.language == "sql"]
     assert query.count("replica-audit-warehouse/") == 2
     settings, silent = Settings(warehouse=str(tmp_path), quiet=True), Progress(quiet=True)
-    run_audit(spark, run_ingest(spark, str(ROOT / "data/samples/last-replica-standing"), settings, silent), settings, silent)
+    snapshot_id = run_ingest(spark, str(ROOT / "data" / "samples" / "last-replica-standing"), settings, silent)
+    run_audit(spark, snapshot_id, settings, silent)
     rows = spark.sql(query.replace("replica-audit-warehouse", str(tmp_path))).collect()
     assert [(row.topic, row.partition, row.code) for row in rows] == [
         ("orders", 0, "HWM-LOSS"), ("orders", 0, "TRN-BELOW-HW"),

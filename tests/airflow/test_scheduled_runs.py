@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -144,6 +145,31 @@ def test_two_days_the_second_with_a_new_divergence(scheduler):
     assert set(first_seen.values()) == {after["audit_id"]}
     lines = history(scheduler.warehouse).splitlines()
     assert any("HWM-LOSS" in line for line in lines) and any("COMMITTED_LOSS" in line for line in lines)
+
+
+def test_the_commands_of_the_readme_set_it_up_and_run_it(scheduler):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```console\n(\$ airflow connections.*?)```", text, re.DOTALL)
+    commands = [line.removeprefix("$ ") for line in block.splitlines()]
+    places = {"/opt/replica-audit": "clone", "/backup/kafka": "snapshots", "/srv/replica-audit": "readme"}
+    script = "\n".join(commands)
+    for told, own in places.items():
+        assert told in script
+        script = script.replace(told, str(scheduler.directory / own))
+    # The variables come from the commands, into a database of their own; only the JARs are those of the installation.
+    kept = "AIRFLOW_VAR_REPLICA_AUDIT_PROPERTIES"
+    own = {name: value for name, value in scheduler.environment.items() if name == kept or "_VAR_" not in name}
+    del own["AIRFLOW_CONN_SPARK_DEFAULT"]
+    own["PATH"] = f"{own['PATH']}:{PYTHON.parent}"
+    done = subprocess.run(
+        ["bash", "-euxo", "pipefail", "-c", script],
+        env=own, cwd=scheduler.directory, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900,
+    )  # fmt: skip
+    said = done.stdout + done.stderr
+    assert "COMMITTED_LOSS; findings: 2 critical" in said, said[-4000:]
+    (report,) = (scheduler.directory / "readme" / "reports").iterdir()
+    assert json.loads((report / "verdict.json").read_text())["verdict"] == "COMMITTED_LOSS"
+    assert (report / "index.html").is_file()
 
 
 def history(warehouse: Path, *options: str) -> str:
