@@ -34,7 +34,7 @@ function laneMarks(layer, detail, row, y, scale, options) {
   }
   const rows = [];
   for (const label of labels.sort((one, other) => one.x - other.x)) {
-    const spot = besides(label.x, label.text, options.width, label.cls.includes('chosen') ? 7.3 : 6.9);
+    const spot = besides(label.x, label.text, options.width, label.cls === 'cut' ? 6.9 : 7.5);
     let level = rows.findIndex((reach) => reach.every(([start, end]) => spot.from > end + 8 || spot.to + 8 < start));
     if (level < 0) level = rows.push([]) - 1;
     rows[level].push([spot.from, spot.to]);

@@ -35,7 +35,7 @@ function drawPicture(detail, options) {
   const longest = Math.max(0, ...lanes.flatMap((row) => [roleOf(row, options.reference), heldBy(row)]).map((text) => text.length));
   const left = narrow ? 8 : Math.max(124, longest * 6 + 24);
   const ends = Math.max(2, ...lanes.map((row) => String(row.log_end_offset).length));
-  const scale = makeScale(keyOffsets(detail), left, options.width - Math.max(44, ends * 7.4 + 16), options.focus);
+  const scale = makeScale(keyOffsets(detail), left, options.width - Math.max(56, ends * 7.4 + 18), options.focus);
   const epochs = [...new Set(lanes.flatMap((row) => (row.epochs || []).map(([epoch]) => epoch)))].sort((one, other) => one - other);
   const top = 48;
   const back = draw('g', { class: 'back' });

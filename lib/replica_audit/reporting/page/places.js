@@ -1,4 +1,6 @@
 // Across the cluster: by broker, by finding, by topic; each line filters the table. And what was read.
+const SHORT = 5;
+
 function buildPlaces(page, rows, view) {
   const section = document.getElementById('where');
   // Of many partitions the sums say more than the first hundred rows.
@@ -28,9 +30,16 @@ function byBroker(page, rows, link) {
   }
   const held = new Map(page.holders.map(([id, partitions, records]) => [id, [partitions, records]]));
   const lines = [...brokers].sort(([one], [other]) => one - other).map(([id, broker]) => [
-    link(`broker ${id}`, { broker: id }), broker.replicas, broker.leads, broker.outside, broker.found,
-    held.has(id) ? el('b', { class: 'bad' }, [`${count(held.get(id)[1], 'committed record')}`, page.count > 1 ? ` in ${count(held.get(id)[0], 'partition')}` : '']) : '']);
-  return ['By broker', table([['broker', ''], ['replicas', 'n'], ['leads', 'n'], ['not in sync', 'n'], ['findings in', 'n', 'partitions with a finding of this broker'], ['only here', 'wrap', 'committed records that the leader does not have']], lines, 'small cardy')];
+    [link(`broker ${id}`, { broker: id }), held.has(id) && el('b', { class: 'bad only' }, `has ${count(held.get(id)[1], 'committed record')} that the leader has not`, page.count > 1 ? `, in ${count(held.get(id)[0], 'partition')}` : '')],
+    broker.replicas, broker.leads, broker.outside, broker.found]);
+  return ['By broker', table([['broker', 'wrap'], ['replicas', 'n'], ['leads', 'n'], ['not in sync', 'n'], ['findings in', 'n', 'partitions with a finding of this broker']], lines, 'small cardy')];
+}
+
+// The first rows, and the others behind a line that opens them.
+function shortTable(head, lines, noun) {
+  const first = table(head, lines.slice(0, SHORT), 'small cardy');
+  if (lines.length <= SHORT + 1) return table(head, lines, 'small cardy');
+  return el('div', null, first, el('details', null, el('summary', { class: 'soft' }, `${lines.length - SHORT} more ${noun}`), table(head, lines.slice(SHORT), 'small cardy')));
 }
 
 function byFinding(page, rows, link) {
@@ -38,8 +47,11 @@ function byFinding(page, rows, link) {
   for (const row of rows) for (const code of row.codes) codes.set(code, (codes.get(code) || 0) + 1);
   if (!codes.size) return null;
   const order = [...codes].sort((one, other) => page.severity_of[one[0]] - page.severity_of[other[0]] || other[1] - one[1]);
-  const lines = order.map(([code, partitions]) => [[link(code, { code }), page.codes[code] && el('span', { class: 'soft' }, page.codes[code].summary)], el('span', { class: `tag s-${page.severities[page.severity_of[code]]}` }, page.severities[page.severity_of[code]]), partitions]);
-  return ['By finding', table([['finding', 'wrap'], ['at worst', ''], ['partitions', 'n']], lines, 'small cardy')];
+  const lines = order.map(([code, partitions]) => {
+    const severity = page.severities[page.severity_of[code]];
+    return [[link(code, { code }), ' ', el('span', { class: `tag s-${severity}` }, severity), page.codes[code] && el('span', { class: 'soft' }, page.codes[code].summary)], partitions];
+  });
+  return ['By finding', shortTable([['finding, and how bad at worst', 'wrap'], ['partitions', 'n']], lines, 'findings')];
 }
 
 function byTopic(page, rows, link) {
@@ -51,9 +63,9 @@ function byTopic(page, rows, link) {
   if (topics.size < 2) return null;
   const worst = (counts) => counts.findIndex((number) => number > 0);
   const order = [...topics].sort((one, other) => worst(one[1]) - worst(other[1]) || other[1][worst(other[1])] - one[1][worst(one[1])] || (one[0] < other[0] ? -1 : 1));
-  const lines = order.slice(0, 8).map(([topic, counts]) => [link(topic, { topic }), counts.reduce((sum, number) => sum + number, 0), [verdictBar(page, counts), el('span', { class: 'soft' }, `${counts[worst(counts)]} ${page.words[worst(counts)]}`)]]);
+  const lines = order.slice(0, 40).map(([topic, counts]) => [link(topic, { topic }), counts.reduce((sum, number) => sum + number, 0), [verdictBar(page, counts), el('span', { class: 'soft' }, `${counts[worst(counts)]} ${page.words[worst(counts)]}`)]]);
   const rest = order.length - lines.length;
-  const node = table([['topic', 'wrap'], ['partitions', 'n'], ['verdicts', 'wrap']], lines, 'small cardy');
+  const node = shortTable([['topic', 'wrap'], ['partitions', 'n'], ['verdicts', 'wrap']], lines, 'topics');
   return ['By topic', rest > 0 ? el('div', null, node, el('p', { class: 'soft' }, `and ${rest} more, none of them worse: search finds them`)) : node];
 }
 

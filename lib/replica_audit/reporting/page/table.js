@@ -89,7 +89,7 @@ function buildTable(page, rows, details) {
     const labels = head.slice(1).map((cell) => cell.textContent);
     const numeric = head.slice(1).map((cell) => cell.classList.contains('n'));
     const node = el('tr', { class: 'partition', onclick: (event) => { if (!event.target.closest('a') && !String(getSelection())) toggle(row); } },
-      el('th', { scope: 'row' }, button), cells.map((cell, index) => el('td', { class: numeric[index] ? 'n' : null, 'data-label': labels[index] }, cell)));
+      el('th', { scope: 'row', class: row.name.length > 44 ? 'wrap' : null }, button), cells.map((cell, index) => el('td', { class: numeric[index] ? 'n' : index === 7 ? 'wrap' : null, 'data-label': labels[index] }, cell)));
     return { row: node, button, detail: null, id };
   }
 
