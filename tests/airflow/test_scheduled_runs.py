@@ -54,7 +54,7 @@ class Scheduler:
         )
         clone = directory / "clone"
         clone.mkdir()
-        for name in ("build", "conf", "jobs"):
+        for name in ("build", "conf", "data", "jobs"):
             (clone / name).symlink_to(ROOT / name)
         (clone / ".venv").symlink_to(sys.prefix)
         kept = {name: os.environ[name] for name in ("LANG", "TMPDIR") if name in os.environ}
