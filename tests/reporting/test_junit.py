@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from junitparser import Error, Failure, JUnitXml, TestCase
-from tests.reporting.rows import AUDIT, finding, partition, results
+from tests.reporting.rows import AUDIT, finding, partition, results, row
 
 from replica_audit.reporting.junit import FINDING_LIMIT, render_junit
 from replica_audit.reporting.verdict import build_verdict
@@ -80,3 +80,21 @@ def test_names_and_messages_of_any_kind_are_text(name: str, tmp_path: Path) -> N
 def test_a_partition_with_very_many_findings_tells_the_first(tmp_path: Path) -> None:
     found = results([partition()], [finding("LOG-GAP", "high", start_offset=n, end_offset=n + 1) for n in range(FINDING_LIMIT + 5)])
     assert "and 5 more" in cases(found, tmp_path)["orders-0"].result[0].text
+
+
+def test_quality_expectations_are_cases_of_their_own(tmp_path: Path) -> None:
+    def check(name: str, severity: str, **values: object) -> dict:
+        return row("quality", suite="s", name=name, severity=severity, expectation="e", description="CRC valid", **values)
+
+    found = results(
+        quality=[
+            check("met", "high", success=True),
+            check("unmet", "high", success=False, status="new", failing=["orders-0"]),
+            check("known", "high", success=False, status="known"),
+            check("low", "low", success=False, status="new"),
+            check("error", "high", success=False, error="no such column"),
+        ]
+    )
+    by_name = cases(found, tmp_path)
+    assert [kinds(by_name[name]) for name in ("met", "unmet", "known", "low", "error")] == [[], [Failure], [], [], [Error]]
+    assert by_name["unmet"].result[0].text == "orders-0" and "CRC valid" in by_name["low"].system_out

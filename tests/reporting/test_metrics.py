@@ -93,3 +93,14 @@ def test_a_run_that_failed_says_so_and_when(status: int) -> None:
     assert found["replica_audit_exit_status", frozenset()] == status
     assert found["replica_audit_last_run_success", frozenset()] == found["replica_audit_trusted", frozenset()] == 0
     assert found["replica_audit_last_run_timestamp_seconds", frozenset()] == 1767323046.5
+
+
+def test_quality_is_counted_where_it_was_checked() -> None:
+    checks = [
+        row("quality", suite="s", name="a", severity="high", success=False, status="new", expectation="e"),
+        row("quality", suite="s", name="b", severity="low", success=True, expectation="e"),
+    ]
+    found = values(results(quality=checks))
+    assert found["replica_audit_quality_expectations", frozenset()] == 2
+    assert found["replica_audit_quality_failed_expectations", frozenset({("severity", "high")})] == 1
+    assert not [name for name, _ in values(results()) if "quality" in name]

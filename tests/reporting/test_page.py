@@ -244,3 +244,17 @@ def test_tables_of_a_later_version_are_carried_along() -> None:
 )
 def test_sizes_have_units(size: int, text: str) -> None:
     assert render_size(size) == text
+
+
+def test_quality_expectations_that_are_not_met_are_listed_and_their_pages_linked() -> None:
+    rows = [
+        row("quality", suite="s", name="crc", severity="high", success=False, unexpected_count=2, element_count=9, status="new",
+            description="<b>CRC</b> valid", failing=["orders-0"], expectation="e"),
+        row("quality", suite="s", name="fine", severity="low", success=True, expectation="e"),
+    ]  # fmt: skip
+    found = results(quality=rows)
+    text = render_page(found, build_verdict(found, "high"), data_docs="data_docs/index.html")
+    page = Page(text)
+    assert "1 of 2 expectations met" in page.text and "2 of 9 rows" in page.text and "<b>CRC</b> valid" in page.text
+    assert ("a", {"href": "data_docs/index.html"}) in page.tags
+    assert "Data Docs" not in page_of(found).text and "Quality checks" not in page_of(results()).text

@@ -31,7 +31,9 @@ def write_report(results: Results, directory: str, fail_on: str, earlier: Earlie
     path = _make_directory(directory)
     verdict = build_verdict(results, fail_on)
     write_file(os.path.join(path, "audit.json"), render_audit_json(results))
-    write_file(os.path.join(path, "index.html"), render_page(results, verdict, earlier))
+    data_docs = "data_docs/index.html"
+    known = data_docs if results.rows("quality") and os.path.exists(os.path.join(path, data_docs)) else None
+    write_file(os.path.join(path, "index.html"), render_page(results, verdict, earlier, known))
     write_file(os.path.join(path, "summary.md"), render_markdown(results, verdict))
     write_file(os.path.join(path, "junit.xml"), render_junit(results, verdict))
     write_file(os.path.join(path, "metrics.prom"), render_metrics(results, verdict))

@@ -21,7 +21,7 @@ def render_junit(results: Results, verdict: Mapping[str, Any]) -> str:
     """junit.xml: new findings at or above `--fail-on` fail their partition, an INCONCLUSIVE one is an error.
 
     Other findings are told as the case's output. Findings that belong to no partition are cases of the suite
-    "snapshot".
+    "snapshot", quality expectations those of the suite "quality".
     """
     findings: dict[tuple, list[Row]] = defaultdict(list)
     for row in results.rows("findings"):
@@ -35,8 +35,9 @@ def render_junit(results: Results, verdict: Mapping[str, Any]) -> str:
     # What is left is of no partition that was audited.
     unplaced = [row for rows in findings.values() for row in rows]
     whole = _case("snapshot", "input", "INCONCLUSIVE" if verdict["untrusted"] and not suites else "", unplaced, verdict)
+    checks = [_check(row, verdict) for row in results.rows("quality")]
     root = ElementTree.Element("testsuites", name="replica-audit")
-    for name, cases in [("snapshot", [whole]), *suites.items()]:
+    for name, cases in [("snapshot", [whole]), *([("quality", checks)] if checks else []), *suites.items()]:
         suite = ElementTree.SubElement(root, "testsuite", name=name, **_counts(cases))
         if results.audit.get("finished"):
             # The schema of JUnit's XML wants a moment without a zone.
@@ -64,6 +65,19 @@ def _case(suite: str, name: str, judged: str, findings: Sequence[Row], verdict: 
         others = []
     if others:
         ElementTree.SubElement(case, "system-out").text = _tell(others)
+    return case
+
+
+def _check(row: Row, verdict: Mapping[str, Any]) -> ElementTree.Element:
+    case = ElementTree.Element("testcase", classname=f"replica-audit.quality.{clean(row['suite'])}", name=clean(row["name"]), time="0")
+    text = clean(row["error"] or row["description"] or row["expectation"])
+    failing = "\n".join(clean(place) for place in row["failing"] or ())
+    if row["error"] is not None:
+        ElementTree.SubElement(case, "error", type=row["severity"], message=text)
+    elif row["status"] == "new" and at_or_above(row["severity"], verdict["fail_on"]):
+        ElementTree.SubElement(case, "failure", type=row["severity"], message=text).text = failing
+    elif not row["success"]:
+        ElementTree.SubElement(case, "system-out").text = f"{row['severity']}, {row['status'] or 'not met'}: {text}\n{failing}"
     return case
 
 

@@ -98,6 +98,13 @@ def _families(results: Results, verdict: Mapping[str, Any]) -> Iterable[Family]:
     lag = max((row["max_lag_records"] for row in partitions if row["max_lag_records"] is not None), default=0)
     yield "max_lag_records", "The most records that a replica is behind its leader.", [({}, lag)]
     yield "quarantined_inputs", "Pieces of input that could not be used.", [({}, len(results.rows("quarantine")))]
+    quality = verdict.get("quality")
+    if quality:
+        yield "quality_expectations", "Expectations of the quality checks.", [({}, quality["expectations"])]
+        yield "quality_failed_expectations", "Expectations that are not met and not known, by severity.", [
+            ({"severity": severity}, quality["failed"][severity]) for severity in SEVERITIES
+        ]
+        yield "quality_errors", "Expectations that could not be looked at.", [({}, quality["errors"])]
     if inputs.get("size_bytes") is not None:
         yield "input_bytes", "Bytes of segments that the audit covers.", [({}, inputs["size_bytes"])]
 

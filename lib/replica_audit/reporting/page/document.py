@@ -27,8 +27,14 @@ LIST_LIMIT = 500
 _SCRIPTS = ("decode.js", "words.js", "scale.js", "picture.js", "marks.js", "timeline.js", "detail.js", "table.js", "places.js", "start.js")
 
 
-def render_page(results: Results, verdict: Mapping[str, Any], earlier: Earlier | None = None) -> str:
-    """index.html of `results`, whose verdict.json is `verdict`; `earlier` is the audit that it is compared with."""
+def render_page(
+    results: Results, verdict: Mapping[str, Any], earlier: Earlier | None = None, data_docs: str | None = None
+) -> str:
+    """index.html of `results`, whose verdict.json is `verdict`.
+
+    `earlier` is the audit that it is compared with; `data_docs` the path of the quality checks' own pages, relative to
+    this one, where they are.
+    """
     # Imported here, so that what needs no page needs no template engine.
     from jinja2 import Environment, StrictUndefined
 
@@ -50,6 +56,8 @@ def render_page(results: Results, verdict: Mapping[str, Any], earlier: Earlier |
         answer=answer,
         tiles=_tiles(results, earlier),
         words=VERDICT_WORDS,
+        data_docs=data_docs,
+        checks=_checks(results),
         partitions=partitions[:STATIC_ROWS],
         left_out=len(partitions) - STATIC_ROWS,
         overview=pack(_frame(results, verdict, answer, earlier)),
@@ -128,6 +136,14 @@ def _tiles(results: Results, earlier: Earlier | None) -> dict[str, Any]:
         "worsened": worsened,
         "improved": improved,
     }
+
+
+def _checks(results: Results) -> dict[str, Any]:
+    """Quality expectations: how many are met, and those that are not, worst first."""
+    rows = results.rows("quality")
+    unmet = [row for row in rows if not row["success"]]
+    unmet.sort(key=lambda row: (SEVERITIES.index(row["severity"]), row["suite"], row["name"]))
+    return {"count": len(rows), "met": len(rows) - len(unmet), "unmet": unmet[:LIST_LIMIT], "more": max(0, len(unmet) - LIST_LIMIT)}
 
 
 def _is_compared(results: Results, earlier: Earlier | None) -> bool:

@@ -30,7 +30,7 @@ function byBroker(page, rows, link) {
   }
   const held = new Map(page.holders.map(([id, partitions, records]) => [id, [partitions, records]]));
   const lines = [...brokers].sort(([one], [other]) => one - other).map(([id, broker]) => [
-    [link(`broker ${id}`, { broker: id }), held.has(id) && el('b', { class: 'bad only' }, `has ${count(held.get(id)[1], 'committed record')} that the leader has not`, page.count > 1 ? `, in ${count(held.get(id)[0], 'partition')}` : '')],
+    [link(`broker ${id}`, { broker: id }), held.has(id) && el('b', { class: 'bad only' }, `${count(held.get(id)[1], 'committed record')} only here`, page.count > 1 ? `, in ${count(held.get(id)[0], 'partition')}` : '')],
     broker.replicas, broker.leads, broker.outside, broker.found]);
   return ['By broker', table([['broker', 'wrap'], ['replicas', 'n'], ['leads', 'n'], ['not in sync', 'n'], ['findings in', 'n', 'partitions with a finding of this broker']], lines, 'small cardy')];
 }
