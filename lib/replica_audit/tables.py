@@ -353,10 +353,71 @@ length bigint
 code string
 reason string
 """),
+    "quality": _columns("""
+suite string
+name string
+table string
+expectation string
+column string
+severity string
+success boolean
+element_count bigint
+unexpected_count bigint
+observed string
+failing array<string>
+description string
+error string
+status string
+"""),
+}
+
+#: What the quality suites look at beside the tables themselves: one row for each replica and for each partition, every
+#: number 0 in a sound log, null where the question does not arise. `place` names the row in words.
+FACT_TABLES: dict[str, tuple[Column, ...]] = {
+    "replica_facts": _columns("""
+place string
+topic string
+partition int
+broker_id int
+log_dir string
+is_leader boolean
+in_isr boolean
+compacted boolean
+tail_kind string
+batch_count bigint
+log_start_offset bigint
+log_end_offset bigint
+wrong_crcs bigint
+offset_gaps bigint
+offset_regressions bigint
+epoch_regressions bigint
+high_watermark_above_end bigint
+recovery_point_above_end bigint
+high_watermark_below_start bigint
+lineage_conflicts bigint
+isr_shortfall bigint
+"""),
+    "partition_facts": _columns("""
+place string
+topic string
+partition int
+verdict string
+hw_lower bigint
+hw_upper bigint
+hw_width bigint
+critical_findings bigint
+high_findings bigint
+medium_findings bigint
+low_findings bigint
+info_findings bigint
+"""),
 }
 
 #: Columns that rows are sorted by, where a table has them; null sorts first.
-SORT_KEYS = ("topic", "partition", "broker_id", "protocol", "start_offset", "code", "candidate_id", "source", "entry", "time_ms", "path", "position")
+SORT_KEYS = (
+    "topic", "partition", "broker_id", "protocol", "start_offset", "code", "candidate_id",
+    "source", "entry", "time_ms", "path", "position", "suite", "name",
+)
 
 AUDITS = _columns("""
 cluster_id string

@@ -20,6 +20,7 @@ from replica_audit.reporting.layout import (
     render_range,
     wrap,
 )
+from replica_audit.reporting.ranges import join_ranges
 from replica_audit.results import Results
 
 #: Partitions and findings that a terminal shows; audit.json has them all.
@@ -51,17 +52,6 @@ def render_summary(results: Results, colour: bool = False) -> str:
         pieces = render_count(len(results.rows("quarantine")), "piece")
         lines += ["", f"{pieces} of input could not be used (quarantine in audit.json)"]
     return "\n".join(lines) + "\n"
-
-
-def join_ranges(rows: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
-    """Ranges of divergence rows of one replica, those that touch joined."""
-    joined: list[tuple[int, int]] = []
-    for start, end in sorted((row["start_offset"], row["end_offset"]) for row in rows):
-        if joined and start <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
-        else:
-            joined.append((start, end))
-    return joined
 
 
 def _partition_table(results: Results, colour: bool) -> list[str]:

@@ -52,7 +52,7 @@ def audit(
     The records of batches that differ are read from the snapshot at `snapshot_uri`, else from where it was ingested.
     """
     started = now()
-    warehouse = Warehouse(spark, settings.warehouse, settings.catalog)
+    warehouse = Warehouse(spark, settings.warehouse, settings.catalog, settings.time_travel_days)
     ingested = warehouse.latest("ingest", **({"snapshot_id": snapshot_id} if snapshot_id else {}))
     snapshot_id, cluster_id = ingested["snapshot_id"], ingested["cluster_id"]
     snapshot = warehouse.read("snapshots", snapshot_id=snapshot_id).select("manifest", "size_bytes", "location").first()
@@ -62,6 +62,7 @@ def audit(
     stage = {"started": started, **ids}
     observed = observation_count(warehouse, snapshot_id)
     compile_queries(spark, snapshot["size_bytes"] + _ROW_BYTES * observed)
+    warehouse.describe_commits(stage="audit", snapshot_id=snapshot_id, audit_id=ids["audit_id"])
     progress.begin("auditing")
     try:
         if observed:
@@ -79,7 +80,7 @@ def audit(
         raise
     finally:
         progress.end()
-    finished = warehouse.record("audit", "finished", **stage)
+    finished = warehouse.record("audit", "finished", tables=AUDITED_TABLES, **stage)
     answers += [("findings", row) for row in unplaced]
     rows, observations = timeline_answers(warehouse, ids["audit_id"]) if observed else ([], 0)
     return assemble_results(finished, [*answers, *rows, *snapshot_answers(warehouse, snapshot_id)], observations)

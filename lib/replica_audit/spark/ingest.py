@@ -46,18 +46,19 @@ def ingest(spark: SparkSession, uri: str, settings: Settings, progress) -> str:
     started = now()
     snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership)
     snapshot_id = identify(snapshot, inventory)
-    warehouse = Warehouse(spark, settings.warehouse, settings.catalog)
+    warehouse = Warehouse(spark, settings.warehouse, settings.catalog, settings.time_travel_days)
     earlier = warehouse.runs("ingest", snapshot_id=snapshot_id)
     if any(run["state"] == "finished" for run in earlier):
         return snapshot_id
     stage = {"started": started, "snapshot_id": snapshot_id, "audit_id": None, "cluster_id": inventory.cluster_id}
+    warehouse.describe_commits(stage="ingest", snapshot_id=snapshot_id)
     warehouse.record("ingest", "running", **stage)
     try:
         _write(spark, warehouse, snapshot, inventory, snapshot_id, bool(earlier), progress, settings.topics)
     except BaseException:
         warehouse.record("ingest", "failed", **stage)
         raise
-    warehouse.record("ingest", "finished", **stage)
+    warehouse.record("ingest", "finished", tables=("snapshots", "batches"), **stage)
     return snapshot_id
 
 
