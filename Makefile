@@ -109,7 +109,7 @@ environment: build/environment.tar.gz
 
 # A virtual environment with the installed packages that executors import, and nothing else. Its bin/python is a link to
 # the Python that .venv was made with: that one has to be at the same place on every node.
-EXECUTOR_PACKAGES := numpy pyarrow google-crc32c cramjam
+EXECUTOR_PACKAGES := numpy pyarrow google-crc32c cramjam aiokafka async-timeout packaging typing_extensions
 build/environment.tar.gz: $(STAMPS)/packages
 	@mkdir -p build
 	@$(RUN) -c 'import pathlib, sys, tarfile, tempfile, venv; from importlib import metadata; \
