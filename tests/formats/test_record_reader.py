@@ -40,6 +40,14 @@ def test_records_come_in_the_order_of_their_offsets_and_of_every_format(tmp_path
     assert rows.unread == rows.undecodable == ()
 
 
+def test_the_smallest_entries_are_read(tmp_path):
+    requests = _write(tmp_path, encode_legacy(0, None, None, magic=0), encode_legacy(1, b"", None, magic=0), encode_batch(2, [], 0))
+    assert [request.size for request in requests] == [26, 26, 61]
+    answer = RecordReader(Snapshot.open(tmp_path))(requests)
+    assert answer.rows["offset"].tolist() == [0, 1]
+    assert answer.unread == answer.undecodable == ()
+
+
 def test_only_the_ranges_asked_for_are_read(tmp_path):
     large = encode_batch(0, [Record(b"k", bytes(200_000))], 0)
     requests = _write(tmp_path, large, encode_batch(1, 1, 0), encode_batch(2, [Record(b"k", bytes(200_000))], 0), encode_batch(3, 1, 0))
