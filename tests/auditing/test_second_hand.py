@@ -279,6 +279,13 @@ def test_an_end_past_the_leaders_is_left_open_where_its_epoch_is_not_known(tmp_p
     assert ("later epoch" in said(tables, 2)["message"]) == (epoch is None)
 
 
+def test_a_text_that_cannot_be_read_is_told_with_every_partition(tmp_path):
+    (tmp_path / "broker-3.dump.txt").write_bytes(LEADER.encode("utf-16"))
+    tables = _pair(tmp_path, LEADER)
+    (row,) = [row for row in tables["findings"] if row["code"] == "CAP-UNREADABLE"]
+    assert row["topic"] is None and "UTF-16" in row["message"]
+
+
 def test_a_whole_pair_of_texts_is_consistent(tmp_path):
     tables = _pair(tmp_path, LEADER)
     assert verdict(tables) == "CONSISTENT" and codes(tables) == {"CAP-SECOND-HAND"}
