@@ -269,6 +269,15 @@ def test_offsets_that_go_back_in_0_10_are_records_when_the_payload_before_is_who
     assert rows(read(text), "last_offset") == [(7,), (8,), (5,)]
 
 
+def test_the_last_entry_of_a_shorter_deep_listing_is_the_same_batch_as_in_a_longer_one():
+    lines = [old_line(1, 0, 5, crc=8), old_line(3, 0, 5, crc=9), old_line(4, 90, 6), old_line(5, 130, 7, crc=7)]
+    alone = [*lines[:3], old_line(5, 150, 7, crc=7)]
+    longer, shorter = (read(listing(LOG, *some, word="Starting offset")) for some in (lines, lines[:3]))
+    assert shorter.batches.tolist() == longer.batches.tolist()[:2] and shorter.form == longer.form
+    inside = read(listing(LOG, *alone, word="Starting offset"))
+    assert inside.batches["crc"].tolist()[:2] == longer.batches["crc"].tolist()[:2]
+
+
 def test_no_key_or_payload_is_kept():
     text = listing(LOG, batch_line(0, 1, 0, 100), record_line(0, "secret-key", "secret\npayload"))
     stream = io.BytesIO(text.encode())
