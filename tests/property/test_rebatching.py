@@ -1,4 +1,4 @@
-"""One run of records stored at random: other batches, codecs and formats are no divergence, one changed record is one."""
+"""The same records stored at random: other batches, codecs and formats are no divergence, a changed record is one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import random
 
 import pytest
-
 from tests.auditing.scenario import Broker, audit
 from tests.support.encoder import CODECS, Record, encode_batch, encode_legacy, encode_wrapper
 
@@ -32,7 +31,8 @@ def _stored(dice: random.Random, odd: int | None, magics: tuple[int, ...]) -> li
             entries.append(encode_batch(offset, records, 0, codec=codec, xerial=dice.random() < 0.5))
         elif codec == "none":
             entries += [
-                encode_legacy(offset + place, record.value, record.key, magic=magic) for place, record in enumerate(records)
+                encode_legacy(offset + place, record.value, record.key, magic=magic)
+                for place, record in enumerate(records)
             ]
         else:
             messages = [(record.key, record.value) for record in records]
@@ -60,7 +60,9 @@ def _check(path, seed: int) -> None:
         assert [row["start_offset"] for row in rows] == [odd], f"seed {seed}, changed {odd}\n{answer}"
         assert rows[0]["end_offset"] > odd
         assert answer.verdict in ("COMMITTED_DIVERGENCE", "COMMITTED_LOSS"), f"seed {seed}\n{answer}"
-    open_ones = [row for row in answer.tables["findings"] if row["confidence"] == "suspect" and row["code"].startswith("DIV-")]
+    open_ones = [
+        row for row in answer.tables["findings"] if row["confidence"] == "suspect" and row["code"].startswith("DIV-")
+    ]
     assert not open_ones, f"seed {seed}\n{answer}"
 
 

@@ -60,7 +60,8 @@ class RecordReader:
     def __call__(self, requests: Iterable[RecordRequest], keys: np.ndarray | None = None) -> RecordRows:
         """The records of `requests`; with `keys`, sorted hashes, only theirs and control records.
 
-        Nothing is raised for what cannot be read or decoded; it is told in the answer. Memory: 8 MiB of file and one expanded batch, besides the rows.
+        Nothing is raised for what cannot be read or decoded; it is told in the answer. Memory: 8 MiB of file and one
+        expanded batch, besides the rows.
         """
         parts: list[np.ndarray] = []
         unread: list[tuple[RecordRequest, str]] = []
