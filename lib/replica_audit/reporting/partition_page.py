@@ -78,7 +78,7 @@ def _replicas(replicas: Sequence[Mapping[str, Any]]) -> list[str]:
             row["common_prefix_end"],
             row["batch_count"],
             row["tail_kind"],
-            "clean" if row["clean_shutdown"] else "no",
+            {True: "clean", False: "no", None: "-"}[row["clean_shutdown"]],
         ]
         table.append([clean(cell) for cell in cells])
     lines = align_columns(table, right=(0, *range(2, 9)), indent="  ")
