@@ -7,6 +7,8 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.dump_lines import batch_line, listing, old_line, record_line
+
 from replica_audit.formats.batches import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from replica_audit.formats.dump_lines import parse_batch_line
 from replica_audit.formats.dump_listing import parse_listing
@@ -16,8 +18,6 @@ from replica_audit.formats.errors import FormatError
 from replica_audit.formats.inventory import LogDir
 from replica_audit.formats.listed_paths import read_dumped_path
 from replica_audit.formats.second_hand import FINGERPRINT, SecondHandLog, are_comparable
-
-from tests.support.dump_lines import batch_line, listing, old_line, record_line
 
 LOG = "broker-1/t-0/00000000000000000000.log"
 VERSIONS = ("1.1", "2.1", "2.8", "3.0", "4.3")
