@@ -1,8 +1,9 @@
 """Speed of the timeline on Spark, beside the least that any such job must do with the same rows.
 
-Run: `.venv/bin/python benchmarks/timeline.py [--observations N] [--partitions N]`. Observations of three replicas each lie in
-Parquet. Measured side by side, the fastest of three runs: a plain window (rows sorted by partition and time, one lag), and the
-timeline with its summary, written nowhere. Ends with status 1 when the timeline takes more than 12 times as long.
+Run: `.venv/bin/python benchmarks/timeline.py [--observations N] [--partitions N]`. Observations of three replicas each
+lie in Parquet. Measured side by side, the fastest of three runs: a plain window (rows sorted by partition and time, one
+lag), and the timeline with its summary, written nowhere. Ends with status 1 when the timeline takes more than 12 times
+as long.
 """
 
 from __future__ import annotations
@@ -95,8 +96,13 @@ def main() -> int:
 
         window, rows, all_of_it = least_time(plain), least_time(timeline), least_time(summary)
     rate = arguments.observations / rows
-    print(f"{arguments.observations} observations of {arguments.partitions} partitions, {3 * arguments.observations} rows")
-    print(f"  plain window {window:.1f} s, timeline {rows:.1f} s ({rate:,.0f} observations/s), with its summary {all_of_it:.1f} s")
+    print(
+        f"{arguments.observations} observations of {arguments.partitions} partitions, {3 * arguments.observations} rows"
+    )
+    print(
+        f"  plain window {window:.1f} s, timeline {rows:.1f} s ({rate:,.0f} observations/s), with its summary "
+        f"{all_of_it:.1f} s"
+    )
     print(f"  the timeline takes {rows / window:.1f} times as long as the plain window (target: at most {TARGET})")
     spark.stop()
     return 0 if rows / window <= TARGET else 1

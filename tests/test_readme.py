@@ -224,9 +224,10 @@ def test_verdicts_severities_statuses_protocols_commands_and_tables_are_told():
     commands = "\n".join(_rows("command"))
     assert all(re.search(rf"(replica-audit |`){name}\b", commands) for name in COMMANDS)
     from replica_audit.spark.audit import AUDITED_TABLES
+    from replica_audit.spark.observations import TIMELINE_TABLE
 
     told = set(re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in _rows("table"))))
-    assert told == {*BRONZE_TABLES, *AUDITED_TABLES, "audits"}
+    assert told == {*BRONZE_TABLES, *AUDITED_TABLES, TIMELINE_TABLE, "audits"}
     assert set(AUDITED_TABLES) <= set(REPORT_TABLES)
 
 

@@ -1,4 +1,4 @@
-"""What brokers' own logs add: cuts and losses that left no trace in the files, and a high watermark in a leader's words."""
+"""What brokers' own logs add: losses that left no trace in the files, and a high watermark in a leader's words."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.auditing.captures import FIXTURES, audit_capture, told, truth
+from tests.auditing.scenario import Broker, audit, written
 
 from replica_audit.auditing.snapshot import audit_one, open_snapshot
 from replica_audit.config import Settings
 from replica_audit.formats.broker_logs import broker_of_path, is_broker_log, parse_broker_log
 from replica_audit.model import TopicPartition
-
-from tests.auditing.captures import FIXTURES, audit_capture, told, truth
-from tests.auditing.scenario import Broker, audit, written
 
 
 def with_logs(capture: str, path: Path, place="logs/broker-{}/server.log") -> Path:
@@ -29,11 +28,15 @@ def with_logs(capture: str, path: Path, place="logs/broker-{}/server.log") -> Pa
 
 
 def codes(results, least=("critical", "high", "medium")):
-    return {(row["code"], row["broker_id"], row["start_offset"]) for row in results.tables["findings"] if row["severity"] in least}
+    return {
+        (row["code"], row["broker_id"], row["start_offset"])
+        for row in results.tables["findings"]
+        if row["severity"] in least
+    }
 
 
 def test_the_loss_that_left_no_trace_is_told_by_the_logs_alone(tmp_path):
-    (name, from_files), = audit_capture("kip101-restart-3-lost").items()
+    ((name, from_files),) = audit_capture("kip101-restart-3-lost").items()
     assert from_files.tables["partitions"][0]["verdict"] == "CONSISTENT"
     results = audit_one(str(with_logs("kip101-restart-3-lost", tmp_path)), TopicPartition.parse(name), Settings())
     assert codes(results) - codes(from_files) == {("TRN-LOGGED", 1, 6)}, told(results)
@@ -45,7 +48,7 @@ def test_the_loss_that_left_no_trace_is_told_by_the_logs_alone(tmp_path):
 
 
 def test_before_it_the_logs_have_an_ordinary_cut(tmp_path):
-    (name, from_files), = audit_capture("kip101-restart-1-before").items()
+    ((name, from_files),) = audit_capture("kip101-restart-1-before").items()
     results = audit_one(str(with_logs("kip101-restart-1-before", tmp_path)), TopicPartition.parse(name), Settings())
     assert codes(results) == codes(from_files)
     assert codes(results, ("info",)) - codes(from_files, ("info",)) == {("TRN-LOGGED", 1, 6)}
@@ -65,16 +68,22 @@ def test_committed_records_that_every_replica_has_lost_are_told(capture, partiti
     assert not codes(audit_capture(capture)[partition])
     results = audit_one(str(with_logs(capture, tmp_path)), TopicPartition.parse(partition), Settings())
     rows = [row for row in results.tables["findings"] if row["code"] == "TRN-BELOW-HW"]
-    assert rows and {(row["severity"], row["start_offset"], row["end_offset"]) for row in rows} == {("critical", start, end)}
+    assert rows and {(row["severity"], row["start_offset"], row["end_offset"]) for row in rows} == {
+        ("critical", start, end)
+    }
     assert results.tables["partitions"][0]["verdict"] == "COMMITTED_LOSS"
 
 
-@pytest.mark.parametrize("capture", ["healthy", "lagging-caught-up", "diverged-clean-healed", "reassigned-3-back", "retention-passed-2-back"])
+@pytest.mark.parametrize(
+    "capture", ["healthy", "lagging-caught-up", "diverged-clean-healed", "reassigned-3-back", "retention-passed-2-back"]
+)
 def test_the_logs_of_clusters_that_lost_nothing_accuse_nobody(capture, tmp_path):
     path = with_logs(capture, tmp_path)
     for name, from_files in audit_capture(capture).items():
         results = audit_one(str(path), TopicPartition.parse(name), Settings())
-        assert codes(results, ("critical", "high", "medium", "low")) == codes(from_files, ("critical", "high", "medium", "low")), told(results)
+        assert codes(results, ("critical", "high", "medium", "low")) == codes(
+            from_files, ("critical", "high", "medium", "low")
+        ), told(results)
 
 
 def test_a_version_that_could_write_too_high_a_mark_makes_it_suspect(tmp_path):
@@ -83,8 +92,14 @@ def test_a_version_that_could_write_too_high_a_mark_makes_it_suspect(tmp_path):
     assert {row["confidence"] for row in results.tables["findings"] if row["code"] == "TRN-BELOW-HW"} == {"suspect"}
 
 
-LED = "[2024-01-31 10:00:00,123] INFO [Broker id=1] Leader orders-0 with topic id Some({id}) starts at leader epoch 2 from offset 30 with partition "
-LED += "epoch 7, high watermark {mark}, ISR [1,2], adding replicas [] and removing replicas [] . Previous leader Some(2) and previous leader epoch was 1."
+LED = (
+    "[2024-01-31 10:00:00,123] INFO [Broker id=1] Leader orders-0 with topic id Some({id}) starts at "
+    "leader epoch 2 from offset 30 with partition "
+)
+LED += (
+    "epoch 7, high watermark {mark}, ISR [1,2], adding replicas [] and removing replicas [] . Previous "
+    "leader Some(2) and previous leader epoch was 1."
+)
 
 
 def scene(tmp_path, lines, **named):
@@ -105,7 +120,10 @@ def scene(tmp_path, lines, **named):
 def test_a_leaders_own_words_raise_the_lower_bound_and_are_named(tmp_path):
     answer = scene(tmp_path, [LED.replace("{mark}", "28")])
     assert answer.interval == (28, 40)
-    assert "began to lead in epoch 2 at 30 (broker-1/logs/state-change.log line 1, 2024-01-31 10:00:00,123)" in answer.mark["lower_evidence"]
+    assert (
+        "began to lead in epoch 2 at 30 (broker-1/logs/state-change.log line 1, 2024-01-31 10:00:00,123)"
+        in answer.mark["lower_evidence"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,33 +136,59 @@ def test_a_leaders_own_words_raise_the_lower_bound_and_are_named(tmp_path):
         LED.replace("{mark}", "28").replace("orders-0", "orders-1"),
         LED.replace("{mark}", "28").replace("{id}", "AAAAAAAAAAAAAAAAAAAAAA"),
     ],
-    ids=["above its own end", "another start", "an epoch unknown", "a follower", "another partition", "another topic of that name"],
+    ids=[
+        "above its own end",
+        "another start",
+        "an epoch unknown",
+        "a follower",
+        "another partition",
+        "another topic of that name",
+    ],
 )
 def test_words_that_the_lineage_does_not_bear_out_count_for_nothing(tmp_path, line):
     assert scene(tmp_path, [line]).interval == (20, 40)
 
 
 def test_the_lines_of_a_topic_that_was_deleted_and_created_again_are_left_alone(tmp_path):
-    cut = "[2024-01-31 10:00:01,000] WARN [UnifiedLog partition=orders-0, dir=/d] Truncating orders-0 to offset 30 below high watermark 35 (UnifiedLog)"
+    cut = (
+        "[2024-01-31 10:00:01,000] WARN [UnifiedLog partition=orders-0, dir=/d] Truncating orders-0 to "
+        "offset 30 below high watermark 35 (UnifiedLog)"
+    )
     old = LED.replace("{mark}", "0").replace("{id}", "AAAAAAAAAAAAAAAAAAAAAA")
     assert "TRN-BELOW-HW" in scene(tmp_path / "one", [old, cut]).codes()
-    assert not scene(tmp_path / "two", [cut.replace("10:00", "09:59"), old]).codes("info") & {"TRN-BELOW-HW", "TRN-LOGGED"}
+    assert not scene(tmp_path / "two", [cut.replace("10:00", "09:59"), old]).codes("info") & {
+        "TRN-BELOW-HW",
+        "TRN-LOGGED",
+    }
 
 
 def test_a_cut_below_the_mark_that_the_lineage_does_not_explain_is_no_proof(tmp_path):
-    cut = "[2024-01-31 10:00:00,000] WARN [UnifiedLog partition=orders-0, dir=/d] Truncating orders-0 to offset 25 below high watermark 35 (UnifiedLog)"
+    cut = (
+        "[2024-01-31 10:00:00,000] WARN [UnifiedLog partition=orders-0, dir=/d] Truncating orders-0 to "
+        "offset 25 below high watermark 35 (UnifiedLog)"
+    )
     answer = scene(tmp_path, [cut])
     assert answer.one("TRN-LOGGED") == ("medium", "likely", 25, 35) and answer.verdict == "CONSISTENT"
 
 
 def test_where_brokers_logs_lie_and_whose_they_are(tmp_path):
-    for place in ("logs/broker-{}/server.log", "broker-{}/server.log.2024-01-31-10", "more/broker-{}/x/kafkaServer.out"):
+    for place in (
+        "logs/broker-{}/server.log",
+        "broker-{}/server.log.2024-01-31-10",
+        "more/broker-{}/x/kafkaServer.out",
+    ):
         folder = tmp_path / place.partition("/")[0]
         folder.mkdir()
         (folder / "in").mkdir()
     for name in ("server.log", "state-change.log.2024-01-31-10", "controller.log.1", "kafkaServer.out"):
         assert is_broker_log(f"x/{name}")
-    for name in ("00000000000000000000.log", "server.log.gz", "log-cleaner.log", "kafka-request.log", "server.log.properties.d/x"):
+    for name in (
+        "00000000000000000000.log",
+        "server.log.gz",
+        "log-cleaner.log",
+        "kafka-request.log",
+        "server.log.properties.d/x",
+    ):
         assert not is_broker_log(f"x/{name}")
     assert broker_of_path("logs/broker-12/old/server.log") == 12 and broker_of_path("server.log") is None
 
@@ -181,7 +225,17 @@ KINDS = {
     "2.8.2": {"created", "loaded", "starts", "asked_to_cut", "cut", "no_cut", "mark_went_back", "isr"},
     "3.6.2": {"created", "loaded", "starts", "asked_to_cut", "cut", "no_cut", "mark_went_back", "isr"},
     "3.9.1": {"created", "loaded", "starts", "asked_to_cut", "cut", "no_cut", "mark_went_back", "isr"},
-    "4.3.1": {"created", "loaded", "starts", "asked_to_cut", "cut", "no_cut", "cut_below_mark", "mark_went_back", "isr"},
+    "4.3.1": {
+        "created",
+        "loaded",
+        "starts",
+        "asked_to_cut",
+        "cut",
+        "no_cut",
+        "cut_below_mark",
+        "mark_went_back",
+        "isr",
+    },
 }
 
 
@@ -190,27 +244,49 @@ def test_every_line_of_that_version_that_starts_cuts_or_changes_the_isr_is_under
     lines = lines_of_all_captures()[version]
     events = {event.line: event for event in parse_broker_log((line.encode() for line in lines), "log", 0)}
     assert {event.kind for event in events.values()} >= KINDS[version]
-    words = ("Truncating", "starts at", "ISR updated", "Expanding ISR", "Shrinking ISR", "eader and ISR", "initial high watermark", "Non-monotonic")
-    missed = [line for number, line in enumerate(lines, 1) if number not in events and any(word in line for word in words)]
+    words = (
+        "Truncating",
+        "starts at",
+        "ISR updated",
+        "Expanding ISR",
+        "Shrinking ISR",
+        "eader and ISR",
+        "initial high watermark",
+        "Non-monotonic",
+    )
+    missed = [
+        line for number, line in enumerate(lines, 1) if number not in events and any(word in line for word in words)
+    ]
     assert not missed, missed[:5]
     for event in events.values():
         assert event.clock_ms is not None and event.topic and (event.kind != "starts" or event.leader_epoch is not None)
 
 
 def test_a_broker_that_refused_to_lose_records_says_so():
-    line = b"FATAL [ReplicaFetcherThread-0-1], Exiting because log truncation is not allowed for partition t-0, Current leader 1's latest "
+    line = (
+        b"FATAL [ReplicaFetcherThread-0-1], Exiting because log truncation is not allowed for partition "
+        b"t-0, Current leader 1's latest "
+    )
     line += b"offset 17 is less than replica 0's latest offset 21 (kafka.server.ReplicaFetcherThread)"
     (event,) = parse_broker_log([line], "server.log", 0)
     assert (event.kind, event.leader_id, event.offset, event.high_watermark) == ("refused", 1, 17, 21)
 
 
 def test_a_line_with_and_without_a_date():
-    lines = [b"[2024-01-31 10:00:01,500] INFO Truncating log a-b-0 to offset 5. (kafka.log.Log)", b"10:00:01,500 INFO Truncating log a-b-0 to offset 5."]
+    lines = [
+        b"[2024-01-31 10:00:01,500] INFO Truncating log a-b-0 to offset 5. (kafka.log.Log)",
+        b"10:00:01,500 INFO Truncating log a-b-0 to offset 5.",
+    ]
     dated, bare = parse_broker_log(lines, "server.log", 3)
     assert (dated.topic, dated.partition, dated.offset, dated.broker_id) == ("a-b", 0, 5, 3)
     assert dated.clock_ms == 1_706_695_201_500 and bare.clock_ms == 36_001_500
 
 
 def test_lines_that_only_look_alike_are_none():
-    lines = [b"Truncating to offset 5", b"\xff\xfe New leader and ISR for partition [t,0] is {broken", b"x starts at y", b"New leader and ISR {\"leader\":1}"]
+    lines = [
+        b"Truncating to offset 5",
+        b"\xff\xfe New leader and ISR for partition [t,0] is {broken",
+        b"x starts at y",
+        b'New leader and ISR {"leader":1}',
+    ]
     assert list(parse_broker_log(lines, "server.log", 0)) == []

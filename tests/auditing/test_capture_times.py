@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-
 from tests.auditing.scenario import Broker, audit, written
 
 SHARED = written(0, 30, 1)
@@ -15,12 +14,23 @@ def scene(tmp_path, leader_copied, follower_copied, *, ahead=None, epoch=1, **na
     """Leader 1 to 30, follower 2 with more after it, and when each was copied (minutes)."""
     if leader_copied is not None:
         brokers = [
-            {"broker_id": broker, "log_dir": f"broker-{broker}", "started": f"2024-01-31T10:{begin:02}:00Z", "finished": f"2024-01-31T10:{end:02}:00Z"}
+            {
+                "broker_id": broker,
+                "log_dir": f"broker-{broker}",
+                "started": f"2024-01-31T10:{begin:02}:00Z",
+                "finished": f"2024-01-31T10:{end:02}:00Z",
+            }
             for broker, (begin, end) in ((1, leader_copied), (2, follower_copied))
         ]
         (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": None, "brokers": brokers}))
     more = written(30, 40, epoch) if ahead is None else ahead
-    return audit(tmp_path, {1: Broker(SHARED), 2: Broker([*SHARED, *more], high_watermark=30)}, source="user", leader_epoch=1, **named)
+    return audit(
+        tmp_path,
+        {1: Broker(SHARED), 2: Broker([*SHARED, *more], high_watermark=30)},
+        source="user",
+        leader_epoch=1,
+        **named,
+    )
 
 
 def test_a_leader_that_was_copied_first_is_behind_and_nothing_is_wrong(tmp_path):

@@ -13,7 +13,7 @@ QUIET = (
     "live-copy",
     "live-torn",
     *("diverged-healed", "diverged-healed-running", "diverged-multi-healed", "diverged-multi2-healed"),
-    *("diverged-clean-healed", "elr-healed", "quorum3-2-healed"),
+    *("diverged-clean-healed", "elr-healed", "quorum3-2-healed", "txn-failover-2-healed"),
     *("kafka-3.6-diverged-healed", "kafka-3.9-diverged-healed", "zk-2.8-diverged-healed"),
     *("last-replica-standing-3-healed", "last-replica-elr-3-healed"),
     *("compacted-skewed-1", "compacted-skewed-2", "recreated-1-before", "recreated-2-back"),
@@ -113,8 +113,8 @@ def test_nothing_above_low_is_said_where_nothing_is_wrong(capture):
     audits = audit_capture(capture)
     assert audits
     for partition, results in audits.items():
-        if (capture, partition) == ("compacted-skewed-2", "zombies-0"):
-            continue  # deleted keys that came back: held by the tests of compaction
+        if (capture, partition) in NOT_QUIET:
+            continue
         alarms = [row for row in results.tables["findings"] if at_or_above(row["severity"], "medium")]
         assert not alarms, f"{capture} {partition}\n{told(results)}"
         assert results.tables["partitions"][0]["verdict"] in ("CONSISTENT", "LAGGING"), f"{partition}\n{told(results)}"

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
-from replica_audit.auditing.contents import Reading
-
 from tests.auditing.captures import FIXTURES, audit_capture, told
 from tests.auditing.scenario import Answer, Broker, audit
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker
+
+from replica_audit.auditing.contents import Reading
 
 COMPACT = {"cleanup.policy": "compact"}
 #: Batches of five offsets: what is gone from one of them was cleaned away.
@@ -200,7 +200,10 @@ def test_a_batch_with_other_bounds_but_equal_records_is_only_batching(tmp_path):
 
 def test_old_messages_that_the_cleaner_of_4_0_made_new(tmp_path):
     """KIP-724: batches without an epoch, which begin at their first survivor."""
-    old = [encode_legacy(offset, None if value is None else value.encode(), key.encode()) for offset, (key, value) in FULL.items()]
+    old = [
+        encode_legacy(offset, None if value is None else value.encode(), key.encode())
+        for offset, (key, value) in FULL.items()
+    ]
     survivors = {offset: one for offset, one in FULL.items() if offset >= 4}
     new = [
         encode_batch(4, [_record(offset, *survivors[offset], 4) for offset in range(4, 8)], -1),
@@ -219,9 +222,19 @@ def test_old_messages_that_the_cleaner_of_4_0_made_new(tmp_path):
 def _transaction(base: int, key: str, value: str, end: str | None, producer: int = 7) -> list[bytes]:
     """A record of a transaction and, an offset on, its marker."""
     batches = [
-        encode_batch(base, [Record(key.encode(), value.encode())], 0, producer_id=producer, producer_epoch=0, base_sequence=0, transactional=True)
+        encode_batch(
+            base,
+            [Record(key.encode(), value.encode())],
+            0,
+            producer_id=producer,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=True,
+        )
     ]
-    return batches if end is None else [*batches, encode_marker(base + 1, end, 0, producer_id=producer, producer_epoch=0)]
+    return (
+        batches if end is None else [*batches, encode_marker(base + 1, end, 0, producer_id=producer, producer_epoch=0)]
+    )
 
 
 def test_records_of_aborted_transactions_have_no_part_in_it(tmp_path):
@@ -259,7 +272,7 @@ def test_a_transaction_is_decided_by_the_other_sides_marker(tmp_path):
 
 
 def test_a_replica_that_missed_an_abort_has_the_records_come_back(tmp_path):
-    """The next marker of the producer is a commit, and to consumers of that replica it commits the aborted record too."""
+    """The next marker of the producer is a commit: to consumers of that replica it commits the aborted record too."""
     plain, end = [encode_batch(0, [Record(b"a", b"1")], 0)], [encode_batch(5, 5, 0)]
     committed = _transaction(3, "b", "1", "COMMIT")
     missed = [*plain, *_transaction(1, "a", "never", None), *committed, *end]
@@ -336,7 +349,10 @@ def test_every_other_compacted_partition_of_the_real_clusters_agrees(capture):
         findings = results.tables["findings"]
         assert not [row for row in findings if row["severity"] in ("critical", "high", "medium")], told(results)
         presence = [row for row in findings if row["code"] == "DIV-PRESENCE"]
-        assert all("every record that both have is equal; so is the latest value of each key" in row["message"] for row in presence)
+        assert all(
+            "every record that both have is equal; so is the latest value of each key" in row["message"]
+            for row in presence
+        )
         seen += len(presence)
     assert seen >= 7
 

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import pytest
-from replica_audit.auditing.contents import Reading
-
 from tests.auditing.scenario import Answer, Broker, audit, written
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_wrapper
+
+from replica_audit.auditing.contents import Reading
 
 DELETE = {"cleanup.policy": "delete"}
 
 
 def _records(start: int, end: int, odd: tuple[int, ...] = ()) -> list[Record]:
-    return [Record(f"k{offset}".encode(), f"{'odd' if offset in odd else 'v'}{offset}".encode()) for offset in range(start, end)]
+    return [
+        Record(f"k{offset}".encode(), f"{'odd' if offset in odd else 'v'}{offset}".encode())
+        for offset in range(start, end)
+    ]
 
 
 def _new(start: int, end: int, step: int, epoch: int = 0, odd: tuple[int, ...] = (), **options) -> list[bytes]:
     return [
-        encode_batch(base, _records(base, min(base + step, end), odd), epoch, **options) for base in range(start, end, step)
+        encode_batch(base, _records(base, min(base + step, end), odd), epoch, **options)
+        for base in range(start, end, step)
     ]
 
 
 def _old(start: int, end: int, magic: int = 1, odd: tuple[int, ...] = ()) -> list[bytes]:
     return [
         encode_legacy(offset, record.value, record.key, magic=magic)
-        for offset, record in zip(range(start, end), _records(start, end, odd))
+        for offset, record in zip(range(start, end), _records(start, end, odd), strict=True)
     ]
 
 
@@ -80,7 +84,11 @@ def test_what_belongs_to_a_record_besides_key_and_value(tmp_path, field):
     elif field == "headers":
         changed[3] = Record(records[3].key, records[3].value, headers=(("h", None),))
     else:
-        name, value = {"producer": ("producer_id", 5), "sequence": ("base_sequence", 8), "transaction": ("transactional", False)}[field]
+        name, value = {
+            "producer": ("producer_id", 5),
+            "sequence": ("base_sequence", 8),
+            "transaction": ("transactional", False),
+        }[field]
         other[name] = value
     answer = _audit(tmp_path, [encode_batch(0, records, 0, **plain)], [encode_batch(0, changed, 0, **other)])
     assert answer.one("DIV-CONTENT", 2)[2:] == (3 if field in ("timestamp", "headers") else 0, 5)
@@ -88,7 +96,13 @@ def test_what_belongs_to_a_record_besides_key_and_value(tmp_path, field):
 
 @pytest.mark.parametrize(
     "old",
-    [_old(0, 20), _old(0, 20, magic=0), [_wrapped(0, 8), *_old(8, 20)], [_wrapped(0, 20, "lz4", magic=0)], [_wrapped(0, 20, "snappy", xerial=False)]],
+    [
+        _old(0, 20),
+        _old(0, 20, magic=0),
+        [_wrapped(0, 8), *_old(8, 20)],
+        [_wrapped(0, 20, "lz4", magic=0)],
+        [_wrapped(0, 20, "snappy", xerial=False)],
+    ],
     ids=["v1", "v0", "v1 wrapper", "v0 lz4", "v1 snappy"],
 )
 @pytest.mark.parametrize("old_leads", [False, True])

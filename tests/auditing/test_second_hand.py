@@ -7,15 +7,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.formats.captures import FIXTURES
+from tests.formats.test_batch_tables import batch_rows, write_table
+from tests.support.dump_lines import batch_line, listing
+
 from replica_audit.auditing.snapshot import audit_one
 from replica_audit.config import Settings
 from replica_audit.formats.discovery import discover
 from replica_audit.formats.storage import Snapshot
 from replica_audit.model import TopicPartition
-
-from tests.formats.captures import FIXTURES
-from tests.formats.test_batch_tables import batch_rows, write_table
-from tests.support.dump_lines import batch_line, listing
 
 KEPT = (
     "log_start_offset",
@@ -277,6 +277,13 @@ def test_an_end_past_the_leaders_is_left_open_where_its_epoch_is_not_known(tmp_p
     tables = audit(tmp_path, "t-0")
     assert verdict(tables) == ("INCONCLUSIVE" if epoch is None else "CONSISTENT")
     assert ("later epoch" in said(tables, 2)["message"]) == (epoch is None)
+
+
+def test_a_text_that_cannot_be_read_is_told_with_every_partition(tmp_path):
+    (tmp_path / "broker-3.dump.txt").write_bytes(LEADER.encode("utf-16"))
+    tables = _pair(tmp_path, LEADER)
+    (row,) = [row for row in tables["findings"] if row["code"] == "CAP-UNREADABLE"]
+    assert row["topic"] is None and "UTF-16" in row["message"]
 
 
 def test_a_whole_pair_of_texts_is_consistent(tmp_path):

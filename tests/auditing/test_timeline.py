@@ -6,14 +6,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.support.observations import TIME_MS, observed, write_observations
 
 from replica_audit.auditing.snapshot import audit_one
 from replica_audit.auditing.timeline import GREATEST_RUNS
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
-
-from tests.support.observations import TIME_MS, observed, write_observations
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 ORDERS = TopicPartition("orders", 0)
@@ -45,7 +44,9 @@ def test_textbook_rows(tmp_path, name, ends, isr, caught_up, mark, limiting):
 
 def test_isr_shrink_moves_the_mark_with_no_new_record(tmp_path):
     ends = {0: 9, 1: 7, 2: 6}
-    rows = show(tmp_path, joined(observed(0, ends, [0, 1, 2], 6), observed(10, ends, [0, 1], 7)))["high_watermark_timeline"]
+    rows = show(tmp_path, joined(observed(0, ends, [0, 1, 2], 6), observed(10, ends, [0, 1], 7)))[
+        "high_watermark_timeline"
+    ]
     assert [(row["occasion"], row["hw_recomputed"], row["hw_observed"], row["deviation"]) for row in rows] == [
         ("start", 6, 6, None),
         ("isr", 7, 7, None),
@@ -54,8 +55,18 @@ def test_isr_shrink_moves_the_mark_with_no_new_record(tmp_path):
 
 @pytest.mark.parametrize("base", [0, 10])
 def test_two_rounds_of_propagation(tmp_path, base):
-    steps = [(base, base, base, base), (base + 1, base, base, base), (base + 1, base, base + 1, base), (base + 1, base + 1, base + 1, base + 1)]
-    seen = joined(*(observed(n, {0: end, 1: own}, [0, 1], mark, known={1: known}) for n, (end, known, own, mark) in enumerate(steps)))
+    steps = [
+        (base, base, base, base),
+        (base + 1, base, base, base),
+        (base + 1, base, base + 1, base),
+        (base + 1, base + 1, base + 1, base + 1),
+    ]
+    seen = joined(
+        *(
+            observed(n, {0: end, 1: own}, [0, 1], mark, known={1: known})
+            for n, (end, known, own, mark) in enumerate(steps)
+        )
+    )
     tables = show(tmp_path, seen)
     assert [row["hw_recomputed"] for row in tables["high_watermark_timeline"]] == [base, base, base, base + 1]
     assert [row["occasion"] for row in tables["high_watermark_timeline"]] == ["start", "append", "none", "fetch"]
@@ -75,7 +86,11 @@ def test_stuck_is_told_since_when_by_whom_and_how_many_wait(tmp_path):
 
 
 def test_one_reading_below_the_rule_is_a_row_and_no_finding(tmp_path):
-    seen = joined(observed(0, {0: 20, 1: 20}, [0, 1], 20), observed(1, {0: 30, 1: 25}, [0, 1], 20), observed(2, {0: 30, 1: 25}, [0, 1], 25))
+    seen = joined(
+        observed(0, {0: 20, 1: 20}, [0, 1], 20),
+        observed(1, {0: 30, 1: 25}, [0, 1], 20),
+        observed(2, {0: 30, 1: 25}, [0, 1], 25),
+    )
     tables = show(tmp_path, seen)
     assert [row["deviation"] for row in tables["high_watermark_timeline"]] == [None, "stuck", None]
     assert not [row for row in tables["findings"] if row["code"].startswith("HWM-")]
@@ -86,7 +101,12 @@ def test_ahead_is_critical_suspect_and_inconclusive(tmp_path):
     seen = joined(observed(0, {1: 20, 2: 20}, [1, 2], 20, leader=1), observed(1, {1: 30, 2: 25}, [1, 2], 28, leader=1))
     tables = show(tmp_path, seen)
     (row,) = [row for row in tables["findings"] if row["code"] == "HWM-AHEAD"]
-    assert (row["severity"], row["confidence"], row["start_offset"], row["end_offset"]) == ("critical", "suspect", 25, 28)
+    assert (row["severity"], row["confidence"], row["start_offset"], row["end_offset"]) == (
+        "critical",
+        "suspect",
+        25,
+        28,
+    )
     assert tables["partitions"][0]["verdict"] == "INCONCLUSIVE"
 
 
@@ -119,7 +139,10 @@ def test_more_stretches_than_anybody_reads_are_counted(tmp_path):
     seen = []
     for n in range(GREATEST_RUNS + 20):
         end = 20 + 10 * n
-        seen += [observed(4 * n, {0: end, 1: end}, [0, 1], end, leader_epoch=n), observed(4 * n + 1, {0: end + 5, 1: end}, [0, 1], end + 3, leader_epoch=n)]
+        seen += [
+            observed(4 * n, {0: end, 1: end}, [0, 1], end, leader_epoch=n),
+            observed(4 * n + 1, {0: end + 5, 1: end}, [0, 1], end + 3, leader_epoch=n),
+        ]
     rows = [row for row in show(tmp_path, joined(*seen))["findings"] if row["code"] == "HWM-AHEAD"]
     assert len(rows) == GREATEST_RUNS and "20 more stretches" in rows[0]["evidence"][-1]["text"]
 

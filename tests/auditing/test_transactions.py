@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from tests.auditing.captures import CAPTURES, audit_capture, told
 from tests.auditing.scenario import TOPIC, Answer, Broker, audit, written
 from tests.formats.test_transactions import KEY, NAME, _log_value
@@ -81,7 +80,10 @@ def test_a_transaction_in_progress_is_no_finding(tmp_path, value):
 
 @pytest.mark.parametrize(
     "value",
-    [_log_value(PRODUCER, 0, ONGOING, {"other": [0]}, updated=OVER), _log_value(PRODUCER, 3, ONGOING, {TOPIC: [0]}, updated=OVER)],
+    [
+        _log_value(PRODUCER, 0, ONGOING, {"other": [0]}, updated=OVER),
+        _log_value(PRODUCER, 3, ONGOING, {TOPIC: [0]}, updated=OVER),
+    ],
     ids=["of other partitions", "a later one"],
 )
 def test_the_producer_is_at_something_else(tmp_path, value):
@@ -112,14 +114,20 @@ def test_a_producer_that_went_on_in_a_later_epoch(tmp_path):
 
 def test_a_transaction_that_ended_is_no_finding_whatever_comes_after(tmp_path):
     log = [*SHARED_OPEN, _marker(15), _later(16)]
-    assert not _audit(tmp_path, log, _log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER), clean=True).found("TXN-HANGING")
+    assert not _audit(tmp_path, log, _log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER), clean=True).found(
+        "TXN-HANGING"
+    )
 
 
 @pytest.mark.parametrize("damage", ["marker", "hole", "tail"])
 def test_a_marker_that_may_have_been_in_what_is_damaged_is_not_missed(tmp_path, damage):
     marker = bytearray(_marker(15))
     marker[-1] ^= 1
-    log = {"marker": [*SHARED_OPEN, bytes(marker), _later(16)], "hole": [*SHARED_OPEN, _later(16)], "tail": SHARED_OPEN}[damage]
+    log = {
+        "marker": [*SHARED_OPEN, bytes(marker), _later(16)],
+        "hole": [*SHARED_OPEN, _later(16)],
+        "tail": SHARED_OPEN,
+    }[damage]
     brokers = {1: Broker(log, tail=_later(15)[:30] if damage == "tail" else b"", clean_shutdown=True)}
     value = _log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER)
     answer = audit(tmp_path, brokers, before_audit=_coordinator(tmp_path, value))
@@ -153,7 +161,10 @@ def test_a_marker_that_the_leader_wrote_again_is_not_lost(tmp_path):
 def test_a_marker_of_another_producer_or_of_an_earlier_transaction_is_none_of_it(tmp_path):
     brokers = {
         1: Broker([*written(0, 10, 0), *[_data(10)], *written(15, 25, 1)], high_watermark=10),
-        2: Broker([*written(0, 10, 0), _data(10), encode_marker(15, "ABORT", 0, producer_id=8, producer_epoch=0)], high_watermark=10),
+        2: Broker(
+            [*written(0, 10, 0), _data(10), encode_marker(15, "ABORT", 0, producer_id=8, producer_epoch=0)],
+            high_watermark=10,
+        ),
     }
     assert not audit(tmp_path, brokers, isr=(1,)).found("TXN-MARKER-LOST")
 
@@ -173,4 +184,6 @@ def test_the_transaction_that_really_hung(capture, lost):
 @pytest.mark.parametrize("capture", [name for name in CAPTURES if not name.startswith("txn-failover")])
 def test_no_other_real_cluster_has_one_the_open_one_of_healthy_included(capture):
     for partition, results in audit_capture(capture).items():
-        assert not [row for row in results.tables["findings"] if row["code"].startswith("TXN-")], f"{partition}\n{told(results)}"
+        assert not [row for row in results.tables["findings"] if row["code"].startswith("TXN-")], (
+            f"{partition}\n{told(results)}"
+        )

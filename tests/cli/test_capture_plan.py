@@ -8,14 +8,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.auditing.captures import FIXTURES
 
 from replica_audit.auditing.snapshot import audit_one, open_snapshot
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
 from replica_audit.formats.manifest import parse_manifest
 from replica_audit.model import TopicPartition
-
-from tests.auditing.captures import FIXTURES
 
 SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "isr-minimum"
 DESCRIBE = """Topic: t\tPartitionCount: 3\tReplicationFactor: 2\tConfigs:
@@ -49,16 +48,22 @@ def test_the_script_copies_everything_and_says_when(capsys, tmp_path, target):
         assert files_of(to / path.name) == files_of(path)
     manifest = parse_manifest((to / "manifest.json").read_bytes(), "manifest.json")
     assert (manifest.quiesced, manifest.kafka_version) == (None, "4.3.1")
-    assert [(one.broker_id, one.log_dir, one.kind) for one in manifest.brokers] == [(int(p.name[7:]), p.name, "live") for p in brokers]
+    assert [(one.broker_id, one.log_dir, one.kind) for one in manifest.brokers] == [
+        (int(p.name[7:]), p.name, "live") for p in brokers
+    ]
     assert all(one.started_ms <= one.finished_ms for one in manifest.brokers)
     assert sorted(one.started_ms for one in manifest.brokers) == [one.started_ms for one in manifest.brokers]
 
 
 def test_the_audit_of_the_copy_is_that_of_the_original(capsys, tmp_path):
     brokers = [f"{number}={SAMPLE / f'broker-{number}'}" for number in (2, 3, 4, 1)]
-    subprocess.run(["bash", "-c", plan(capsys, *brokers, "--to", str(tmp_path / "copy"))], check=True, capture_output=True)
+    subprocess.run(
+        ["bash", "-c", plan(capsys, *brokers, "--to", str(tmp_path / "copy"))], check=True, capture_output=True
+    )
     shutil.copy(SAMPLE / "kafka-topics-describe.txt", tmp_path / "copy")
-    original, copy = (audit_one(str(path), TopicPartition("orders", 0), Settings()) for path in (SAMPLE, tmp_path / "copy"))
+    original, copy = (
+        audit_one(str(path), TopicPartition("orders", 0), Settings()) for path in (SAMPLE, tmp_path / "copy")
+    )
     assert copy.tables == original.tables
 
 
@@ -70,7 +75,10 @@ def test_several_disks_of_one_broker(capsys, tmp_path):
     script = plan(capsys, f"1={disks[0]},{disks[1]}", "--to", str(tmp_path / "copy"), "--kind", "stopped")
     subprocess.run(["bash", "-c", script], check=True, capture_output=True)
     _, inventory = open_snapshot(str(tmp_path / "copy"), (), None)
-    assert [(one.broker_id, one.log_dir) for one in inventory.replicas] == [(1, "broker-1/disk-1"), (1, "broker-1/disk-2")]
+    assert [(one.broker_id, one.log_dir) for one in inventory.replicas] == [
+        (1, "broker-1/disk-1"),
+        (1, "broker-1/disk-2"),
+    ]
     assert inventory.manifest.quiesced is True and {one.kind for one in inventory.manifest.brokers} == {"stopped"}
 
 
@@ -82,7 +90,10 @@ def test_a_directory_that_is_not_there_stops_the_script(capsys, tmp_path):
 
 def test_checkpoints_go_before_segments_and_epochs_after_them(capsys):
     script = plan(capsys, "1=/data")
-    places = [script.index(f"{number}. {name}") for number, name in enumerate(("checkpoints", "indexes", "segments", "epochs", "metadata"), 1)]
+    places = [
+        script.index(f"{number}. {name}")
+        for number, name in enumerate(("checkpoints", "indexes", "segments", "epochs", "metadata"), 1)
+    ]
     assert places == sorted(places) and places[-1] < script.index("copy_log_dir 1 - /data broker-1")
 
 
@@ -96,8 +107,17 @@ def test_the_broker_that_leads_most_goes_last(capsys, tmp_path):
 
 def test_the_steps_as_json(capsys):
     told = json.loads(plan(capsys, "1=/d1,/d2", "--to", "/backup", "--format", "json"))
-    assert [(one["log_dir"], one["to"]) for one in told["copies"]] == [("/d1", "/backup/broker-1/disk-1"), ("/d2", "/backup/broker-1/disk-2")]
-    assert [step["name"] for step in told["copies"][0]["steps"]] == ["checkpoints", "indexes", "segments", "epochs", "metadata"]
+    assert [(one["log_dir"], one["to"]) for one in told["copies"]] == [
+        ("/d1", "/backup/broker-1/disk-1"),
+        ("/d2", "/backup/broker-1/disk-2"),
+    ]
+    assert [step["name"] for step in told["copies"][0]["steps"]] == [
+        "checkpoints",
+        "indexes",
+        "segments",
+        "epochs",
+        "metadata",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from tests.formats.captures import FIXTURES, batches_of, damage_of, scan_file
+
 from replica_audit.formats.batch_tables import BATCH_TABLE
 from replica_audit.formats.discovery import discover
 from replica_audit.formats.errors import FormatError
@@ -19,8 +21,6 @@ from replica_audit.formats.inventory import Inventory
 from replica_audit.formats.sources import open_source, summarise_source
 from replica_audit.formats.storage import Snapshot
 from replica_audit.model import Damage
-
-from tests.formats.captures import FIXTURES, batches_of, damage_of, scan_file
 
 ENDINGS = ("jsonl", "csv", "parquet")
 #: Columns that the bronze table has null where the header has -1.

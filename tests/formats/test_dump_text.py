@@ -7,6 +7,8 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.dump_lines import batch_line, listing, old_line, record_line
+
 from replica_audit.formats.batches import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from replica_audit.formats.dump_lines import parse_batch_line
 from replica_audit.formats.dump_listing import parse_listing
@@ -16,8 +18,6 @@ from replica_audit.formats.errors import FormatError
 from replica_audit.formats.inventory import LogDir
 from replica_audit.formats.listed_paths import read_dumped_path
 from replica_audit.formats.second_hand import FINGERPRINT, SecondHandLog, are_comparable
-
-from tests.support.dump_lines import batch_line, listing, old_line, record_line
 
 LOG = "broker-1/t-0/00000000000000000000.log"
 VERSIONS = ("1.1", "2.1", "2.8", "3.0", "4.3")
@@ -267,6 +267,15 @@ def test_offsets_that_go_back_in_0_10_are_records_when_the_payload_before_is_who
         word="Starting offset",
     )
     assert rows(read(text), "last_offset") == [(7,), (8,), (5,)]
+
+
+def test_the_last_entry_of_a_shorter_deep_listing_is_the_same_batch_as_in_a_longer_one():
+    lines = [old_line(1, 0, 5, crc=8), old_line(3, 0, 5, crc=9), old_line(4, 90, 6), old_line(5, 130, 7, crc=7)]
+    alone = [*lines[:3], old_line(5, 150, 7, crc=7)]
+    longer, shorter = (read(listing(LOG, *some, word="Starting offset")) for some in (lines, lines[:3]))
+    assert shorter.batches.tolist() == longer.batches.tolist()[:2] and shorter.form == longer.form
+    inside = read(listing(LOG, *alone, word="Starting offset"))
+    assert inside.batches["crc"].tolist()[:2] == longer.batches["crc"].tolist()[:2]
 
 
 def test_no_key_or_payload_is_kept():

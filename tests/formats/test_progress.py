@@ -37,7 +37,11 @@ ROW = {
 def read(path, size=None, topics=()):
     """(rows, quarantine) of every file below `path`."""
     snapshot = Snapshot.open(path)
-    files = sorted((str(file.relative_to(path)), file.stat().st_size) for file in path.rglob("*") if progress_form(str(file.relative_to(path))))
+    files = sorted(
+        (str(file.relative_to(path)), file.stat().st_size)
+        for file in path.rglob("*")
+        if progress_form(str(file.relative_to(path)))
+    )
     rows, bad = [], []
     for part in plan_progress(snapshot, files):
         for item in [part] if isinstance(part, QuarantineRow) else read_progress(snapshot, part, topics):
@@ -56,7 +60,12 @@ def write_jsonl(path, rows):
 def test_which_files_are_observations():
     assert progress_form("replica_progress.jsonl") == progress_form("replica_progress-2024/part-0.json") == "jsonl"
     assert progress_form("replica_progress.csv") == "csv" and progress_form("replica_progress/a.parquet") == "parquet"
-    for path in ("batches.jsonl", "replica_progress/_SUCCESS", "replica_progress/.part-0.parquet.crc", "replica_progress.txt"):
+    for path in (
+        "batches.jsonl",
+        "replica_progress/_SUCCESS",
+        "replica_progress/.part-0.parquet.crc",
+        "replica_progress.txt",
+    ):
         assert progress_form(path) is None
 
 
@@ -68,7 +77,9 @@ def test_the_three_forms_say_the_same(tmp_path):
     with (tmp_path / "csv" / "replica_progress.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(ROW))
         writer.writeheader()
-        writer.writerows({k: " ".join(map(str, v)) if isinstance(v, list) else v for k, v in row.items()} for row in rows)
+        writer.writerows(
+            {k: " ".join(map(str, v)) if isinstance(v, list) else v for k, v in row.items()} for row in rows
+        )
     pq.write_table(pa.Table.from_pylist(rows, PROGRESS_SCHEMA), tmp_path / "parquet" / "replica_progress.parquet")
     assert read(tmp_path / "jsonl") == read(tmp_path / "parquet") == (rows, [])
     (first, second), bad = read(tmp_path / "csv")
@@ -78,14 +89,19 @@ def test_the_three_forms_say_the_same(tmp_path):
 
 @pytest.mark.parametrize("text", ["1,2", "1 2", "[1, 2]", "1;2", " 1, 2 ", "1|2"])
 def test_ids_in_one_cell(tmp_path, text):
-    (tmp_path / "replica_progress.csv").write_text(f'topic,partition,time_ms,broker_id,isr\norders,0,5,1,"{text}"\norders,0,5,2,[]\n')
+    (tmp_path / "replica_progress.csv").write_text(
+        f'topic,partition,time_ms,broker_id,isr\norders,0,5,1,"{text}"\norders,0,5,2,[]\n'
+    )
     rows, bad = read(tmp_path)
     assert not bad and [row["isr"] for row in rows] == [[1, 2], []]
 
 
 def test_times_may_be_text(tmp_path):
     times = ["2023-11-14T22:13:20Z", "2023-11-14T22:13:20.000", "2023-11-14 23:13:20.000+01:00"]
-    write_jsonl(tmp_path / "replica_progress.jsonl", [{"topic": "t", "partition": 0, "broker_id": 1, "time": time} for time in times])
+    write_jsonl(
+        tmp_path / "replica_progress.jsonl",
+        [{"topic": "t", "partition": 0, "broker_id": 1, "time": time} for time in times],
+    )
     stamps = pa.array([1_700_000_000_000] * 2, pa.timestamp("ms", "UTC"))
     table = pa.table({"topic": ["t", "t"], "partition": [0, 0], "broker_id": [1, 2], "time": stamps})
     pq.write_table(table, tmp_path / "replica_progress.parquet")
@@ -94,14 +110,24 @@ def test_times_may_be_text(tmp_path):
 
 
 def test_minus_one_is_none_but_for_what_a_new_leader_knows(tmp_path):
-    names = ("leader_id", "leader_epoch", "log_end_offset", "last_caught_up_ms", "high_watermark", "known_log_end_offset")
+    names = (
+        "leader_id",
+        "leader_epoch",
+        "log_end_offset",
+        "last_caught_up_ms",
+        "high_watermark",
+        "known_log_end_offset",
+    )
     write_jsonl(tmp_path / "replica_progress.jsonl", [{**ROW, **dict.fromkeys(names, -1)}])
     ((row,), _) = read(tmp_path)
     assert [row[name] for name in names] == [None] * 5 + [-1]
 
 
 def test_columns_that_are_not_known_are_left_alone_and_lacking_ones_are_null(tmp_path):
-    write_jsonl(tmp_path / "replica_progress.jsonl", [{"topic": "t", "partition": 0, "time_ms": 1, "broker_id": 0, "rack": {"a": 1}}])
+    write_jsonl(
+        tmp_path / "replica_progress.jsonl",
+        [{"topic": "t", "partition": 0, "time_ms": 1, "broker_id": 0, "rack": {"a": 1}}],
+    )
     ((row,), bad) = read(tmp_path)
     assert not bad and row["sequence"] == 0 and row["isr"] is None and row["eligible"] is None
 
@@ -122,7 +148,9 @@ def test_parts_of_any_size_add_up_to_the_file(tmp_path, monkeypatch, form, size)
     assert read(tmp_path) == (rows, [])
 
 
-@pytest.mark.parametrize("line", ["garbage", '{"topic": "orders", "partition": "x"}', "[1]", '{"topic": "orders"', '{"isr": "no list"}'])
+@pytest.mark.parametrize(
+    "line", ["garbage", '{"topic": "orders", "partition": "x"}', "[1]", '{"topic": "orders"', '{"isr": "no list"}']
+)
 def test_a_line_that_is_no_row_is_told_with_its_place_and_the_others_stay(tmp_path, line):
     good = json.dumps(ROW)
     (tmp_path / "replica_progress.jsonl").write_text(f"{good}\n{line}\n\n{good}\n")
@@ -139,7 +167,10 @@ def test_many_bad_lines_are_told_one_by_one_up_to_a_number(tmp_path):
 
 
 def test_rows_without_a_place_or_a_time_are_counted(tmp_path):
-    write_jsonl(tmp_path / "replica_progress.jsonl", [ROW, {**ROW, "time_ms": None}, {**ROW, "topic": None}, {**ROW, "broker_id": None}])
+    write_jsonl(
+        tmp_path / "replica_progress.jsonl",
+        [ROW, {**ROW, "time_ms": None}, {**ROW, "topic": None}, {**ROW, "broker_id": None}],
+    )
     rows, (bad,) = read(tmp_path)
     assert rows == [ROW] and bad.code == "INPUT-IGNORED" and "3 rows without" in bad.reason
 
@@ -152,7 +183,9 @@ def test_a_file_that_is_none_is_unreadable(tmp_path, name):
 
 
 def test_topics_are_chosen_by_patterns(tmp_path):
-    write_jsonl(tmp_path / "replica_progress.jsonl", [{**ROW, "topic": topic} for topic in ("orders", "Orders", "other")])
+    write_jsonl(
+        tmp_path / "replica_progress.jsonl", [{**ROW, "topic": topic} for topic in ("orders", "Orders", "other")]
+    )
     assert [row["topic"] for row in read(tmp_path, topics=("o*",))[0]] == ["orders", "other"]
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from replica_audit.formats.record_reader import RecordReader, RecordRequest
-from replica_audit.formats.storage import Snapshot
-
 from tests.formats.captures import batches_of, scan_file
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker, encode_wrapper
+
+from replica_audit.formats.record_reader import RecordReader, RecordRequest
+from replica_audit.formats.storage import Snapshot
 
 NAME = "00000000000000000000.log"
 
@@ -23,7 +23,9 @@ def _write(root: Path, *entries: bytes, folder: str = "t-0") -> list[RecordReque
     requests = []
     for row in batches_of(scan_file(path)):
         offset = row["base_offset"] if row["magic"] == 2 else row["last_offset"]
-        requests.append(RecordRequest(f"{folder}/{NAME}", int(row["position"]), int(row["size"]), int(offset), int(row["crc"])))
+        requests.append(
+            RecordRequest(f"{folder}/{NAME}", int(row["position"]), int(row["size"]), int(offset), int(row["crc"]))
+        )
     return requests
 
 
@@ -40,9 +42,25 @@ def test_records_come_in_the_order_of_their_offsets_and_of_every_format(tmp_path
     assert rows.unread == rows.undecodable == ()
 
 
+def test_the_smallest_entries_are_read(tmp_path):
+    requests = _write(
+        tmp_path, encode_legacy(0, None, None, magic=0), encode_legacy(1, b"", None, magic=0), encode_batch(2, [], 0)
+    )
+    assert [request.size for request in requests] == [26, 26, 61]
+    answer = RecordReader(Snapshot.open(tmp_path))(requests)
+    assert answer.rows["offset"].tolist() == [0, 1]
+    assert answer.unread == answer.undecodable == ()
+
+
 def test_only_the_ranges_asked_for_are_read(tmp_path):
     large = encode_batch(0, [Record(b"k", bytes(200_000))], 0)
-    requests = _write(tmp_path, large, encode_batch(1, 1, 0), encode_batch(2, [Record(b"k", bytes(200_000))], 0), encode_batch(3, 1, 0))
+    requests = _write(
+        tmp_path,
+        large,
+        encode_batch(1, 1, 0),
+        encode_batch(2, [Record(b"k", bytes(200_000))], 0),
+        encode_batch(3, 1, 0),
+    )
     reader = RecordReader(Snapshot.open(tmp_path))
     assert reader(()).rows.size == 0
     assert reader.bytes_read == 0

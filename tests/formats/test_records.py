@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords
-from replica_audit.formats.records import ABORT, COMMIT, RECORD_DTYPE, RecordError, RecordHasher, decode_records
-
 from tests.formats.captures import CAPTURES, FIXTURES, batches_of, scan_file
 from tests.formats.test_legacy import V0_LZ4, V1_GZIP, V1_LZ4
 from tests.support.encoder import (
@@ -22,6 +20,8 @@ from tests.support.encoder import (
     encode_marker,
     encode_wrapper,
 )
+
+from replica_audit.formats.records import ABORT, COMMIT, RECORD_DTYPE, RecordError, RecordHasher, decode_records
 
 TWO_RECORDS = (
     "00000000000000640000004c0000000302d4575bef0000000000010000018bcfe568000000018bcfe56805ffffffffffffffffffffffffffff"
@@ -124,7 +124,10 @@ def test_log_append_time_of_a_batch_is_its_greatest(hasher):
 
 
 def test_a_delete_horizon_does_not_move_timestamps(hasher):
-    records = [Record(b"a", None, timestamp_ms=5_000, offset_delta=2), Record(b"b", b"2", timestamp_ms=7_000, offset_delta=5)]
+    records = [
+        Record(b"a", None, timestamp_ms=5_000, offset_delta=2),
+        Record(b"b", b"2", timestamp_ms=7_000, offset_delta=5),
+    ]
     plain = decode_records(encode_batch(80, records, 3, last_offset_delta=6), hasher)
     cleaned = decode_records(encode_batch(80, records, 3, last_offset_delta=6, delete_horizon_ms=999_999), hasher)
     assert plain.tolist() == cleaned.tolist()
@@ -141,7 +144,9 @@ def test_hashes_of_one_hasher_only_can_be_compared():
     one, other = RecordHasher(), RecordHasher()
     assert one.hash(b"key") == one.hash(b"key")
     assert one.hash(b"key") != other.hash(b"key")
-    assert len({one.hash(), one.hash(None), one.hash(b""), one.hash(b"", b""), one.hash(b"a", b"b"), one.hash(b"ab")}) == 6
+    assert (
+        len({one.hash(), one.hash(None), one.hash(b""), one.hash(b"", b""), one.hash(b"a", b"b"), one.hash(b"ab")}) == 6
+    )
     with pytest.raises(TypeError, match="does not leave its process"):
         pickle.dumps(one)
 

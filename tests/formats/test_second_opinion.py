@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from kafka.record import MemoryRecords
-
 from tests.formats.captures import CAPTURES, FIXTURES, batches_of, damage_of, scan_file
 
 OLD = ("old-formats", "old-upgraded", "old-silent-1-before", "old-silent-2-healed", "kip101-isr-4-healed", "kip279-1-before")

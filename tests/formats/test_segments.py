@@ -24,7 +24,20 @@ from tests.formats.captures import (
 )
 from tests.support.encoder import encode_batch, encode_legacy
 
-DUMPED = [capture for capture in CAPTURES if list((FIXTURES / capture).glob("dump/*.batches.txt"))]
+#: At a damaged place the dump tool stops and the scan goes on (test_dump_captures looks at these).
+STOPPED = {
+    "corrupted-all-empty",
+    "corrupted-batch-codec-7",
+    "corrupted-batch-length-huge",
+    "corrupted-batch-length-negative",
+    "corrupted-batch-length-off-by-one",
+    "corrupted-middle-zeros",
+}
+DUMPED = [
+    capture
+    for capture in CAPTURES
+    if capture not in STOPPED and list((FIXTURES / capture).glob("dump/*.batches.txt"))
+]
 
 
 def _dumped_batches(capture: str, kind: str = "batches"):

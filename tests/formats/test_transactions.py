@@ -6,21 +6,28 @@ import struct
 from pathlib import Path
 
 import pytest
+from tests.formats.captures import FIXTURES, batches_of, scan_file, truth
+from tests.support.encoder import Record, encode_batch, encode_marker
+
 from replica_audit.formats.open_transactions import TransactionFinder, open_at_end
 from replica_audit.formats.storage import Entry, Snapshot
 from replica_audit.formats.summary import Summariser, summary_from_json, summary_to_json
 from replica_audit.formats.transaction_log import find_transaction_logs, latest_states, read_transaction_states
 from replica_audit.model import SegmentSummary
 
-from tests.formats.captures import FIXTURES, batches_of, scan_file, truth
-from tests.support.encoder import Record, encode_batch, encode_marker
-
 NAME = "00000000000000000000.log"
 
 
 def _data(base: int, producer: int, epoch: int = 0, count: int = 2, time: int = 1000) -> bytes:
     return encode_batch(
-        base, count, 0, producer_id=producer, producer_epoch=epoch, base_sequence=0, transactional=True, timestamp_ms=time
+        base,
+        count,
+        0,
+        producer_id=producer,
+        producer_epoch=epoch,
+        base_sequence=0,
+        transactional=True,
+        timestamp_ms=time,
     )
 
 
@@ -53,10 +60,15 @@ def test_a_marker_in_a_later_segment_ends_what_an_earlier_one_left_open(tmp_path
     segments = [
         _summary(tmp_path, 0, _data(0, 1), _data(2, 2), _data(4, 3)),
         _summary(tmp_path, 6, encode_marker(6, "ABORT", 0, producer_id=1, producer_epoch=0), _data(7, 2)),
-        _summary(tmp_path, 9, _data(9, 3), encode_marker(11, "COMMIT", 0, producer_id=3, producer_epoch=0), _data(12, 1)),
+        _summary(
+            tmp_path, 9, _data(9, 3), encode_marker(11, "COMMIT", 0, producer_id=3, producer_epoch=0), _data(12, 1)
+        ),
     ]
     found = open_at_end(segments)
-    assert {producer: (one.first_offset, one.last_offset) for producer, one in found.items()} == {1: (12, 13), 2: (2, 8)}
+    assert {producer: (one.first_offset, one.last_offset) for producer, one in found.items()} == {
+        1: (12, 13),
+        2: (2, 8),
+    }
 
 
 def test_a_batch_with_a_wrong_checksum_neither_opens_nor_ends_anything(tmp_path):
@@ -125,7 +137,9 @@ def test_states_of_the_producers_asked_for(tmp_path):
     ongoing = Record(KEY, _log_value(7, 2, 1, {"orders": [0, 4], "x": [1]}))
     other = Record(KEY, _log_value(70, 0, 1, {}))
     done = Record(KEY, _log_value(7, 2, 4, {}, updated=6000))
-    states = _states(tmp_path, encode_batch(10, [ongoing, other], 3), encode_batch(12, [done, Record(KEY, None)], 4, codec="gzip"))
+    states = _states(
+        tmp_path, encode_batch(10, [ongoing, other], 3), encode_batch(12, [done, Record(KEY, None)], 4, codec="gzip")
+    )
     assert [(one.state, one.offset, one.leader_epoch, one.producer_epoch) for one in states] == [
         ("Ongoing", 10, 3, 2),
         ("CompleteCommit", 12, 4, 2),
@@ -154,7 +168,14 @@ def test_the_newer_leaders_word_counts_among_copies(tmp_path):
 
 @pytest.mark.parametrize(
     "value",
-    [b"", b"\0", struct.pack(">h", 9), _log_value(7, 0, 1, {"orders": [0]})[:20], _log_value(7, 0, 88, {}), b"\0\1" + b"\xff" * 30],
+    [
+        b"",
+        b"\0",
+        struct.pack(">h", 9),
+        _log_value(7, 0, 1, {"orders": [0]})[:20],
+        _log_value(7, 0, 88, {}),
+        b"\0\1" + b"\xff" * 30,
+    ],
 )
 def test_what_is_no_state_is_passed_over(tmp_path, value):
     good = Record(KEY, _log_value(8, 0, 0, {}))
@@ -163,7 +184,12 @@ def test_what_is_no_state_is_passed_over(tmp_path, value):
 
 
 def test_only_current_directories_of_the_topic_are_read(tmp_path):
-    for name in ("__transaction_state-0", "__transaction_state-1.0123456789abcdef0123456789abcdef-delete", "orders-0", "__transaction_state"):
+    for name in (
+        "__transaction_state-0",
+        "__transaction_state-1.0123456789abcdef0123456789abcdef-delete",
+        "orders-0",
+        "__transaction_state",
+    ):
         (tmp_path / "disk" / name).mkdir(parents=True)
         (tmp_path / "disk" / name / NAME).write_bytes(b"")
     (tmp_path / "disk" / "__transaction_state-0" / "00000000000000000000.log.deleted").write_bytes(b"")

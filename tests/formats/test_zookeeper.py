@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.auditing.captures import FIXTURES, audit_capture, truth
 
 from replica_audit.formats.discovery import discover
 from replica_audit.formats.errors import FormatError
@@ -12,10 +13,14 @@ from replica_audit.formats.states import leadership_of_rows, state_rows
 from replica_audit.formats.storage import Snapshot
 from replica_audit.formats.zookeeper import parse_zookeeper
 
-from tests.auditing.captures import FIXTURES, audit_capture, truth
-
 STATE = {"controller_epoch": 7, "leader": 1, "version": 1, "leader_epoch": 12, "isr": [2, 1]}
-TOPIC = {"version": 3, "topic_id": "abc", "partitions": {"0": [1, 2, 3]}, "adding_replicas": {}, "removing_replicas": {}}
+TOPIC = {
+    "version": 3,
+    "topic_id": "abc",
+    "partitions": {"0": [1, 2, 3]},
+    "adding_replicas": {},
+    "removing_replicas": {},
+}
 CONFIG = {"version": 1, "config": {"min.insync.replicas": "2"}}
 
 
@@ -72,7 +77,9 @@ def test_anything_else_is_an_error_that_says_where(content):
         parse(content)
 
 
-CAPTURES = [name for name in ("kip101-isr-2-truncated", "kip279-1-before", "zk-2.8-diverged-unclean", "old-silent-2-healed")]
+CAPTURES = [
+    name for name in ("kip101-isr-2-truncated", "kip279-1-before", "zk-2.8-diverged-unclean", "old-silent-2-healed")
+]
 
 
 @pytest.mark.parametrize("capture", CAPTURES)
@@ -85,7 +92,9 @@ def test_the_state_of_a_capture_goes_before_its_listing_and_agrees_with_it(captu
     assert inventory.counts["zookeeper"] == 1 and "zookeeper.json" in inventory.leadership_files
     for name, state in states.items():
         topic, _, partition = name.rpartition("-")
-        told = {one.source: one for one in inventory.leaderships if (one.topic, one.partition) == (topic, int(partition))}
+        told = {
+            one.source: one for one in inventory.leaderships if (one.topic, one.partition) == (topic, int(partition))
+        }
         by_listing, by_zookeeper = told["topics_describe"], told["zookeeper"]
         assert (by_zookeeper.leader_id, by_zookeeper.isr) == (by_listing.leader_id, by_listing.isr)
         assert by_zookeeper.leader_epoch == state["leader_epoch"]
@@ -93,7 +102,9 @@ def test_the_state_of_a_capture_goes_before_its_listing_and_agrees_with_it(captu
         rows = [row for one in told.values() for row in state_rows(one)]
         assert leadership_of_rows(rows) == by_zookeeper
     with_listing = audit_capture(capture)
-    assert {row["source"] for one in with_listing.values() for row in one.tables["partition_states"]} == {"topics_describe"}
+    assert {row["source"] for one in with_listing.values() for row in one.tables["partition_states"]} == {
+        "topics_describe"
+    }
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path):

@@ -31,12 +31,25 @@ class Batch:
         if self.marker:
             return encode_marker(self.base, self.marker, self.epoch, producer_id=self.producer, producer_epoch=0)
         records = [
-            Record(f"key {key}".encode(), None if value is None else f"value {value}".encode(), offset_delta=offset - self.base)
+            Record(
+                f"key {key}".encode(),
+                None if value is None else f"value {value}".encode(),
+                offset_delta=offset - self.base,
+            )
             for offset, key, value in self.records
         ]
-        inside = {} if self.producer is None else {"producer_id": self.producer, "producer_epoch": 0, "base_sequence": self.base, "transactional": True}
+        inside = (
+            {}
+            if self.producer is None
+            else {"producer_id": self.producer, "producer_epoch": 0, "base_sequence": self.base, "transactional": True}
+        )
         return encode_batch(
-            self.base, records, self.epoch, last_offset_delta=self.last - self.base, delete_horizon_ms=self.horizon, **inside
+            self.base,
+            records,
+            self.epoch,
+            last_offset_delta=self.last - self.base,
+            delete_horizon_ms=self.horizon,
+            **inside,
         )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import pytest
-
 from tests.auditing.scenario import Broker, audit
 from tests.property.compaction import History
 
@@ -19,7 +18,9 @@ def _audit(path, history: History):
         batches = [batch.encode() for batch in replica.batches]
         brokers[number] = Broker(batches, first_base_offset=0, high_watermark=0, recovery_point=0)
     in_sync = [number for number, one in history.replicas.items() if one.end == history.replicas[history.leader].end]
-    return audit(path, brokers, leader=history.leader, isr=in_sync, replicas=brokers, configs={"cleanup.policy": "compact"})
+    return audit(
+        path, brokers, leader=history.leader, isr=in_sync, replicas=brokers, configs={"cleanup.policy": "compact"}
+    )
 
 
 def _check(path, seed: int) -> None:

@@ -49,7 +49,9 @@ class ObservedCluster(Cluster):
         )
         isr = tuple(sorted(self.isr))
         number = len(self.observations)
-        seen = Observation(1000 * number, leader, self.leader_epoch, isr, replicas, min_insync_replicas=self.min_insync_replicas)
+        seen = Observation(
+            1000 * number, leader, self.leader_epoch, isr, replicas, min_insync_replicas=self.min_insync_replicas
+        )
         self.observations.append(seen)
 
 
@@ -84,7 +86,9 @@ def test_the_recomputed_high_watermark_is_the_clusters_own_after_every_event(wat
         if cluster.lost_tails:
             continue
         for row in rows:
-            assert row.hw_recomputed == row.hw_observed and row.deviation is None, f"{row}\n{story(seed, cluster, rows)}"
+            assert row.hw_recomputed == row.hw_observed and row.deviation is None, (
+                f"{row}\n{story(seed, cluster, rows)}"
+            )
             compared += 1
         moved += len({row.hw_recomputed for row in rows}) > 2
     assert compared > 20 * HISTORIES / 10 and moved
@@ -97,11 +101,14 @@ def test_what_is_observed_is_not_needed_to_follow_a_leadership(watched):
         if cluster.lost_tails:
             continue
         blind = [
-            replace(one, replicas=tuple(replace(each, high_watermark=None) for each in one.replicas)) for one in cluster.observations
+            replace(one, replicas=tuple(replace(each, high_watermark=None) for each in one.replicas))
+            for one in cluster.observations
         ]
         seeing = list(recompute_timeline(cluster.observations, RULE))
         for row, real in zip(recompute_timeline(blind, RULE), seeing, strict=True):
-            assert row.hw_recomputed is None or row.hw_recomputed <= real.hw_recomputed, f"{row}\n{story(seed, cluster, seeing)}"
+            assert row.hw_recomputed is None or row.hw_recomputed <= real.hw_recomputed, (
+                f"{row}\n{story(seed, cluster, seeing)}"
+            )
             compared += row.hw_recomputed == real.hw_recomputed
     assert compared
 
@@ -152,7 +159,11 @@ def test_observations_may_be_left_out_without_an_accusation(watched):
         for step in (2, 3, 7):
             some = cluster.observations[seed % step :: step]
             rows = list(recompute_timeline(some, RULE))
-            bad = [row for row in rows if row.deviation in ("ahead", "regressed") or (row.deviation == "stuck" and row.lasting)]
+            bad = [
+                row
+                for row in rows
+                if row.deviation in ("ahead", "regressed") or (row.deviation == "stuck" and row.lasting)
+            ]
             assert not bad, f"{bad}\n{story(seed, cluster, rows)}"
 
 
@@ -164,5 +175,7 @@ def test_the_order_of_the_observations_changes_nothing(watched):
 
 def _with_mark(observations: list[Observation], at: int, mark: int) -> list[Observation]:
     one = observations[at]
-    replicas = tuple(replace(each, high_watermark=mark) if each.broker_id == one.leader_id else each for each in one.replicas)
+    replicas = tuple(
+        replace(each, high_watermark=mark) if each.broker_id == one.leader_id else each for each in one.replicas
+    )
     return [*observations[:at], replace(one, replicas=replicas), *observations[at + 1 :]]

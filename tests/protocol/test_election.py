@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from replica_audit.model import PartitionState
-from replica_audit.protocol.election import elections, first_known_epoch, last_led, states_of_leadership
+from replica_audit.protocol.election import elections, first_known_epoch, last_led
 
 
 def history(*changes: dict) -> tuple[PartitionState, ...]:
@@ -75,10 +75,7 @@ def test_what_a_history_reaches_back_to():
     assert [one.leader_epoch for one in elections(late)] == [2]
 
 
-def test_the_last_leader_and_the_states_that_it_led_in():
+def test_the_last_leader():
     states = history({"isr": (1, 2)}, {"leader_id": 1, "isr": (1,)}, {"leader_id": None, "isr": ()}, {"leader_id": 3, "isr": (3,), "uncommitted": True})
     assert last_led(states) == states[2]
-    assert states_of_leadership(states, 0) == states[:3]
-    assert states_of_leadership(states, 1) == states[2:3]
-    assert states_of_leadership(states, 2) == ()
     assert last_led(()) is None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+
+from replica_audit.protocol.observations import Observation, ReplicaProgress
 from replica_audit.protocol.timeline import (
-    Observation,
-    ReplicaProgress,
     find_deviations,
     follower_high_watermark,
     may_join_isr,
@@ -147,9 +147,15 @@ def test_a_follower_has_its_leaders_mark_one_fetch_late_and_never_past_its_end()
 
 @pytest.mark.parametrize("base", [0, 10])
 def test_two_rounds_of_propagation(base):
-    steps = [(base, base, base, base), (base + 1, base, base, base), (base + 1, base, base + 1, base), (base + 1, base + 1, base + 1, base + 1)]
+    steps = [
+        (base, base, base, base),
+        (base + 1, base, base, base),
+        (base + 1, base, base + 1, base),
+        (base + 1, base + 1, base + 1, base + 1),
+    ]
     observations = [
-        at(time, {0: end, 1: own}, (0, 1), known={1: known}, observed=mark) for time, (end, known, own, mark) in enumerate(steps)
+        at(time, {0: end, 1: own}, (0, 1), known={1: known}, observed=mark)
+        for time, (end, known, own, mark) in enumerate(steps)
     ]
     rows = list(recompute_timeline(observations, NEWEST))
     assert [row.hw_recomputed for row in rows] == [base, base, base, base + 1]
@@ -170,14 +176,24 @@ def test_a_new_leaders_mark_above_what_a_member_has_is_ahead():
     seen = [at(time, {1: 9, 2: 8}, (1, 2), known={2: -1}, observed=9, leader=1, epoch=1) for time in (1, 2)]
     assert deviations(*seen) == [None, "ahead"]
     # One that has caught up by the next observation may have had it all along: the readings were a moment apart.
-    assert deviations(seen[0], at(2, {1: 9, 2: 9}, (1, 2), known={2: -1}, observed=9, leader=1, epoch=1)) == [None, None]
+    assert deviations(seen[0], at(2, {1: 9, 2: 9}, (1, 2), known={2: -1}, observed=9, leader=1, epoch=1)) == [
+        None,
+        None,
+    ]
 
 
 def test_ahead_stuck_and_regressed_are_told_with_their_time_and_extent():
     def step(time, mark, end=20, fetched=20):
         return at(time, {0: end, 1: fetched}, (0, 1), observed=mark)
 
-    seen = [step(0, 20), step(1, 20, 30, 25), step(2, 20, 31, 25), step(3, 28, 32, 25), step(4, 24, 33, 25), step(5, 26, 33, 26)]
+    seen = [
+        step(0, 20),
+        step(1, 20, 30, 25),
+        step(2, 20, 31, 25),
+        step(3, 28, 32, 25),
+        step(4, 24, 33, 25),
+        step(5, 26, 33, 26),
+    ]
     rows = list(recompute_timeline(seen, NEWEST))
     assert [row.deviation for row in rows] == [None, "stuck", "stuck", "ahead", "regressed", None]
     stuck, ahead, regressed = find_deviations(rows)

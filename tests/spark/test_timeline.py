@@ -67,8 +67,17 @@ def test_run_tells_what_show_tells(run_stages, spark, tmp_path):
 
     snapshot = tmp_path / "snapshot"
     shutil.copytree(SAMPLE, snapshot)
-    marks = [(0, 20, 20, 20), (1000, 30, 25, 20), (2000, 31, 25, 20), (3000, 32, 25, 28), (4000, 33, 25, 24), (5000, 33, 26, 26)]
-    rows = [row for time, end, known, mark in marks for row in observed(time, {1: end, 2: known}, [1, 2], mark, leader=1)]
+    marks = [
+        (0, 20, 20, 20),
+        (1000, 30, 25, 20),
+        (2000, 31, 25, 20),
+        (3000, 32, 25, 28),
+        (4000, 33, 25, 24),
+        (5000, 33, 26, 26),
+    ]
+    rows = [
+        row for time, end, known, mark in marks for row in observed(time, {1: end, 2: known}, [1, 2], mark, leader=1)
+    ]
     rows += observed(0, {1: 5, 2: 3, 3: 4}, [1, 2, 3], 3, leader=1, topic="elsewhere")
     path = write_observations(snapshot, rows)
     path.write_text(path.read_text() + "no row\n")
@@ -97,7 +106,11 @@ def test_of_a_long_timeline_those_that_deviate_are_reported_first(run_stages, mo
     monkeypatch.setattr(observations, "REPORTED_ROWS", 5)
     snapshot = tmp_path / "snapshot"
     shutil.copytree(SAMPLE, snapshot)
-    rows = [row for n in range(20) for row in observed(1000 * n, {1: 20 + n, 2: 20 + n}, [1, 2], 20 + n - (n > 17), leader=1)]
+    rows = [
+        row
+        for n in range(20)
+        for row in observed(1000 * n, {1: 20 + n, 2: 20 + n}, [1, 2], 20 + n - (n > 17), leader=1)
+    ]
     write_observations(snapshot, rows)
     audited = run_stages(snapshot)
     reported = audited.results.rows("high_watermark_timeline")

@@ -26,7 +26,7 @@ def observed(
     partition: int = 0,
     **more: Any,
 ) -> list[dict[str, Any]]:
-    """The rows of one observation `time_ms` after `TIME_MS`: log ends by broker, known to the leader unless `known` says else."""
+    """The rows of one observation `time_ms` after `TIME_MS`: log ends by broker, which the leader knows, or `known`."""
     known, caught_up = known or {}, caught_up or {}
     return [
         {
@@ -83,7 +83,9 @@ def random_observations(partition: int, seed: int, count: int = 60) -> list[dict
                         "lag_time_ms": chance.choice([None, None, 5000]),
                         "broker_id": broker,
                         "known_log_end_offset": chance.choice([None, -1] + [max(0, end - chance.randint(0, 6))] * 8),
-                        "log_end_offset": chance.choice([None] + [max(0, end if broker == leader else end - chance.randint(0, 3))] * 8),
+                        "log_end_offset": chance.choice(
+                            [None] + [max(0, end if broker == leader else end - chance.randint(0, 3))] * 8
+                        ),
                         "last_caught_up_ms": chance.choice([None, time - 1000, time - 20000, time - 50000]),
                         "high_watermark": chance.choice([None] + [mark] * 7),
                         "eligible": chance.choice([None, True, False]),

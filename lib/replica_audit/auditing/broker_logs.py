@@ -45,7 +45,12 @@ class LoggedElection:
 def events_of_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[BrokerLogEvent, ...]:
     """Events of one partition from rows of `broker_log_events`, in order of time, then of file and line."""
     names = [field.name for field in fields(BrokerLogEvent)]
-    found = [BrokerLogEvent(**{**{name: row[name] for name in names}, "isr": None if row["isr"] is None else tuple(row["isr"])}) for row in rows]
+    found = [
+        BrokerLogEvent(
+            **{**{name: row[name] for name in names}, "isr": None if row["isr"] is None else tuple(row["isr"])}
+        )
+        for row in rows
+    ]
     return tuple(sorted(found, key=lambda one: (one.clock_ms is not None, one.clock_ms or 0, one.path, one.line)))
 
 
@@ -76,14 +81,22 @@ def tighten_by_logs(
     for one in led:
         value = one.high_watermark
         if _frozen(one, state, reference, kafka_version) and mark.hw_lower <= value <= mark.hw_upper:
-            text = f"high watermark {value}, at which broker {one.broker_id} began to lead in epoch {one.leader_epoch} with fewer replicas in sync "
+            text = (
+                f"high watermark {value}, at which broker {one.broker_id} began to lead in epoch "
+                f"{one.leader_epoch} with fewer replicas in sync "
+            )
             text += f"than min.insync.replicas, as they still are: it stands still ({place(one)})"
-            return replace(mark, hw_lower=value, hw_upper=value, method="bounds_meet", lower_evidence=text, upper_evidence=text)
+            return replace(
+                mark, hw_lower=value, hw_upper=value, method="bounds_meet", lower_evidence=text, upper_evidence=text
+            )
     best = max(led, key=lambda one: one.high_watermark, default=None)
     if best is None or not mark.hw_lower < best.high_watermark <= mark.hw_upper:
         return mark
     value = best.high_watermark
-    text = f"high watermark {value} with which broker {best.broker_id} began to lead in epoch {best.leader_epoch} at {best.offset} ({place(best)})"
+    text = (
+        f"high watermark {value} with which broker {best.broker_id} began to lead in epoch "
+        f"{best.leader_epoch} at {best.offset} ({place(best)})"
+    )
     method = "bounds_meet" if value == mark.hw_upper else mark.method
     return replace(mark, hw_lower=value, lower_evidence=text, method=method)
 
@@ -101,7 +114,7 @@ def place(event: BrokerLogEvent) -> str:
 def _frozen(
     event: BrokerLogEvent, state: PartitionState | None, reference: Reference, kafka_version: tuple[int, ...] | None
 ) -> bool:
-    """Whether the partition is in the very state in which the leader began, and its high watermark may not move in it."""
+    """Whether the partition is still in the state in which the leader began, and its high watermark may not move."""
     if state is None or event.partition_epoch is None or reference.leader_id != event.broker_id:
         return False
     if (state.leader_epoch, state.partition_epoch) != (event.leader_epoch, event.partition_epoch):
@@ -119,21 +132,38 @@ def logged_cuts(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedCut]:
         asked: BrokerLogEvent | None = None
         fresh = True
         for one in own:
-            fresh = fresh and (one.offset or 0) == 0 and (one.high_watermark or 0) == 0 and one.kind not in ("isr", "elected")
+            fresh = (
+                fresh
+                and (one.offset or 0) == 0
+                and (one.high_watermark or 0) == 0
+                and one.kind not in ("isr", "elected")
+            )
             last = cuts[-1] if cuts else None
             if one.kind == "asked_to_cut":
                 asked = one
             elif one.kind in ("cut", "cut_below_mark") and not fresh:
-                same = last is not None and last.event.kind == "cut_below_mark" and one.kind == "cut" and last.truncate_to == one.offset
+                same = (
+                    last is not None
+                    and last.event.kind == "cut_below_mark"
+                    and one.kind == "cut"
+                    and last.truncate_to == one.offset
+                )
                 if not same:
                     by_mark = asked is None or asked.high_watermark is not None
                     cuts.append(LoggedCut(one, one.offset, one.high_watermark, by_mark and one.high_watermark is None))
-            elif one.kind == "no_cut" and last is not None and last.truncate_to == one.offset and last.event.path == one.path:
+            elif (
+                one.kind == "no_cut"
+                and last is not None
+                and last.truncate_to == one.offset
+                and last.event.path == one.path
+            ):
                 # 0.10 says that it truncates first, and that there is nothing to truncate next.
                 if one.line - last.event.line <= 2:
                     cuts.pop()
             elif one.kind == "mark_went_back" and last is not None and last.truncate_to == one.offset:
-                cuts[-1] = replace(last, high_watermark=max(last.high_watermark or 0, one.high_watermark), by_high_watermark=False)
+                cuts[-1] = replace(
+                    last, high_watermark=max(last.high_watermark or 0, one.high_watermark), by_high_watermark=False
+                )
         yield from cuts
 
 
@@ -156,7 +186,9 @@ def unclean_elections(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedElecti
                 # A line of an epoch between that is not here may have put it into the ISR.
                 if chosen in said or (outside and one.leader_epoch == epoch + 1):
                     event = said.pop(chosen, one)
-                    yield LoggedElection(event, chosen, one.leader_epoch, leader, isr, event is not one, leader in witnesses)
+                    yield LoggedElection(
+                        event, chosen, one.leader_epoch, leader, isr, event is not one, leader in witnesses
+                    )
                 isr = one.isr
             elif one.isr is not None and one.kind == "elected":
                 isr = one.isr

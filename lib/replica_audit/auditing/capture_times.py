@@ -22,7 +22,11 @@ class CaptureTimes:
 
     def of(self, facts: ReplicaFacts) -> CopiedLogDir | None:
         """The copy that a replica is of, where the manifest has both its times."""
-        own = [one for one in self.copies if one.broker_id == facts.broker_id and None not in (one.started_ms, one.finished_ms)]
+        own = [
+            one
+            for one in self.copies
+            if one.broker_id == facts.broker_id and None not in (one.started_ms, one.finished_ms)
+        ]
         exact = [one for one in own if one.log_dir == facts.directory.log_dir]
         return exact[0] if exact else own[0] if len(own) == 1 else None
 
@@ -36,7 +40,10 @@ class CaptureTimes:
         found = [(facts, self.of(facts)) for facts in replicas]
         if any(copy is None for _, copy in found):
             return None
-        return ", ".join(f"broker {facts.broker_id} was copied from {_time(copy.started_ms)} to {_time(copy.finished_ms)}" for facts, copy in found)
+        return ", ".join(
+            f"broker {facts.broker_id} was copied from {_time(copy.started_ms)} to {_time(copy.finished_ms)}"
+            for facts, copy in found
+        )
 
 
 def times_of_manifest(brokers: Iterable[Mapping[str, Any]]) -> CaptureTimes:

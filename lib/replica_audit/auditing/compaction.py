@@ -47,9 +47,9 @@ def compare_compacted(
 ) -> tuple[Alignment, Compaction | None]:
     """`alignment` with the differences that records show, and what they say of keys; None where no batch differs.
 
-    `own` and `theirs` are the follower's and the reference's batches (`BATCH_DTYPE`): of the reference all from the greater
-    log start on, of the follower those in chunks whose digests differ, and all above the reference's end. They stay arrays:
-    they may be many, and few of them are looked at.
+    `own` and `theirs` are the follower's and the reference's batches (`BATCH_DTYPE`): of the reference all from the
+    greater log start on, of the follower those in chunks whose digests differ, and all above the reference's end. They
+    stay arrays: they may be many, and few of them are looked at.
     """
     floor = max(reference.local_start_offset, follower.local_start_offset)
     conflicts = [item.start_offset for item in alignment.differences if item.kind == "epoch"]
@@ -82,8 +82,15 @@ def compare_compacted(
         common = _keyed(reference, same, doubted.keys, reading)
         decisions = Decisions.of([*markers, *_markers(sides, common.producers() - producers, reading)])
         if not conflicts:
-            longer, above = (reference, theirs) if reference.log_end_offset > follower.log_end_offset else (follower, own)
-            later = _keyed(longer, above[(above["last_offset"] >= end) & (above["attributes"] & CONTROL == 0)], doubted.keys, reading)
+            longer, above = (
+                (reference, theirs) if reference.log_end_offset > follower.log_end_offset else (follower, own)
+            )
+            later = _keyed(
+                longer,
+                above[(above["last_offset"] >= end) & (above["attributes"] & CONTROL == 0)],
+                doubted.keys,
+                reading,
+            )
     unread += [(problem.start_offset, problem.end_offset) for problem in reading.problems]
     keys = compare_keys(
         doubted, common, later, decisions, floor, end,
@@ -94,9 +101,7 @@ def compare_compacted(
     return _with_records(alignment, own_odd, found, unread), outcome
 
 
-def _unlike(
-    own: Sequence[Batch], theirs: Sequence[Batch], floor: int, end: int
-) -> tuple[list[Batch], list[Batch]]:
+def _unlike(own: Sequence[Batch], theirs: Sequence[Batch], floor: int, end: int) -> tuple[list[Batch], list[Batch]]:
     """Batches within [floor, end) that the other side does not have byte for byte."""
 
     def identity(batch: Batch) -> tuple:
@@ -153,7 +158,9 @@ def _markers(
     if not producers:
         return []
     wanted = list(producers)
-    return [reading.rows(facts, batches_of(batches[np.isin(batches["producer_id"], wanted)]))[0] for facts, batches in sides]
+    return [
+        reading.rows(facts, batches_of(batches[np.isin(batches["producer_id"], wanted)]))[0] for facts, batches in sides
+    ]
 
 
 def _limits(facts: ReplicaFacts, floor: int, end: int, unread: Sequence[tuple[int, int]]) -> tuple[int, int]:
@@ -162,7 +169,11 @@ def _limits(facts: ReplicaFacts, floor: int, end: int, unread: Sequence[tuple[in
     Above the first all is known of it; a record that is gone from it was at an offset below the second.
     """
     unread = [(low, min(high, end)) if low < end else (floor, end) for low, high in unread]
-    blind = [min(stretch.end_offset, end) for stretch in facts.unreadable if stretch.start_offset < end and stretch.end_offset > floor]
+    blind = [
+        min(stretch.end_offset, end)
+        for stretch in facts.unreadable
+        if stretch.start_offset < end and stretch.end_offset > floor
+    ]
     blind += [min(high, end) for low, high in unread if low < end and high > floor]
     if facts.directory.index_bases or facts.directory.segment_count > len(facts.segments):
         blind.append(end)
@@ -176,7 +187,9 @@ def _with_records(
 ) -> Alignment:
     """`alignment` with header-level guesses on the batches that were read replaced by what their records show."""
     read_batches = {
-        batch for batch in own_odd if not any(low < batch.end_offset and batch.base_offset < high for low, high in unread)
+        batch
+        for batch in own_odd
+        if not any(low < batch.end_offset and batch.base_offset < high for low, high in unread)
     }
     told = {batch for item in found for batch in item.batches}
     differences = list(found)

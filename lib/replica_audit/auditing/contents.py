@@ -81,7 +81,7 @@ class Reading:
     def rows(
         self, facts: ReplicaFacts, batches: Iterable[Batch], keys: np.ndarray | None = None
     ) -> tuple[np.ndarray, list[tuple[int, int]]]:
-        """Records of `batches` (with `keys` only theirs), and the (first, end) offsets of those that could not be had."""
+        """Records of `batches` (with `keys` only theirs), and the (first, end) offsets of those not to be had."""
         requests = record_requests(facts, batches)
         if not requests:
             return np.empty(0, RECORD_DTYPE), []
@@ -89,7 +89,13 @@ class Reading:
         found = [(*one, True) for one in outcome.unread] + [(*one, False) for one in outcome.undecodable]
         problems = [
             RecordProblem(
-                facts.broker_id, request.path, request.position, requests[request].base_offset, requests[request].end_offset, reason, lost
+                facts.broker_id,
+                request.path,
+                request.position,
+                requests[request].base_offset,
+                requests[request].end_offset,
+                reason,
+                lost,
             )
             for request, reason, lost in found
         ]
@@ -99,17 +105,17 @@ class Reading:
     def windows(
         self, reference: ReplicaFacts, follower: ReplicaFacts, own: Sequence[Batch], theirs: Sequence[Batch]
     ) -> Iterator[Window]:
-        """The records of `own` and `theirs` (the follower's and the reference's batches, by base offset), window by window."""
+        """The records of `own` and `theirs`, the follower's and the reference's batches, window by window."""
         for own_part, their_part in _windows(own, theirs):
-            unread = [(batch.base_offset, batch.end_offset) for batch in (*own_part, *their_part) if not batch.crc_valid]
+            unread = [
+                (batch.base_offset, batch.end_offset) for batch in (*own_part, *their_part) if not batch.crc_valid
+            ]
             mine, unread_mine = self.rows(follower, own_part)
             their, unread_theirs = self.rows(reference, their_part)
             yield Window(own_part, their_part, mine, their, (*unread, *unread_mine, *unread_theirs))
 
 
-def _windows(
-    own: Sequence[Batch], theirs: Sequence[Batch]
-) -> Iterator[tuple[tuple[Batch, ...], tuple[Batch, ...]]]:
+def _windows(own: Sequence[Batch], theirs: Sequence[Batch]) -> Iterator[tuple[tuple[Batch, ...], tuple[Batch, ...]]]:
     """Cut both sides at offsets that no batch of either reaches across, once enough bytes have come together."""
     sides: tuple[list[Batch], list[Batch]] = ([], [])
     size, end = 0, -1

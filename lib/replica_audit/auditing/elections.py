@@ -9,8 +9,8 @@ from datetime import datetime, timezone
 from replica_audit.auditing.comparison import Cause, Comparison, Run
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.reference import Reference
-from replica_audit.model import Leadership
-from replica_audit.protocol.election import Election, elections, first_known_epoch, states_of_leadership
+from replica_audit.model import Leadership, PartitionState
+from replica_audit.protocol.election import Election, elections, first_known_epoch
 from replica_audit.protocol.lineage import Lineage
 
 MIN_ISR = "min.insync.replicas"
@@ -63,65 +63,77 @@ def with_causes(
     if past is None:
         return tuple(comparisons)
     return tuple(
-        replace(item, runs=tuple(_with_cause(run, reference, past, leadership) for run in item.runs)) for item in comparisons
+        replace(item, runs=tuple(_with_cause(run, past, leadership) for run in item.runs)) for item in comparisons
     )
 
 
-def _with_cause(run: Run, reference: Reference, past: PastElections, leadership: Leadership) -> Run:
+def _with_cause(run: Run, past: PastElections, leadership: Leadership) -> Run:
     if not run.conflicting or run.replica_epoch is None or run.replica_epoch < 0:
         return run
-    election, clean = _find(run, reference, past)
-    cause = Cause(election, clean, _promised(run, past, leadership))
+    suspects, clean = _find(run, past)
+    named = suspects[-1] if suspects else None
+    if clean is False:
+        named = next(one for one in suspects if not one.clean)
+    cause = Cause(named, clean, _promised(run, suspects if clean is not None else (), past, leadership))
     # A checkpoint that proves records committed contradicts that they were nothing but an uncommitted tail.
     pending = run.code == "DIV-EPOCH" and clean is True and run.committed_end is None
     return replace(run, cause=cause, code="DIV-TAIL-PENDING" if pending else run.code)
 
 
-def _find(run: Run, reference: Reference, past: PastElections) -> tuple[Election | None, bool | None]:
-    """The first election after the run's epoch whose leader did not have its first record.
+def _find(run: Run, past: PastElections) -> tuple[Sequence[Election], bool | None]:
+    """The elections of which one left the run behind, and whether that was a clean one; None where that is not known.
 
-    The reference does not have it, so at the latest its own first epoch above the run's was that of such a leader.
-    Leaders of which no log tells any more are suspects too: one of them that was elected uncleanly is named first.
+    It is the first whose leader did not have the run's first record, after the last whose leader had it. Leaders of which
+    no log tells any more come before it as suspects: where one of them was elected uncleanly, it was. A deposed leader
+    that comes back uncleanly brings its old records back; where one may have done so without a trace, nothing is known.
     """
-    later = [epoch for epoch, _ in reference.augmented_lineage if epoch > run.replica_epoch]
-    latest = min(later, default=None)
+    later = [one for one in past.elections if one.leader_epoch > run.replica_epoch]
+    had = [past.had(one, run.start_offset, run.replica_epoch) for one in later]
+    last = max((number for number, answer in enumerate(had) if answer), default=-1)
     suspects = []
-    for election in past.elections:
-        if election.leader_epoch <= run.replica_epoch or (latest is not None and election.leader_epoch > latest):
-            continue
-        had = past.had(election, run.start_offset, run.replica_epoch)
-        if had is not True:
-            suspects.append(election)
-        if had is False:
+    for election, answer in list(zip(later, had))[last + 1 :]:
+        suspects.append(election)
+        if answer is False:
             break
-    unclean = next((one for one in suspects if not one.clean), None)
-    if unclean is not None:
-        return unclean, False
-    if not suspects or past.known_from > run.replica_epoch:
-        return (suspects[-1] if suspects else None), None
-    return suspects[-1], True
+    if not all(one.clean for one in suspects):
+        return suspects, False
+    revived = any(answer is None and not one.clean for one, answer in zip(later, had))
+    if not suspects or revived or (last < 0 and past.known_from > run.replica_epoch):
+        return suspects, None
+    return suspects, True
 
 
-def _promised(run: Run, past: PastElections, leadership: Leadership) -> int | None:
+def _promised(run: Run, suspects: Sequence[Election], past: PastElections, leadership: Leadership) -> int | None:
     """At most so many of the run's records were acknowledged to producers with acks=all; None where that is not known.
 
-    None of them, when in all the time of their leader the in-sync replicas were too few, or one of them was elected
-    later without having the records: then these never were on all in-sync replicas.
+    None of them when, from their leader's time to the last of `suspects`, the in-sync replicas were always too few or had
+    the broker among them that was elected without the records: then these never were on all of them. That holds as long as
+    this broker had not lost the end of its log; what a checkpoint proves committed counts in any case.
     """
-    states = states_of_leadership(leadership.history, run.replica_epoch)
-    if not states or past.known_from > run.replica_epoch:
+    if past.known_from > run.replica_epoch:
         return None
-    without = {
-        one.leader_id
-        for one in past.elections
-        if one.leader_epoch > run.replica_epoch and past.had(one, run.start_offset, run.replica_epoch) is False
-    } - {states[0].leader_id}
-    for state in states:
-        minimum = state.configs.get(MIN_ISR, "")
-        least = min(int(minimum) if minimum.isdigit() else 1, len(state.replicas))
-        if len(state.isr) >= least and not without & set(state.isr):
-            return run.tally.record_count
-    return 0
+    end = suspects[-1].metadata_offset if suspects else None
+    states = [
+        state
+        for state in leadership.history
+        if not state.uncommitted and state.leader_id is not None and state.leader_epoch >= run.replica_epoch
+        and (end is None or state.metadata_offset < end)
+    ]  # fmt: skip
+    if not states or states[0].leader_epoch != run.replica_epoch:
+        return None
+    enough = [state for state in states if len(state.isr) >= _least_isr(state)]
+    # Of several suspects the last may have lost the records to one before it.
+    without: set[int] = set()
+    if len(suspects) == 1 and past.had(suspects[0], run.start_offset, run.replica_epoch) is False:
+        without = {suspects[0].leader_id} - {states[0].leader_id}
+    if any(not without & set(state.isr) for state in enough):
+        return run.tally.record_count
+    return run.committed_records if enough else 0
+
+
+def _least_isr(state: PartitionState) -> int:
+    minimum = state.configs.get(MIN_ISR, "")
+    return min(int(minimum) if minimum.isdigit() else 1, len(state.replicas))
 
 
 def moment(time_ms: int) -> str:

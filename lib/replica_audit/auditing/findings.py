@@ -21,7 +21,7 @@ class Evidence:
     """One thing that a finding stands on: a place in a file, a value, or a benign explanation that was considered."""
 
     kind: str
-    """batch, checkpoint, lineage, replay, leadership, loss, file, or considered."""
+    """batch, checkpoint, lineage, replay, leadership, log, timeline, loss, file, or considered."""
     text: str
     broker_id: int | None = None
     path: str | None = None

@@ -120,7 +120,7 @@ def compare_keys(
 
     `common`: their records in batches that both have; `later`: those above `end` on the longer side, after which a key
     cannot be compared. The limits of a side are its blind end and its cleaner's end: a key of which one side has no
-    record at all was deleted by a tombstone below that side's cleaner's end, which the other side need not have reached.
+    record at all was deleted by a tombstone below that side's cleaner's end, which the other need not have reached.
     """
     keys = doubts.keys
     inside = KeyRows(common.rows[(common.rows["offset"] >= floor) & (common.rows["offset"] < end)])
@@ -147,8 +147,6 @@ def compare_keys(
     )
 
 
-def _newer(
-    one: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
+def _newer(one: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     chosen = other[0] > one[0]
     return np.where(chosen, other[0], one[0]), np.where(chosen, other[1], one[1])

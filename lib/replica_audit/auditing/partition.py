@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,10 +24,10 @@ from replica_audit.auditing.comparison import (
 from replica_audit.auditing.contents import RecordSource
 from replica_audit.auditing.elections import with_causes
 from replica_audit.auditing.exactness import narrow_high_watermark
-from replica_audit.auditing.facts import ReplicaFacts, replica_facts
+from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.findings import Case, Finding, considered, finding, merge_findings
-from replica_audit.auditing.provenance import why_not_comparable
-from replica_audit.auditing.reference import Reference, choose_reference
+from replica_audit.auditing.grouping import Grouping, group_replicas, is_tiered
+from replica_audit.auditing.reference import Reference
 from replica_audit.auditing.rules import judge
 from replica_audit.auditing.timeline import TimelineSummary, timeline_findings
 from replica_audit.auditing.watermark import bound_high_watermark
@@ -70,20 +70,9 @@ class PartitionAudit:
     verdict: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Grouping:
-    """The copies that are compared, with their reference, and those set aside."""
-
-    reference: Reference | None
-    followers: tuple[ReplicaFacts, ...] = ()
-    foreign: tuple[ReplicaFacts, ...] = ()
-    duplicates: tuple[ReplicaFacts, ...] = ()
-    set_aside: tuple[ReplicaFacts, ...] = ()
-
-
 def needed_batches(evidence: PartitionEvidence) -> dict[CopyKey, set[int]]:
     """Chunks whose batches `audit_partition` wants to see, by copy; empty when digests and lineages say it all."""
-    grouping = _group(evidence)
+    grouping = group_replicas(evidence.replicas, evidence.leadership)
     wanted: dict[CopyKey, set[int]] = {}
     if grouping.reference is None:
         return wanted
@@ -97,7 +86,7 @@ def needed_batches(evidence: PartitionEvidence) -> dict[CopyKey, set[int]]:
 
 def open_producers(evidence: PartitionEvidence) -> set[int]:
     """Producers of whose transactions `audit_partition` wants to know what the coordinator says."""
-    reference = _group(evidence).reference
+    reference = group_replicas(evidence.replicas, evidence.leadership).reference
     return set() if reference is None else set(open_at_end(reference.facts.segments))
 
 
@@ -112,12 +101,12 @@ def audit_partition(
     `read` is asked for the records of batches that differ though their offsets agree, and of compacted replicas; without
     it they are compared by their headers. `transactions` are the coordinator's latest states of `open_producers`.
     """
-    grouping = _group(evidence)
+    grouping = group_replicas(evidence.replicas, evidence.leadership)
     reference = grouping.reference
     if reference is None:
         return _without_replicas(evidence)
     rows = defaultdict(lambda: np.empty(0, BATCH_DTYPE), batches or {})
-    tiered = _tiered(evidence.leadership)
+    tiered = is_tiered(evidence.leadership)
     compared = [
         # Another follower may have asked for more of the reference than this pair needs: what was not asked for here
         # is known to be equal, and must not look like a hole.
@@ -171,70 +160,12 @@ def audit_partition(
 _OF_COMPARISON = ("DIV-", "TRN-", "HWM-LOSS", "HWM-ABOVE", "EPO-START", "EPO-UNKNOWN")
 
 
-def _group(evidence: PartitionEvidence) -> _Grouping:
-    """Topic ids first, then one copy per broker, then the reference (F.1)."""
-    leadership = evidence.leadership
-    policy = leadership.configs.get("cleanup.policy") if leadership else None
-    copies = [
-        replica_facts(directory, segments, cleanup_policy=policy, tiered=_tiered(leadership))
-        for directory, segments in sorted(evidence.replicas, key=lambda pair: (pair[0].broker_id, pair[0].log_dir))
-    ]
-    present = _present_topic_id(copies, leadership)
-    known = [facts for facts in copies if facts.directory.topic_id in (present, None)]
-    foreign = tuple(facts for facts in copies if facts.directory.topic_id not in (present, None))
-    chosen: dict[int, ReplicaFacts] = {}
-    duplicates: list[ReplicaFacts] = []
-    for facts in known:
-        other = chosen.get(facts.broker_id)
-        if other is None:
-            chosen[facts.broker_id] = facts
-        else:
-            named = _named_directory(leadership, facts.broker_id)
-            better = max((other, facts), key=lambda one: (one.directory.directory_id == named is not None, one.log_end_offset))
-            chosen[facts.broker_id] = better
-            duplicates.append(facts if better is other else other)
-    replicas = tuple(chosen.values())
-    reference = choose_reference(replicas, leadership)
-    others = tuple(facts for facts in replicas if reference is not None and facts is not reference.facts)
-    set_aside = tuple(facts for facts in others if why_not_comparable(reference, facts))
-    followers = tuple(facts for facts in others if facts not in set_aside)
-    return _Grouping(reference, followers, foreign, tuple(duplicates), set_aside)
-
-
-def _present_topic_id(copies: Sequence[ReplicaFacts], leadership: Leadership | None) -> str | None:
-    """The id that counts: the leadership source's, else the one that most copies have, the greatest log breaking ties."""
-    ids = {facts.directory.topic_id for facts in copies} - {None}
-    if leadership and leadership.topic_id is not None and leadership.topic_id in ids:
-        return leadership.topic_id
-    weight = {
-        one: (
-            sum(facts.directory.topic_id == one for facts in copies),
-            max(facts.log_end_offset for facts in copies if facts.directory.topic_id == one),
-            one,
-        )
-        for one in ids
-    }
-    return max(ids, key=weight.__getitem__) if ids else None
-
-
-def _named_directory(leadership: Leadership | None, broker_id: int) -> str | None:
-    """The id of the log dir in which the metadata log has the broker's replica; None where it does not say."""
-    state = next((one for one in reversed(leadership.history if leadership else ()) if not one.uncommitted), None)
-    if state is None or len(state.directories) != len(state.replicas):
-        return None
-    return dict(zip(state.replicas, state.directories)).get(broker_id)
-
-
-def _needs(evidence: PartitionEvidence, grouping: _Grouping) -> Iterator[tuple[ReplicaFacts, set[int]]]:
+def _needs(evidence: PartitionEvidence, grouping: Grouping) -> Iterator[tuple[ReplicaFacts, set[int]]]:
     """Each follower with the chunks that its comparison wants to see."""
-    tiered = _tiered(evidence.leadership)
+    tiered = is_tiered(evidence.leadership)
     for follower in grouping.followers:
         replays = replay_all(grouping.reference, follower, tiered)
         yield follower, needed_chunks(grouping.reference, follower, replays)
-
-
-def _tiered(leadership: Leadership | None) -> bool:
-    return bool(leadership) and leadership.configs.get("remote.storage.enable") == "true"
 
 
 def _cleaner_bound(evidence: PartitionEvidence) -> bool:

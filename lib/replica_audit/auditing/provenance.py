@@ -35,14 +35,14 @@ def why_not_comparable(chosen: Reference, follower: ReplicaFacts) -> str | None:
     own, theirs = (-1 if epoch is None else epoch for epoch in (follower.last_leader_epoch, chosen.leader_epoch))
     if reference.directory.epoch_file.state == "not_given" and own > theirs:
         return (
-            f"its last leader epoch {own} is above all that is known of broker {reference.broker_id}: in which epoch that broker was elected "
-            "would be in its leader-epoch-checkpoint or the metadata log"
+            f"its last leader epoch {own} is above all that is known of broker {reference.broker_id}: in which epoch that "
+            "broker was elected would be in its leader-epoch-checkpoint or the metadata log"
         )
     return None
 
 
 def open_question(reference: Reference, item: Comparison, protocol: str, is_epoch_said: bool) -> str | None:
-    """What the comparison leaves open that files would have told, so that no verdict may rest on it; None where nothing.
+    """What a comparison leaves open that files would have told, so that no verdict may rest on it; None where nothing.
 
     `is_epoch_said`: the source of leadership says in which epoch the reference leads.
     """
@@ -51,8 +51,8 @@ def open_question(reference: Reference, item: Comparison, protocol: str, is_epoc
         return None
     if (leader.compacted or follower.compacted) and _differ(leader, item):
         return (
-            f"its log and that of broker {leader.broker_id} are compacted and their batches differ: whether they hold the same latest "
-            "value of each key cannot be told without segments"
+            f"its log and that of broker {leader.broker_id} are compacted and their batches differ: whether they hold the "
+            "same latest value of each key cannot be told without segments"
         )
     by_mark = protocol == "high-watermark" or item.replays[protocol].reason == "hw_fallback"
     if item.runs and by_mark and not follower.knows_high_watermark:
@@ -62,9 +62,9 @@ def open_question(reference: Reference, item: Comparison, protocol: str, is_epoc
     ahead = follower.log_end_offset > leader.log_end_offset
     if ahead and not item.runs and is_epoch_open(leader, is_epoch_said):
         return (
-            f"it ends at {follower.log_end_offset}, past the end {leader.log_end_offset} of broker {leader.broker_id}: whether that broker "
-            "was elected in a later epoch, which has no records yet and makes these records conflict, would be in its "
-            "leader-epoch-checkpoint or the metadata log"
+            f"it ends at {follower.log_end_offset}, past the end {leader.log_end_offset} of broker {leader.broker_id}: whether "
+            "that broker was elected in a later epoch, which has no records yet and makes these records conflict, would be "
+            "in its leader-epoch-checkpoint or the metadata log"
         )
     return None
 

@@ -97,7 +97,9 @@ def _decide(
                 continue
             epoch = None if stretch["leader_epoch"][0] < 0 else int(stretch["leader_epoch"][0])
             batches = tuple(
-                batch for batch in window.own_batches if kind == "hole_there" and batch.base_offset < end and start < batch.end_offset
+                batch
+                for batch in window.own_batches
+                if kind == "hole_there" and batch.base_offset < end and start < batch.end_offset
             )
             here, there = (None, epoch) if kind == "hole_there" else (epoch, None)
             yield Difference(kind, start, end, here, there, batches, compared=True)

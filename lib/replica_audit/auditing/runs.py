@@ -50,7 +50,10 @@ class Run:
 def runs_of(
     differences: tuple[Difference, ...], stretches: tuple[OffsetRange, ...], cut: int, follower: ReplicaFacts
 ) -> tuple[Run, ...]:
-    """Runs of a follower's `differences`, in order; `cut` is the offset that it keeps, `stretches` the conflicting ranges."""
+    """Runs of a follower's `differences`, in order.
+
+    `cut` is the offset up to which it keeps its log, `stretches` are the conflicting ranges.
+    """
     groups: list[list[Difference]] = []
     for item in differences:
         if item.kind in ("format", "batching"):

@@ -195,8 +195,8 @@ def _read_batches(
 
 
 def _of_metadata(inventory: Inventory) -> list[dict]:
-    """What of the metadata log could not be used: no partition's, and yet it bears on every one."""
-    folders = tuple(f"{log.path}/" for log in inventory.metadata_logs)
+    """What of the metadata log, texts and tables could not be used: no partition's, and yet it may bear on every one."""
+    folders = tuple(f"{path}/" for path in (*(log.path for log in inventory.metadata_logs), *inventory.dump_paths, *inventory.table_paths))
     return [quarantine_row(row) for row in inventory.quarantine if f"{row.path}/".startswith(folders)]
 
 

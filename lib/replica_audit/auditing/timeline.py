@@ -8,17 +8,15 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from replica_audit.auditing.findings import Evidence, Finding, considered, finding, offsets
-from replica_audit.protocol.timeline import (
+from replica_audit.protocol.observations import (
     AHEAD,
     REGRESSED,
     DeviationRun,
     Observation,
     ReplicaProgress,
-    Rule,
     TimelineRow,
-    find_deviations,
-    recompute_timeline,
 )
+from replica_audit.protocol.timeline import Rule, find_deviations, recompute_timeline
 
 #: Stretches of one partition that become findings; of more the first are told, and how many there are.
 GREATEST_RUNS = 100
@@ -29,7 +27,7 @@ _OF_REPLICA = ("known_log_end_offset", "log_end_offset", "last_caught_up_ms", "h
 
 @dataclass(frozen=True, slots=True)
 class TimelineSummary:
-    """What a partition's timeline comes to: its extent and its deviating stretches, the first `GREATEST_RUNS` of them."""
+    """What a partition's timeline comes to: its extent and its first `GREATEST_RUNS` deviating stretches."""
 
     observations: int
     first_ms: int
@@ -79,7 +77,9 @@ def timeline_of(
     if not timeline:
         return [], None
     runs = find_deviations(timeline)
-    summary = TimelineSummary(len(timeline), timeline[0].time_ms, timeline[-1].time_ms, len(runs), tuple(runs[:GREATEST_RUNS]))
+    summary = TimelineSummary(
+        len(timeline), timeline[0].time_ms, timeline[-1].time_ms, len(runs), tuple(runs[:GREATEST_RUNS])
+    )
     return [{"topic": topic, "partition": partition, **timeline_row(row)} for row in timeline], summary
 
 
@@ -105,15 +105,20 @@ def timeline_findings(summary: TimelineSummary | None) -> Iterator[Finding]:
     told = [run for run in summary.runs if run.lasting]
     more = summary.run_count - len(summary.runs)
     for run in told:
-        left_out = [considered(f"{more} more stretches of this partition are in high_watermark_timeline only")] if more else []
-        yield (_ahead if run.deviation == AHEAD else _regressed if run.deviation == REGRESSED else _stuck)(run, left_out)
+        left_out = (
+            [considered(f"{more} more stretches of this partition are in high_watermark_timeline only")] if more else []
+        )
+        yield (_ahead if run.deviation == AHEAD else _regressed if run.deviation == REGRESSED else _stuck)(
+            run, left_out
+        )
 
 
 def _ahead(run: DeviationRun, left_out: list[Evidence]) -> Finding:
     return finding(
         "HWM-AHEAD",
         f"{_when(run)} the high watermark of {_leader(run)} was up to {run.greatest_observed}, where the rule allows "
-        f"{run.greatest_recomputed}: {offsets(run.least_recomputed, run.greatest_observed)} could be read before every replica that "
+        f"{run.greatest_recomputed}: {offsets(run.least_recomputed, run.greatest_observed)} could be read before "
+        f"every replica that "
         f"has to hold them was known to{_by(run)}",
         confidence="suspect",
         broker_id=run.leader_id,
@@ -122,7 +127,10 @@ def _ahead(run: DeviationRun, left_out: list[Evidence]) -> Finding:
         replica_epoch=run.leader_epoch,
         evidence=[
             *_evidence(run),
-            considered("readings of different moments: the high watermark has to be read before the log ends, else it may seem ahead"),
+            considered(
+                "readings of different moments: the high watermark has to be read before the log ends, else it "
+                "may seem ahead"
+            ),
             *left_out,
         ],
     )
@@ -132,10 +140,12 @@ def _stuck(run: DeviationRun, left_out: list[Evidence]) -> Finding:
     end = run.leader_log_end_offset if run.held or run.leader_log_end_offset is None else run.greatest_recomputed
     waiting = (run.leader_log_end_offset or 0) - run.greatest_observed
     what = (
-        f"since {_time(run.start_ms)} and up to {_time(run.end_ms)} the high watermark of {_leader(run)} stood still at "
+        f"since {_time(run.start_ms)} and up to {_time(run.end_ms)} the high watermark of {_leader(run)} stood "
+        f"still at "
         f"{run.greatest_observed}"
         if run.held
-        else f"{_when(run)} the high watermark of {_leader(run)} was {run.least_observed}, though the rule allows {run.greatest_recomputed}"
+        else f"{_when(run)} the high watermark of {_leader(run)} was {run.least_observed}, though the rule allows "
+        f"{run.greatest_recomputed}"
     )
     why = (
         f"{_by(run) or '; nothing that was observed held it'}, for longer than a replica may without leaving the ISR"
@@ -162,7 +172,8 @@ def _stuck(run: DeviationRun, left_out: list[Evidence]) -> Finding:
 def _regressed(run: DeviationRun, left_out: list[Evidence]) -> Finding:
     return finding(
         "HWM-REGRESSED",
-        f"{_when(run)} the high watermark of {_leader(run)} went back to {run.least_observed}, though {run.greatest_recomputed} had been "
+        f"{_when(run)} the high watermark of {_leader(run)} went back to {run.least_observed}, though "
+        f"{run.greatest_recomputed} had been "
         "reached in the same leadership",
         confidence="likely",
         broker_id=run.leader_id,
@@ -174,7 +185,10 @@ def _regressed(run: DeviationRun, left_out: list[Evidence]) -> Finding:
 
 
 def _evidence(run: DeviationRun) -> list[Evidence]:
-    values = f"observed {_span(run.least_observed, run.greatest_observed)}, recomputed {_span(run.least_recomputed, run.greatest_recomputed)}"
+    values = (
+        f"observed {_span(run.least_observed, run.greatest_observed)}, recomputed "
+        f"{_span(run.least_recomputed, run.greatest_recomputed)}"
+    )
     text = f"{run.observations} observations from {_time(run.start_ms)} to {_time(run.end_ms)}: {values}"
     return [Evidence("timeline", text, run.leader_id, value=f"{run.start_ms} {run.end_ms}")]
 
@@ -184,7 +198,11 @@ def _span(least: int, greatest: int) -> str:
 
 
 def _leader(run: DeviationRun) -> str:
-    return f"broker {run.leader_id} in leader epoch {run.leader_epoch}" if run.leader_epoch is not None else f"broker {run.leader_id}"
+    return (
+        f"broker {run.leader_id} in leader epoch {run.leader_epoch}"
+        if run.leader_epoch is not None
+        else f"broker {run.leader_id}"
+    )
 
 
 def _by(run: DeviationRun) -> str:
@@ -192,7 +210,11 @@ def _by(run: DeviationRun) -> str:
 
 
 def _when(run: DeviationRun) -> str:
-    return f"at {_time(run.start_ms)}" if run.start_ms == run.end_ms else f"from {_time(run.start_ms)} to {_time(run.end_ms)}"
+    return (
+        f"at {_time(run.start_ms)}"
+        if run.start_ms == run.end_ms
+        else f"from {_time(run.start_ms)} to {_time(run.end_ms)}"
+    )
 
 
 def _time(time_ms: int) -> str:

@@ -22,11 +22,15 @@ def add_capture_arguments(command: argparse.ArgumentParser) -> None:
     """The arguments of `capture-plan`."""
     text = "a broker and its log dirs: ID=DIR, ID=DIR,DIR (several disks), ID@HOST=DIR (by ssh)"
     command.add_argument("brokers", metavar="BROKER", nargs="*", help=text)
-    command.add_argument("--to", metavar="DIR", default=DEFAULT_TARGET, help="where the snapshot goes (default: %(default)s)")
+    command.add_argument(
+        "--to", metavar="DIR", default=DEFAULT_TARGET, help="where the snapshot goes (default: %(default)s)"
+    )
     text = "listing of the topics: brokers that lead less are copied first (default: the order given)"
     command.add_argument("--describe", metavar="FILE", help=text)
     command.add_argument("--bootstrap-server", metavar="HOST:PORT", help="let the plan take the listing of the topics")
-    command.add_argument("--kind", choices=KINDS, default="live", help="what the brokers do meanwhile (default: %(default)s)")
+    command.add_argument(
+        "--kind", choices=KINDS, default="live", help="what the brokers do meanwhile (default: %(default)s)"
+    )
 
 
 def capture_plan(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -36,7 +40,9 @@ def capture_plan(arguments: argparse.Namespace, settings: Settings) -> int:
         raise UsageError(f"capture-plan: no broker; {_EXAMPLE}")
     again = [broker_id for broker_id, count in Counter(one.broker_id for one in brokers).items() if count > 1]
     if again:
-        raise UsageError(f"capture-plan: broker {again[0]} twice; give its log dirs together, as in {again[0]}=/disk1,/disk2")
+        raise UsageError(
+            f"capture-plan: broker {again[0]} twice; give its log dirs together, as in {again[0]}=/disk1,/disk2"
+        )
     if arguments.describe:
         brokers = order_brokers(brokers, arguments.describe)
     if settings.format == "json":

@@ -1,7 +1,8 @@
-"""Lines of `server.log`, `state-change.log` and `controller.log` that say what a broker did to a replica, 0.10 to 4.x (D.4).
+"""Lines of `server.log`, `state-change.log` and `controller.log` that say what a broker did to a replica (D.4).
 
 Optional evidence: who began to lead in which epoch from which offset with which high watermark, where a log was cut and
-why, how the ISR changed. Each version words it in its own way; a line of another shape is no error, and is left alone.
+why, how the ISR changed. Each version, 0.10 to 4.x, words it in its own way; a line of another shape is no error, and
+is left alone.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ _BROKER_FOLDER = re.compile(r"(?:^|/)broker-(\d+)(?=/)")
 _TP = r"(?P<tp>[A-Za-z0-9._-]+-\d+)"
 _OLD_TP = r"\[(?P<topic>[A-Za-z0-9._-]+),(?P<number>\d+)\]"
 _TIME = re.compile(r"(?:(\d{4}-\d\d-\d\d)[ T])?(\d\d):(\d\d):(\d\d)[,.](\d{3})")
-_ON_PARTITION = re.compile(r"\[(?:Log|UnifiedLog|LocalLog|LogLoader|Partition|MergedLog) (?:partition=)?(?P<tp>[A-Za-z0-9._-]+-\d+)[ ,\]]")
+_ON_PARTITION = re.compile(
+    r"\[(?:Log|UnifiedLog|LocalLog|LogLoader|Partition|MergedLog) (?:partition=)?(?P<tp>[A-Za-z0-9._-]+-\d+)[ ,\]]"
+)
 
 #: kind, pattern; the first that is found counts. Cheap words stand first in each, since most lines have none of them.
 _SHAPES = tuple(
@@ -31,19 +34,33 @@ _SHAPES = tuple(
         (
             "starts",
             " starts at ",
-            r"(?:(?P<role>Leader|Follower) )?" + _TP + r"(?: with topic id (?:Some\()?(?P<id>[\w-]+)\)?)? starts at [Ll]eader [Ee]poch (?P<epoch>-?\d+) from offset "
-            r"(?P<offset>-?\d+)(?: with (?:partition epoch (?P<partition_epoch>\d+),? (?:and )?)?high watermark (?P<mark>\d+))?"
+            r"(?:(?P<role>Leader|Follower) )?"
+            + _TP
+            + r"(?: with topic id (?:Some\()?(?P<id>[\w-]+)\)?)? starts at [Ll]eader [Ee]poch (?P<epoch>-?\d+) "
+            r"from offset (?P<offset>-?\d+)"
+            r"(?: with (?:partition epoch (?P<partition_epoch>\d+),? (?:and )?)?high watermark (?P<mark>\d+))?"
             r"(?:,? ISR \[(?P<isr>[\d, ]*)\])?",
         ),
-        ("cut_below_mark", "below high watermark", r"Truncating " + _TP + r" to offset (?P<offset>\d+) below high watermark (?P<mark>\d+)"),
+        (
+            "cut_below_mark",
+            "below high watermark",
+            r"Truncating " + _TP + r" to offset (?P<offset>\d+) below high watermark (?P<mark>\d+)",
+        ),
         ("no_cut", "has no effect", r"Truncating (?:" + _TP + r" )?to (?P<offset>\d+) has no effect"),
         (
             "asked_to_cut",
             "with TruncationState",
-            r"Truncating partition " + _TP + r" with TruncationState\(offset=(?P<offset>\d+), completed=(?P<completed>true|false)\) due to "
-            r"(?:local high watermark (?P<mark>\d+)|leader epoch and offset EpochEndOffset\(.*?leaderEpoch=(?P<epoch>-?\d+))",
+            r"Truncating partition "
+            + _TP
+            + r" with TruncationState\(offset=(?P<offset>\d+), completed=(?P<completed>true|false)\) due to "
+            r"(?:local high watermark (?P<mark>\d+)"
+            r"|leader epoch and offset EpochEndOffset\(.*?leaderEpoch=(?P<epoch>-?\d+))",
         ),
-        ("asked_to_cut", "to local high watermark", r"Truncating partition " + _TP + r" to local high watermark (?P<offset>(?P<mark>\d+))"),
+        (
+            "asked_to_cut",
+            "to local high watermark",
+            r"Truncating partition " + _TP + r" to local high watermark (?P<offset>(?P<mark>\d+))",
+        ),
         ("cut", "Truncating log", r"Truncating log " + _TP + r" to offset (?P<offset>\d+)"),
         ("cut", "Truncating to offset", r"Truncating to offset (?P<offset>\d+)"),
         ("cut", "ncat", r"[Tt]runcat(?:e|ing) (?:fully )?and start at offset (?P<offset>\d+)"),
@@ -52,23 +69,41 @@ _SHAPES = tuple(
             "Non-monotonic update",
             r"Non-monotonic update of high watermark from \(offset=(?P<mark>\d+).*?\) to \(offset=(?P<offset>\d+)",
         ),
-        ("loaded", "initial high watermark", r"loaded for partition " + _TP + r" with initial high watermark (?P<mark>\d+)"),
+        (
+            "loaded",
+            "initial high watermark",
+            r"loaded for partition " + _TP + r" with initial high watermark (?P<mark>\d+)",
+        ),
         ("created", "No checkpointed highwatermark", r"No checkpointed highwatermark is found for partition " + _TP),
         ("isr", " ISR ", r"(?:Expanding|Shrinking) ISR for partition (?:\S+) from [\d, ]* ?to (?P<isr>\d[\d,]*)"),
         ("isr", " ISR ", r"(?:Expanding|Shrinking) ISR from [\d,]* ?to (?P<isr>\d[\d,]*)"),
         ("isr", "ISR updated", r"ISR updated (?:from [\d,]* )?to (?P<isr>\d[\d,]*)"),
-        ("elected", "ew leader and ISR", r"[Nn]ew leader and ISR (?:for partition " + _OLD_TP + r" is )?(?P<state>\{.*?\})(?: for offline partition \[(?P<topic2>[A-Za-z0-9._-]+),(?P<number2>\d+)\])?"),
-        ("elected_uncleanly", "No broker in ISR is alive", r"No broker in ISR is alive for (?:" + _OLD_TP + r"|" + _TP + r")\. Elect leader (?P<leader>\d+)"),
+        (
+            "elected",
+            "ew leader and ISR",
+            r"[Nn]ew leader and ISR (?:for partition "
+            + _OLD_TP
+            + r" is )?(?P<state>\{.*?\})(?: for offline partition \[(?P<topic2>[A-Za-z0-9._-]+),(?P<number2>\d+)\])?",
+        ),
+        (
+            "elected_uncleanly",
+            "No broker in ISR is alive",
+            r"No broker in ISR is alive for (?:" + _OLD_TP + r"|" + _TP + r")\. Elect leader (?P<leader>\d+)",
+        ),
         (
             "elected",
             "with state LeaderAndIsr",
-            r"partition " + _TP + r" (?:state )?from \S+ to OnlinePartition with state LeaderAndIsr\(leader=(?P<leader>-?\d+), ?leaderEpoch=(?P<epoch>\d+), "
-            r"?(?:isUncleanLeader=\w+, ?)?isr=List\((?P<isr>[\d, ]*)\)",
+            r"partition "
+            + _TP
+            + r" (?:state )?from \S+ to OnlinePartition with state LeaderAndIsr\(leader=(?P<leader>-?\d+), "
+            r"?leaderEpoch=(?P<epoch>\d+), ?(?:isUncleanLeader=\w+, ?)?isr=List\((?P<isr>[\d, ]*)\)",
         ),
         (
             "refused",
             "truncation is not allowed",
-            r"truncation is not allowed for (?:partition|topic) " + _TP + r", Current leader (?P<leader>\d+)'s latest offset (?P<offset>\d+) is less than "
+            r"truncation is not allowed for (?:partition|topic) "
+            + _TP
+            + r", Current leader (?P<leader>\d+)'s latest offset (?P<offset>\d+) is less than "
             r"replica \d+'s latest offset (?P<mark>\d+)",
         ),
     )
@@ -90,7 +125,8 @@ class BrokerLogEvent:
     line: int
     """From 1."""
     kind: str
-    """starts, cut, cut_below_mark, asked_to_cut, no_cut, mark_went_back, loaded, created, isr, elected, elected_uncleanly, refused."""
+    """starts, cut, cut_below_mark, asked_to_cut, no_cut, mark_went_back, loaded, created, isr, elected,
+    elected_uncleanly or refused."""
     clock_ms: int | None
     """Milliseconds since the epoch in the time zone of the log, taken as UTC; of the day where the line has no date."""
     time: str | None
@@ -122,12 +158,14 @@ def broker_of_path(path: str) -> int | None:
 
 
 def read_broker_log(snapshot: Snapshot, path: str, broker_id: int | None) -> Iterator[BrokerLogEvent | QuarantineRow]:
-    """Events of a log of the snapshot; a quarantine row where it cannot be read. Optional evidence: the audit goes on."""
+    """Events of a log of the snapshot; a quarantine row where it cannot be read, and the audit goes on."""
     try:
         with snapshot.open_file(path) as stream:
             yield from parse_broker_log(_lines(stream), path, broker_id)
     except OSError as error:
-        yield QuarantineRow(broker_id, path, None, None, "INPUT-IGNORED", f"the broker's log could not be read: {error}")
+        yield QuarantineRow(
+            broker_id, path, None, None, "INPUT-IGNORED", f"the broker's log could not be read: {error}"
+        )
 
 
 def _lines(stream) -> Iterator[bytes]:

@@ -33,7 +33,8 @@ _BATCH = re.compile(
 #: 0.10 (`payloadsize`, one shape for entries and for the messages inside), and 0.11 to 2.1 with --deep-iteration.
 _RECORD = re.compile(
     rb"offset: (?P<offset>-?\d+) position: (?P<position>\d+) " + _TIME + rb" isvalid: (?P<valid>true|false) "
-    rb"(?:payloadsize: (?P<payload>-?\d+) magic: (?P<old_magic>[01]) compresscodec: (?P<old_codec>\w+) crc: (?P<old_crc>\d+)"
+    rb"(?:payloadsize: (?P<payload>-?\d+) magic: (?P<old_magic>[01]) compresscodec: (?P<old_codec>\w+) "
+    rb"crc: (?P<old_crc>\d+)"
     rb"(?: keysize: (?P<old_key>-?\d+))?"
     rb"|keysize: (?P<key>-?\d+) valuesize: (?P<value>-?\d+) magic: (?P<magic>[012]) compresscodec: (?P<codec>\w+)"
     rb"(?: producerId: (?P<producer>-?\d+) producerEpoch: (?P<producer_epoch>-?\d+) sequence: (?P<sequence>-?\d+) "
@@ -54,10 +55,12 @@ _INVALID_BYTES = re.compile(rb"Found (\d+) invalid bytes at the end of \S+\s*")
 _TOO_SMALL = re.compile(rb".*CorruptRecordException: Found record size (-?\d+) smaller than minimum record overhead")
 #: The tool prints a line piece by piece, so that what it died of may stand in the middle of one.
 _DIED = re.compile(
-    rb'(?:(?:baseOffset|offset): -?\d+ [^#]*?)?(?:# the dump tool threw: |Exception in thread "[^"]*" |Caused by: )([\w.$]+)'
+    rb"(?:(?:baseOffset|offset): -?\d+ [^#]*?)?"
+    rb'(?:# the dump tool threw: |Exception in thread "[^"]*" |Caused by: )([\w.$]+)'
 )
 _REMARK = re.compile(
-    rb"\s*$|Non-(?:con)?secu?tive offsets in |  -?\d+ is followed by -?\d+|Mismatches in :|  Index offset: |\s+at [\w.$/]+\("
+    rb"\s*$|Non-(?:con)?secu?tive offsets in |  -?\d+ is followed by -?\d+|Mismatches in :|  Index offset: "
+    rb"|\s+at [\w.$/]+\("
 )
 
 

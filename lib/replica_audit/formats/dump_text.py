@@ -16,8 +16,8 @@ _MARK = b"\xef\xbb\xbf"
 _DEATHS = (b"# the dump tool threw: ", b"Exception in thread ")
 #: What indexes, snapshots and epoch files are listed with; a log has other lines.
 _OTHER_FILES = re.compile(
-    rb"offset: -?\d+ position: \d+\s*$|timestamp: |producerId: |version: |Snapshot end offset|KRaft bootstrap|Mismatches |\S+ is empty"
-    rb"|\S+ passed sanity|Found timestamp|Index timestamp|Processed "
+    rb"offset: -?\d+ position: \d+\s*$|timestamp: |producerId: |version: |Snapshot end offset|KRaft bootstrap"
+    rb"|Mismatches |\S+ is empty|\S+ passed sanity|Found timestamp|Index timestamp|Processed "
 )
 _FIRST_OFFSET = re.compile(rb"^(?:(?:Log s|S)tarting offset|baseOffset|offset): (\d+)")
 _STEP = 4 << 20
@@ -67,7 +67,7 @@ def _nameless_sections(stream: BinaryIO, size: int) -> list[Section]:
         lines = _read_head(stream, 0, size)
         starts = [0] if any(_FIRST_OFFSET.match(line.removeprefix(_MARK)) for line in lines) else []
     sections = []
-    for start, end in zip(starts, [*starts[1:], size]):
+    for start, end in zip(starts, [*starts[1:], size], strict=False):
         matches = [found for line in _read_head(stream, start, end) if (found := _FIRST_OFFSET.search(line))]
         sections.append(Section("", start, end, int(matches[0].group(1)) if matches else 0))
     return sections

@@ -19,7 +19,7 @@ def assemble_dumped_log(listings: Sequence[Listing], base_offset: int) -> Second
     """Put the listings of one segment together.
 
     The one with the most batch lines counts; of the others come the offsets and numbers of records inside an entry,
-    which a shallow listing of magic 0 and 1 (and of 0.11 to 1.1) does not show. `base_offset` is that of the file's name.
+    which a shallow listing of magic 0 and 1 (and of 0.11 to 1.1) does not show. `base_offset` is that of the file.
     """
     unproven = {"checksums"}
     rows = [_whole_entries(listing) for listing in listings]
@@ -65,7 +65,7 @@ def _whole_entries(listing: Listing) -> dict[int, BatchLine]:
     if listing.batches:
         return {line.position: line for line in listing.batches}
     positions = list(listing.records)
-    following = dict(zip(positions, positions[1:]))
+    following = dict(zip(positions, positions[1:], strict=False))
     found = {}
     for position, records in listing.records.items():
         record = records[0]
@@ -136,8 +136,12 @@ def _row(line: BatchLine, spread: Spread | None, expected: int, unproven: set[st
 
 
 def _fingerprinted(records: Sequence[RecordLine], unproven: set[str]) -> tuple:
-    """A batch of which only records are shown. Its size is that of keys and values, its CRC a fingerprint of the lines."""
+    """A batch of which only records are shown: its size is that of keys and values, its CRC a fingerprint of the lines."""
     first, last = records[0], records[-1]
+    if len(records) == 1 and first.crc is not None:
+        # Nothing may tell whether it is an entry of its own or alone inside one: it must look the same in every log.
+        unproven |= {"batch_checksums", "sizes"}
+        return _row(_entry(first._replace(codec="none")), None, first.offset, unproven)
     shown = [
         (
             one.offset,

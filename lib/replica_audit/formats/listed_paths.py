@@ -16,7 +16,10 @@ _BROKER = re.compile(r"broker-([0-9]{1,9})")
 _BROKER_PREFIX = re.compile(r"broker-([0-9]{1,9})(?![0-9])[._-]?")
 #: Characters of `00000000000000000000.log`, with which the name of a text without `Dumping` lines may begin.
 _LOG_NAME = 24
-_NO_BROKER = "neither the Dumping line nor the path of the text has a directory or name broker-<id>: rename the file to broker-<id>.….dump.txt"
+_NO_BROKER = (
+    "neither the Dumping line nor the path of the text has a directory or name broker-<id>: rename the file to "
+    "broker-<id>.….dump.txt"
+)
 _NO_PARTITION = "neither the Dumping line nor the path of the text has <topic>-<partition>"
 
 
@@ -35,7 +38,7 @@ class DumpedPath(NamedTuple):
 
 
 def read_dumped_path(dumped: str, text_path: str, log_dirs: Sequence[LogDir], snapshot_name: str = "") -> DumpedPath:
-    """What the path of a `Dumping` line ('' without one) says, completed from `text_path` (relative to the snapshot)."""
+    """What the path of a `Dumping` line ('' without one) says, completed from `text_path`, relative to the snapshot."""
     parts = _components(dumped or posixpath.basename(text_path)[:_LOG_NAME])
     file = parse_file_name(parts[-1])
     parsed = parse_directory_name(parts[-2]) if len(parts) > 1 else None

@@ -28,7 +28,9 @@ class TransactionFinder:
             return
         rows = batches[chosen]
         names = ("producer_id", "producer_epoch", "base_offset", "last_offset", "max_timestamp", "attributes")
-        for producer, epoch, base, last, timestamp, attributes in zip(*(rows[name].tolist() for name in names)):
+        for producer, epoch, base, last, timestamp, attributes in zip(
+            *(rows[name].tolist() for name in names), strict=True
+        ):
             if attributes & CONTROL:
                 self._open.pop(producer, None)
                 self._ended.add(producer)

@@ -69,7 +69,7 @@ class ProgressPart:
 
 
 def progress_form(path: str) -> str | None:
-    """jsonl, csv or parquet for a file at the root called `replica_progress*`, or in a directory called so; else None."""
+    """jsonl, csv or parquet for a file called `replica_progress*`, or in a directory called so; else None."""
     name = path.rpartition("/")[2]
     if not _NAME.match(path) or name.startswith((".", "_")):
         return None
@@ -92,7 +92,9 @@ def plan_progress(snapshot: Snapshot, files: Iterable[tuple[str, int]]) -> Itera
         yield from (ProgressPart(path, form, group, group + 1) for group in range(groups))
 
 
-def read_progress(snapshot: Snapshot, part: ProgressPart, topics: Sequence[str] = ()) -> Iterator[pa.Table | QuarantineRow]:
+def read_progress(
+    snapshot: Snapshot, part: ProgressPart, topics: Sequence[str] = ()
+) -> Iterator[pa.Table | QuarantineRow]:
     """Tables of `PROGRESS_SCHEMA`, cut to topics that match a shell pattern, and what could not be used."""
     try:
         with snapshot.open_file(part.path) as stream:
@@ -192,7 +194,9 @@ def _header_names(path: str, header: bytes) -> list[str]:
     names = [name.strip() for name in next(csv.reader([header.decode("utf-8-sig").strip()]), [])]
     lacking = [name for name in _REQUIRED if name not in names]
     if lacking:
-        raise FormatError(path, 0, f"a header with the columns {', '.join(_REQUIRED)}, time_ms", f"none called {lacking[0]}", _HINT)
+        raise FormatError(
+            path, 0, f"a header with the columns {', '.join(_REQUIRED)}, time_ms", f"none called {lacking[0]}", _HINT
+        )
     return names
 
 
@@ -202,7 +206,9 @@ def _from_columns(table: pa.Table) -> pa.Table:
     for field in PROGRESS_SCHEMA:
         if field.name not in table.column_names:
             if field.name in _REQUIRED:
-                raise FormatError("replica_progress", None, f"the column {field.name}", ", ".join(table.column_names), _HINT)
+                raise FormatError(
+                    "replica_progress", None, f"the column {field.name}", ", ".join(table.column_names), _HINT
+                )
             column = pa.nulls(table.num_rows, field.type)
         else:
             column = table[field.name]
@@ -238,7 +244,9 @@ def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return whole.cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
 
 
-def _row_by_row(path: str, form: str, names: list[str], data: bytes, position: int) -> tuple[pa.Table, list[QuarantineRow]]:
+def _row_by_row(
+    path: str, form: str, names: list[str], data: bytes, position: int
+) -> tuple[pa.Table, list[QuarantineRow]]:
     """The lines that are rows, and a quarantine row for each that is none."""
     tables, bad = [], []
     at = position
@@ -261,4 +269,3 @@ def _unreadable(path: str, position: int | None, reason: str, code: str = "CAP-U
 def _ignored(path: str, position: int | None, reason: str) -> QuarantineRow:
     """Rows that cannot be used, in a file that can."""
     return _unreadable(path, position, reason, "INPUT-IGNORED")
-

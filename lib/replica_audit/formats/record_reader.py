@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replica_audit.formats.batches import MAGIC_AT, PREFIX_BYTES
+from replica_audit.formats.batches import LEAST_ENTRY_BYTES, MAGIC_AT, PREFIX_BYTES
 from replica_audit.formats.records import RECORD_DTYPE, RecordError, RecordHasher, decode_records
 from replica_audit.formats.storage import Snapshot
 
@@ -60,7 +60,8 @@ class RecordReader:
     def __call__(self, requests: Iterable[RecordRequest], keys: np.ndarray | None = None) -> RecordRows:
         """The records of `requests`; with `keys`, sorted hashes, only theirs and control records.
 
-        Nothing is raised for what cannot be read or decoded; it is told in the answer. Memory: 8 MiB of file and one expanded batch, besides the rows.
+        Nothing is raised for what cannot be read or decoded; it is told in the answer. Memory: 8 MiB of file and one
+        expanded batch, besides the rows.
         """
         parts: list[np.ndarray] = []
         unread: list[tuple[RecordRequest, str]] = []
@@ -130,7 +131,7 @@ def _neighbours(requests: list[RecordRequest]) -> Iterator[list[RecordRequest]]:
 
 def _is_scanned(request: RecordRequest, entry: bytes) -> bool:
     """Whether the entry is the one that was scanned."""
-    if not len(entry) == request.size > PREFIX_BYTES + MAGIC_AT:
+    if not len(entry) == request.size >= LEAST_ENTRY_BYTES:
         return False
     (crc,) = _CRC.unpack_from(entry, _NEW_CRC_AT if entry[MAGIC_AT] >= 2 else PREFIX_BYTES)
     return (_OFFSET.unpack_from(entry)[0], crc) == (request.offset, request.crc)

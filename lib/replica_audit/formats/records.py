@@ -143,7 +143,9 @@ def _decode_new(entry: bytes, hasher: RecordHasher, limit: int) -> list[tuple]:
             raise RecordError(f"record {len(rows)} has offset {offset} in a batch of {base} to {base + last_delta}")
         previous = offset
         key, value = record.key, record.value
-        headers = [part for name, content in record.headers for part in (name.encode(), content)] if record.headers else ()
+        headers = (
+            [part for name, content in record.headers for part in (name.encode(), content)] if record.headers else ()
+        )
         marker = _CONTROL_KEY.unpack_from(key)[1] if control and key is not None and len(key) >= 4 else -1
         sequence = -1 if first_sequence < 0 else (first_sequence + offset - base) % _SEQUENCES
         rows.append(

@@ -16,8 +16,10 @@ FINGERPRINT = 1 << 40
 UNPROVEN = {
     "checksums": "checksums are what the input says of them, and were not computed again",
     "checksum_verdicts": "nothing says which checksums are right; all were taken to be",
-    "batch_checksums": "no checksums of batches: records are compared by their offsets, times and sizes, and by what else is shown of them",
-    "contents": "nothing stands for the contents of records: equal offsets, times and sizes do not prove equal records",
+    "batch_checksums": "no checksums of batches: records are compared by their offsets, times and sizes, and by what else "
+    "is shown of them",
+    "contents": "nothing stands for the contents of records: equal offsets, times and sizes do not prove equal "
+    "records",
     "sizes": "sizes are not those of the file",
     "positions": "no positions in the file: the order of batches in it, and repeated ones, cannot be judged",
     "leader_epochs": "no leader epochs: whether a difference is a tail that will be cut, or stays, cannot be told",
@@ -30,7 +32,8 @@ UNPROVEN = {
     "tail": "what the bytes after the last batch are is not shown",
     "rest": "what follows the place where the dump tool stopped is not shown",
     "left_out": "lines of the listing are missing or cannot be read: the log goes on, or has more in the middle",
-    "one_moment": "two listings of the same file show different batches: they are of different moments, and the longer one counts",
+    "one_moment": "two listings of the same file show different batches: they are of different moments, and the longer "
+    "one counts",
 }
 
 #: Of these, those that leave open what the log holds, so that it cannot be compared with another.

@@ -163,7 +163,7 @@ def _unlisted_bytes(batches: np.ndarray) -> Iterator[Damage]:
     """Bytes between two batches of which the table has no row: they hold no sound batch, or the table is not whole."""
     ends: Sequence[int] = [0, *(batches["position"] + batches["size"]).tolist()]
     starts = batches["position"].tolist()
-    for index, (end, start) in enumerate(zip(ends, starts)):
+    for index, (end, start) in enumerate(zip(ends, starts, strict=False)):
         if start > end:
             before = int(batches["last_offset"][index - 1]) + 1 if index else None
             reason = f"the table has no batch for the {start - end} bytes from {end} on"

@@ -2,7 +2,8 @@
 
 Three shapes are taken, alone or together: an object of znode paths (`/brokers/topics/T/partitions/P/state`,
 `/brokers/topics/T`, `/config/topics/T`, below any chroot) with the znodes' data, as JSON or as the text that it is in
-ZooKeeper; an object of partition names (`orders-0`) with their states; a list of objects with topic, partition and state.
+ZooKeeper; an object of partition names (`orders-0`) with their states; a list of objects with
+topic, partition and state.
 Other znodes are left alone. ZooKeeper keeps the last state only: there is no history.
 """
 

@@ -81,17 +81,3 @@ def first_known_epoch(history: Sequence[PartitionState]) -> int | None:
     if not history:
         return None
     return -1 if history[0].occasion == "created" else history[0].leader_epoch
-
-
-def states_of_leadership(history: Sequence[PartitionState], leader_epoch: int) -> tuple[PartitionState, ...]:
-    """Committed states while the leader of `leader_epoch` led on, epochs that it was given while leading included."""
-    committed = [state for state in history if not state.uncommitted]
-    first = next((n for n, state in enumerate(committed) if state.leader_epoch == leader_epoch and state.leader_id is not None), None)
-    if first is None:
-        return ()
-    found = []
-    for state in committed[first:]:
-        if state.leader_id != committed[first].leader_id:
-            break
-        found.append(state)
-    return tuple(found)

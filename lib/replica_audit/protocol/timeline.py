@@ -8,13 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from replica_audit.protocol.observations import (
+    AHEAD,
+    REGRESSED,
+    STUCK,
+    DeviationRun,
+    Observation,
+    ReplicaProgress,
+    TimelineRow,
+)
+
 #: `replica.lag.time.max.ms` where an observation does not give it: 10 s before KIP-537 (2.5), 30 s since.
 OLD_LAG_TIME_MS, LAG_TIME_MS = 10_000, 30_000
 
 #: A replica that does not keep up leaves the ISR within one and a half times the lag time, so nothing holds for longer.
 HOLD_FACTOR = 1.5
-
-AHEAD, STUCK, REGRESSED = "ahead", "stuck", "regressed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,91 +45,6 @@ def rule_of(kafka_version: tuple[int, ...] | None) -> Rule:
     version = kafka_version[:2]
     lag_time = LAG_TIME_MS if version >= (2, 5) else OLD_LAG_TIME_MS
     return Rule(version >= (2, 7), version >= (3, 6), version >= (3, 7), lag_time)
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaProgress:
-    """One replica at one moment. Offsets are int64, None where the observer does not know."""
-
-    broker_id: int
-    known_log_end_offset: int | None = None
-    """As the leader knows it: the offset of the last accepted fetch; -1 when the leader is new and none came yet."""
-    log_end_offset: int | None = None
-    """As the replica has it."""
-    last_caught_up_ms: int | None = None
-    high_watermark: int | None = None
-    eligible: bool | None = None
-    """Not fenced, not shutting down, of the current broker epoch."""
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """One partition at one moment: what its leader has, and one `ReplicaProgress` for every assigned replica."""
-
-    time_ms: int
-    leader_id: int | None
-    leader_epoch: int | None
-    isr: tuple[int, ...] | None
-    """None: the observer does not know; then nothing is due and nothing too much."""
-    replicas: tuple[ReplicaProgress, ...]
-    pending_isr: tuple[int, ...] = ()
-    """Replicas of an ISR expansion that is not confirmed yet."""
-    min_insync_replicas: int | None = None
-    lag_time_ms: int | None = None
-    sequence: int = 0
-    """Order among observations of one millisecond."""
-
-
-@dataclass(frozen=True, slots=True)
-class TimelineRow:
-    """The high watermark after one observation."""
-
-    time_ms: int
-    sequence: int
-    occasion: str
-    """What made the leader try: leader (elected), isr (changed), fetch (served), append; none; start: the first row."""
-    leader_id: int | None
-    leader_epoch: int | None
-    isr: tuple[int, ...] | None
-    hw_recomputed: int | None
-    hw_observed: int | None
-    deviation: str | None
-    """ahead, stuck or regressed; None when the observed value is what the rule gives, or the rule cannot tell."""
-    limiting_broker_id: int | None
-    """The replica that holds the high watermark below the leader's end."""
-    leader_log_end_offset: int | None
-    waiting_since_ms: int | None
-    """Since when it has stood still below the leader's end; None when nothing waits."""
-    lasting: bool = False
-    """Not of this observation only: what was due at the one before is still missing. Always so but for stuck."""
-
-    @property
-    def is_held(self) -> bool:
-        """Stuck where the rule has it: something holds it for longer than anything may."""
-        return self.deviation == STUCK and self.hw_observed == self.hw_recomputed
-
-
-@dataclass(frozen=True, slots=True)
-class DeviationRun:
-    """A stretch of observations of one leadership with one deviation; times are inclusive."""
-
-    deviation: str
-    held: bool
-    """It stands where the rule has it, but longer than a replica may hold it."""
-    leader_id: int | None
-    leader_epoch: int | None
-    start_ms: int
-    end_ms: int
-    observations: int
-    least_observed: int
-    greatest_observed: int
-    least_recomputed: int
-    greatest_recomputed: int
-    leader_log_end_offset: int | None
-    limiting_broker_id: int | None
-    """At the end of the stretch."""
-    lasting: bool = True
-    """It lasted from one observation to the next: of a single one the readings may have been a moment apart."""
 
 
 def may_join_isr(log_end_offset: int, leader_high_watermark: int, epoch_start_offset: int) -> bool:
@@ -150,7 +73,9 @@ def recompute_timeline(observations: Iterable[Observation], rule: Rule) -> Itera
         if view.first:
             reached = last_observed = None
         due_before, reached = reached, _greatest(reached, view.allowed())
-        overtaken = None not in (view.observed, last_observed, view.shared) and min(view.observed, last_observed) > view.shared
+        overtaken = (
+            None not in (view.observed, last_observed, view.shared) and min(view.observed, last_observed) > view.shared
+        )
         waits = None not in (view.observed, view.leader_end) and view.leader_end > view.observed
         fresh = view.first or row.waiting_since_ms is None or view.observed != last_observed
         since = None if not waits else now.time_ms if fresh else row.waiting_since_ms
@@ -168,7 +93,8 @@ def recompute_timeline(observations: Iterable[Observation], rule: Rule) -> Itera
             hw_recomputed=recomputed,
             hw_observed=view.observed,
             deviation=deviation,
-            lasting=deviation is not None and (deviation != STUCK or view.observed == recomputed or view.observed < _or_least(due_before)),
+            lasting=deviation is not None
+            and (deviation != STUCK or view.observed == recomputed or view.observed < _or_least(due_before)),
             limiting_broker_id=view.limiting_broker_id,
             leader_log_end_offset=view.leader_end,
             waiting_since_ms=since,
@@ -228,7 +154,9 @@ class _View:
         known = [one.known_log_end_offset for one in perhaps]
         self.due = None if None in known or self.occasion == "none" else _least(self.limit, *known)
         #: Offsets that followers fetched from under this leader; -1 is left from the election.
-        self.fetched_from = _least(self.leader_end, *(o for o in (one.known_log_end_offset for one in sure) if (o or 0) >= 0))
+        self.fetched_from = _least(
+            self.leader_end, *(o for o in (one.known_log_end_offset for one in sure) if (o or 0) >= 0)
+        )
         #: What every in-sync replica is known to have: no high watermark of before lies above it.
         self.shared = _least(*(_reached(one) for one in in_sync))
         size = None if now.isr is None else len(now.isr)

@@ -1,4 +1,4 @@
-"""The capture recipe for given brokers as a shell script: what is copied later never proves less than what came before."""
+"""The capture recipe for given brokers as a shell script: what is copied later never proves less."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ STEPS = (
     (
         "indexes",
         "indexes, producer snapshots and topic ids: hints, no evidence",
-        "-mindepth 2 -type f -not -path \\*/__cluster_metadata-0/\\* -not -name \\*.log -not -name leader-epoch-checkpoint",
+        "-mindepth 2 -type f -not -path \\*/__cluster_metadata-0/\\* -not -name \\*.log "
+        "-not -name leader-epoch-checkpoint",
     ),
     (
         "segments",
@@ -50,10 +51,14 @@ entries=()
 # copy HOST DIR NAME FIND...: the files that FIND selects, in the order of their names; HOST - is this machine.
 copy() {{
   local host=$1 from=$2 name=$3 select=$4
-  local command="cd $(printf %q "$from") || exit 3; find . $select -print0 | LC_ALL=C sort -z | tar --create --null --no-recursion --ignore-failed-read --warning=no-file-changed --files-from=- || [ \\$? -eq 1 ]"
+  local archive="tar --create --null --no-recursion --ignore-failed-read --warning=no-file-changed --files-from=-"
+  local list="find . $select -print0 | LC_ALL=C sort -z"
+  local command="cd $(printf %q "$from") || exit 3; $list | $archive || [ \\$? -eq 1 ]"
   mkdir -p "$TO/$name"
-  if [ "$host" = - ]; then bash -o pipefail -c "$command"; else ssh "$host" "bash -o pipefail -c $(printf %q "$command")"; fi |
-    tar --extract --preserve-permissions --directory="$TO/$name"
+  {{
+    if [ "$host" = - ]; then bash -o pipefail -c "$command"
+    else ssh "$host" "bash -o pipefail -c $(printf %q "$command")"; fi
+  }} | tar --extract --preserve-permissions --directory="$TO/$name"
 }}
 now() {{ date -u +%Y-%m-%dT%H:%M:%S.%3NZ; }}
 
@@ -62,12 +67,13 @@ copy_log_dir() {{
   local broker=$1 host=$2 from=$3 name=$4 started
   started=$(now)
 {steps}
-  entries+=("$(printf '{{"broker_id": %s, "log_dir": "%s", "started": "%s", "finished": "%s", "kind": "{kind}"}}' "$broker" "$name" "$started" "$(now)")")
+  local entry='{{"broker_id": %s, "log_dir": "%s", "started": "%s", "finished": "%s", "kind": "{kind}"}}'
+  entries+=("$(printf "$entry" "$broker" "$name" "$started" "$(now)")")
 }}
 """
 
 _TAIL = """
-# 6. Who leads, after the copies; leave it out where the cluster cannot be asked (then see leadership.json in the README).
+# 6. Who leads, after the copies; where the cluster cannot be asked, see leadership.json in the README.
 #    {describe}
 # 7. The times of the copies tell a replica that was copied early from one that lost records.
 {{
@@ -110,7 +116,7 @@ def render_capture_script(
     """
     remote = any(broker.host for broker in brokers)
     steps = [
-        f"  # {number}. {title}: {why}\n  copy \"$host\" \"$from\" \"$name\" {shlex.quote(select)}"
+        f'  # {number}. {title}: {why}\n  copy "$host" "$from" "$name" {shlex.quote(select)}'
         for number, (title, why, select) in enumerate(STEPS, 1)
     ]
     ssh = ", and ssh" if remote else ""

@@ -1,4 +1,4 @@
-"""What was seen of a running cluster, in the stages: observations of replicas with their timeline, and brokers' own logs.
+"""What was seen of a running cluster, in the stages: observations with their timeline, and brokers' own logs.
 
 Both may be far larger than all else that is ingested, so files are read on the executors, part by part.
 """
@@ -42,7 +42,9 @@ def scan_progress(
         import pyarrow as pa
 
         nulls = [pa.nulls(1, field.type) for field in schema]
-        return pa.RecordBatch.from_arrays([*nulls, pa.array([json.dumps(asdict(row))])], names=[*schema.names, "problem"])
+        return pa.RecordBatch.from_arrays(
+            [*nulls, pa.array([json.dumps(asdict(row))])], names=[*schema.names, "problem"]
+        )
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -54,7 +56,9 @@ def scan_progress(
                     if isinstance(item, QuarantineRow):
                         yield told(item)
                     else:
-                        yield from item.append_column("problem", pa.nulls(item.num_rows, pa.string())).to_batches(max_chunksize=65_536)
+                        yield from item.append_column("problem", pa.nulls(item.num_rows, pa.string())).to_batches(
+                            max_chunksize=65_536
+                        )
 
     return spark.range(0, len(planned), 1, max(1, len(planned))).mapInArrow(read, ddl(BRONZE_TABLES[PROGRESS]))
 
@@ -73,7 +77,10 @@ def scan_broker_logs(spark: SparkSession, snapshot: Snapshot, files: tuple[Broke
             for number in batch.column(0).to_pylist():
                 items = read_broker_log(snapshot, files[number].path, files[number].broker_id)
                 while rows := list(islice(items, 10_000)):
-                    told = [{"problem": json.dumps(asdict(one))} if isinstance(one, QuarantineRow) else asdict(one) for one in rows]
+                    told = [
+                        {"problem": json.dumps(asdict(one))} if isinstance(one, QuarantineRow) else asdict(one)
+                        for one in rows
+                    ]
                     yield pa.RecordBatch.from_pylist([{**dict.fromkeys(names), **row} for row in told], schema)
 
     return spark.range(0, len(files), 1, max(1, len(files))).mapInArrow(read, ddl(BRONZE_TABLES[LOG_EVENTS]))
@@ -82,7 +89,13 @@ def scan_broker_logs(spark: SparkSession, snapshot: Snapshot, files: tuple[Broke
 def _arrow_schema(table: str) -> pa.Schema:
     import pyarrow as pa
 
-    kinds = {"string": pa.string(), "bigint": pa.int64(), "int": pa.int32(), "boolean": pa.bool_(), "array<int>": pa.list_(pa.int32())}
+    kinds = {
+        "string": pa.string(),
+        "bigint": pa.int64(),
+        "int": pa.int32(),
+        "boolean": pa.bool_(),
+        "array<int>": pa.list_(pa.int32()),
+    }
     return pa.schema([(column.name, kinds[column.type]) for column in BRONZE_TABLES[table]])
 
 
@@ -95,7 +108,14 @@ def log_evidence(warehouse: Warehouse, snapshot_id: str) -> DataFrame | None:
     rows = warehouse.read(LOG_EVENTS, snapshot_id=snapshot_id).where(F.col("topic").isNotNull())
     names = [column.name for column in BRONZE_TABLES[LOG_EVENTS] if column.name != "problem"]
     payload = F.to_json(F.struct(*names), {"ignoreNullFields": "false"}).alias("payload")
-    return rows.select("topic", "partition", F.lit(LOG_EVENTS).alias("kind"), payload, "broker_id", F.lit(None).cast("string").alias("log_dir"))
+    return rows.select(
+        "topic",
+        "partition",
+        F.lit(LOG_EVENTS).alias("kind"),
+        payload,
+        "broker_id",
+        F.lit(None).cast("string").alias("log_dir"),
+    )
 
 
 def problems_of(warehouse: Warehouse, table: str, snapshot_id: str) -> DataFrame:
@@ -122,7 +142,7 @@ def write_timeline(warehouse: Warehouse, ids: Mapping[str, str | None], rule: Ru
 
 
 def timeline_evidence(warehouse: Warehouse, audit_id: str) -> DataFrame:
-    """What the timeline of each partition comes to, as evidence: topic, partition, kind, payload, broker_id, log_dir."""
+    """What the timeline of each partition comes to, as evidence."""
     from pyspark.sql import functions as F
 
     summary = summarise(warehouse.read(TIMELINE_TABLE, audit_id=audit_id))

@@ -1,7 +1,7 @@
 """The timeline of the high watermark as a Spark job: `protocol/timeline.py` in window functions.
 
-One shuffle by partition, then sorts within it: an observation is a group of rows, a leadership a run of observations, and
-what the leader had reached is a running maximum. Nothing is collected, and no row passes through Python.
+One shuffle by partition, then sorts within it: an observation is a group of rows, a leadership a run of observations,
+and what the leader had reached is a running maximum. Nothing is collected, and no row passes through Python.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.timeline import GREATEST_RUNS
-from replica_audit.protocol.timeline import AHEAD, HOLD_FACTOR, REGRESSED, STUCK, Rule
+from replica_audit.protocol.observations import AHEAD, REGRESSED, STUCK
+from replica_audit.protocol.timeline import HOLD_FACTOR, Rule
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -72,7 +73,9 @@ def summarise(timeline: DataFrame) -> DataFrame:
         .groupBy(*_PLACE)
         .agg(
             F.count(F.lit(1)).cast("int").alias("run_count"),
-            F.sort_array(F.collect_list(F.when(F.col("number") <= GREATEST_RUNS, F.struct("number", run.alias("run"))))).alias("runs"),
+            F.sort_array(
+                F.collect_list(F.when(F.col("number") <= GREATEST_RUNS, F.struct("number", run.alias("run"))))
+            ).alias("runs"),
         )
     )
     joined = extent.join(runs, [*_PLACE], "left")
@@ -104,7 +107,9 @@ def _gather_observations(progress: DataFrame) -> DataFrame:
     # Of two rows of one replica the greater counts: the last in this order.
     last = F.filter(
         "replicas",
-        lambda one, at: (at == F.size("replicas") - 1) | (F.get(F.col("replicas"), at + 1)["broker_id"] != one["broker_id"]),
+        lambda one, at: (
+            (at == F.size("replicas") - 1) | (F.get(F.col("replicas"), at + 1)["broker_id"] != one["broker_id"])
+        ),
     )
     return grouped.select(*_PLACE, *_MOMENT, "leader.*", last.alias("replicas"))
 
@@ -117,7 +122,9 @@ def _follow_leaderships(observations: DataFrame) -> DataFrame:
     order = Window.partitionBy(*_PLACE).orderBy(*_MOMENT)
     led = F.get(F.filter("replicas", lambda one: one["broker_id"] == F.col("leader_id")), F.lit(0))
     others = F.filter("replicas", lambda one: ~one["broker_id"].eqNullSafe(F.col("leader_id")))
-    fetched = F.transform("others", lambda one: F.struct(one["broker_id"], one["known_log_end_offset"], one["last_caught_up_ms"]))
+    fetched = F.transform(
+        "others", lambda one: F.struct(one["broker_id"], one["known_log_end_offset"], one["last_caught_up_ms"])
+    )
     seen = (
         observations.withColumn("led", led)
         .withColumn("others", others)
@@ -127,7 +134,9 @@ def _follow_leaderships(observations: DataFrame) -> DataFrame:
         .withColumn("before", F.lag(F.struct("leader_id", "leader_epoch", "isr", "fetched", "leader_end")).over(order))
     )
     before = F.col("before")
-    changed = ~(before["leader_id"].eqNullSafe(F.col("leader_id")) & before["leader_epoch"].eqNullSafe(F.col("leader_epoch")))
+    changed = ~(
+        before["leader_id"].eqNullSafe(F.col("leader_id")) & before["leader_epoch"].eqNullSafe(F.col("leader_epoch"))
+    )
     none = F.array().cast("array<int>")
     same_isr = F.sort_array(F.coalesce(before["isr"], none)) == F.sort_array(F.coalesce("isr", none))
     occasion = (
@@ -169,17 +178,23 @@ def _see_as_rule(observations: DataFrame, rule: Rule) -> DataFrame:
     lag_time = F.coalesce("lag_time_ms", F.lit(rule.lag_time_ms))
     caught_up = F.filter(
         "others",
-        lambda one: ~F.array_contains("members", one["broker_id"])
-        & F.coalesce(F.col("time_ms") - one["last_caught_up_ms"] <= F.col("lag_time"), F.lit(False))
-        & F.coalesce(holds(one), F.lit(True)),
+        lambda one: (
+            ~F.array_contains("members", one["broker_id"])
+            & F.coalesce(F.col("time_ms") - one["last_caught_up_ms"] <= F.col("lag_time"), F.lit(False))
+            & F.coalesce(holds(one), F.lit(True))
+        ),
     )
-    ends = F.transform("sure", lambda one: F.struct(F.coalesce(one[known], one["log_end_offset"]).alias("end"), one["broker_id"].alias("id")))
+    ends = F.transform(
+        "sure",
+        lambda one: F.struct(F.coalesce(one[known], one["log_end_offset"]).alias("end"), one["broker_id"].alias("id")),
+    )
     least = F.array_min(F.filter(ends, lambda one: one["end"].isNotNull()))
     seen = F.size(F.filter("in_sync", lambda one: one[known].isNotNull())) == F.size("members")
     reached = least_of("in_sync", lambda one: F.greatest(F.when(one[known] >= 0, one[known]), one["log_end_offset"]))
     size = F.size("isr")
     needed = F.least(
-        F.coalesce("min_insync_replicas", F.lit(0)), F.greatest(F.size("replicas"), F.coalesce(F.when(F.col("isr").isNotNull(), size), F.lit(0)))
+        F.coalesce("min_insync_replicas", F.lit(0)),
+        F.greatest(F.size("replicas"), F.coalesce(F.when(F.col("isr").isNotNull(), size), F.lit(0))),
     )
     gated = F.col("isr").isNotNull() & (size < F.col("needed")) if rule.min_isr_gate is not False else F.lit(False)
     sure_gate = (F.col("gated") & ~F.col("first")) if rule.min_isr_gate else F.lit(False)
@@ -209,7 +224,9 @@ def _see_as_rule(observations: DataFrame, rule: Rule) -> DataFrame:
         .withColumn("gated", gated)
     )
     unknown = F.exists("perhaps", lambda one: one[known].isNull())
-    due = F.when(~unknown & (F.col("occasion") != "none"), F.least("limit", least_of("perhaps", lambda one: one[known])))
+    due = F.when(
+        ~unknown & (F.col("occasion") != "none"), F.least("limit", least_of("perhaps", lambda one: one[known]))
+    )
     frame = frame.withColumn("due", due).withColumn("shared", reached)
     allowed = F.when(F.col("leader_end").isNull(), F.col("observed")).otherwise(inside)
     return frame.withColumn("allowed", allowed).withColumn("hold_ms", F.col("lag_time") * F.lit(HOLD_FACTOR))
@@ -239,7 +256,10 @@ def _compare_with_rule(seen: DataFrame) -> DataFrame:
     frame = (
         frame.withColumn("waiting_since_ms", F.when(F.col("waits"), since))
         .withColumn("hw_recomputed", F.when(overtaken, F.col("shared")).otherwise(shown))
-        .withColumn("held", F.coalesce(F.col("time_ms") - F.col("waiting_since_ms") > F.col("hold_ms"), F.lit(False)) & ~F.col("gated"))
+        .withColumn(
+            "held",
+            F.coalesce(F.col("time_ms") - F.col("waiting_since_ms") > F.col("hold_ms"), F.lit(False)) & ~F.col("gated"),
+        )
     )
     recomputed = F.col("hw_recomputed")
     deviation = F.when(observed.isNotNull() & recomputed.isNotNull(), F.when(observed > recomputed, AHEAD)

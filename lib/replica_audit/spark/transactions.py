@@ -1,4 +1,4 @@
-"""The coordinator's states of producers that left a transaction open, read on the executors and only when there are any."""
+"""The coordinator's states of producers that left a transaction open, read on the executors, where there are any."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GREATEST_TASKS = 1000
 def read_transactions(
     spark: SparkSession, warehouse: Warehouse, snapshot_id: str, location: str, producers: Collection[int]
 ) -> dict[int, TransactionState]:
-    """The latest state of each of `producers` that the snapshot's `__transaction_state` knows; nothing is read for none.
+    """The latest state of those of `producers` that the snapshot's `__transaction_state` knows; none: nothing is read.
 
     A segment that cannot be read is passed over: it is in quarantine since the scan.
     """
@@ -46,7 +46,9 @@ def read_transactions(
                 rows = [json.dumps(asdict(state)) for state in _states(snapshot, segments[index], wanted)]
                 yield pa.RecordBatch.from_pydict({"payload": pa.array(rows, pa.string())})
 
-    found = spark.range(0, len(segments), 1, min(len(segments), _GREATEST_TASKS)).mapInArrow(read_segments, "payload string")
+    found = spark.range(0, len(segments), 1, min(len(segments), _GREATEST_TASKS)).mapInArrow(
+        read_segments, "payload string"
+    )
     return latest_states(_state(row["payload"]) for row in found.collect())
 
 
@@ -59,4 +61,6 @@ def _states(snapshot: Snapshot, segment: Entry, wanted: frozenset[int]) -> Itera
 
 def _state(payload: str) -> TransactionState:
     fields = json.loads(payload)
-    return TransactionState(**{**fields, "partitions": tuple((topic, partition) for topic, partition in fields["partitions"])})
+    return TransactionState(
+        **{**fields, "partitions": tuple((topic, partition) for topic, partition in fields["partitions"])}
+    )

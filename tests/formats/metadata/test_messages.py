@@ -19,9 +19,8 @@ from replica_audit.formats.metadata.messages import (
     TopicCreated,
     TopicRemoved,
     Transaction,
-    parse_message,
-    parse_voters,
 )
+from replica_audit.formats.metadata.parsing import parse_message, parse_voters
 
 from tests.support import metadata_log as write
 

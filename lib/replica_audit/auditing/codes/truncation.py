@@ -11,8 +11,10 @@ CODES = (
         verdicts=("COMMITTED_LOSS",),
         summary="A follower would truncate below its own high watermark",
         meaning="When this broker follows the leader it deletes records that it had seen committed, because the leader "
-        "has others there. It is what a 4.x broker logs as 'Truncating ... below high watermark'.",
-        proof="The replayed offset, the follower's checkpoint and log end, and the conflicting records between.",
+        "has others there. It is what a 4.x broker logs as 'Truncating ... below high watermark'; where a broker's own log says "
+        "that it did so, the records are gone from that replica already.",
+        proof="The replayed offset, the follower's checkpoint and log end, and the conflicting records between; or the line of the "
+        "log, and the reference's epoch that begins at that offset.",
         remedy="As for HWM-LOSS: keep the broker from rejoining, copy its log directory, then decide.",
         traps="A tail that is merely ahead of an earlier copied leader does not conflict and is not reported.",
     ),

@@ -94,7 +94,7 @@ def told_by_history(run: Run) -> list[Evidence]:
         return [considered("whether the election was clean is not known: the leadership given has no history")]
     found = []
     if cause.election is None or cause.clean is None:
-        found.append(considered("whether the election was clean is not known: the history does not reach back so far"))
+        found.append(considered("whether the election was clean is not known: the history does not reach back so far, or later leaders left no trace"))
     if cause.election is not None:
         where = f"record {cause.election.metadata_offset} of the metadata log: {describe(cause.election)}"
         found.append(Evidence("leadership", where, cause.election.leader_id, value=str(cause.election.leader_epoch)))

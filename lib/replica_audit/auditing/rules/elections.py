@@ -39,7 +39,7 @@ def _unclean(case: Case, past: PastElections, election: Election) -> Finding:
     ]
     if left:
         parts = [f"broker {broker} still has {_loss(runs)}" for broker, runs in sorted(left.items())]
-        message = f"{describe(election)}{began}; {'; '.join(parts)}, none of them on broker {case.reference.facts.broker_id}"
+        message = f"{describe(election)}{began}; {'; '.join(parts)}; none of them are on broker {case.reference.facts.broker_id}"
         evidence.append(considered("healed: no, they are cut as soon as their broker follows"))
     else:
         message = f"{describe(election)}{began}; no replica here still holds records that it left behind"
@@ -62,8 +62,8 @@ def _loss(runs: list[Run]) -> str:
     records, committed = sum(run.tally.record_count for run in runs), sum(run.committed_records for run in runs)
     promised = [run.cause.promised_records for run in runs if run.cause is not None]
     known = None if None in promised else sum(promised)
-    text = f"{records} records of it from {min(run.start_offset for run in runs)} on, {committed} of them below a proven high watermark"
-    return text + (", " if known is None else f", at most {known} promised by acks=all,")
+    more = "" if known is None else f", at most {known} promised by acks=all"
+    return f"{records} records from {min(run.start_offset for run in runs)} on ({committed} below a proven high watermark{more})"
 
 
 def _unseen(case: Case, election: Election) -> str:

@@ -17,15 +17,18 @@ _SOURCES = {
 #: Of a replica that has no directory in the snapshot.
 _NO_FILES = "leader-epoch-checkpoint and topic id are not part of the input"
 _NO_LOG_DIR = (
-    "checkpoints and how the broker was stopped are not part of the input: the high watermark is bounded by logs alone, "
-    "and what a cut at the replica's own high watermark would drop is not known"
+    "checkpoints and how the broker was stopped are not part of the input: the high watermark is bounded by logs "
+    "alone, and what a cut at the replica's own high watermark would drop is not known"
 )
 
 
 def judge(case: Case) -> Iterator[Finding]:
     """CAP-SECOND-HAND of every replica that it is true of."""
     reference = case.reference.facts
-    reasons = {item.follower.key: open_question(case.reference, item, case.protocol, case.is_epoch_said) for item in case.comparisons}
+    reasons = {
+        item.follower.key: open_question(case.reference, item, case.protocol, case.is_epoch_said)
+        for item in case.comparisons
+    }
     for facts in case.set_aside:
         why = why_not_comparable(case.reference, facts)
         reasons[facts.key] = f"it was not compared with broker {reference.broker_id}, because {why}"

@@ -52,8 +52,8 @@ def _hanging(case: Case, transaction: OpenTransaction, state: TransactionState |
     evidence = []
     if transaction.first_epoch != transaction.last_epoch:
         why = (
-            f"it went on with producer epoch {transaction.last_epoch} after {transaction.first_epoch}, which no producer gets before its "
-            "transaction has ended"
+            f"it went on with producer epoch {transaction.last_epoch} after {transaction.first_epoch}, which no "
+            "producer gets before its transaction has ended"
         )
         confidence = "proven"
     elif state is not None and (after := _is_over(case, transaction, state)):
@@ -65,14 +65,19 @@ def _hanging(case: Case, transaction: OpenTransaction, state: TransactionState |
         return
     yield finding(
         "TXN-HANGING",
-        f"the transaction of producer {transaction.producer_id} that begins at offset {transaction.first_offset} has no marker on broker "
-        f"{facts.broker_id}, and none will come: {why}; the last stable offset stands at {transaction.first_offset}",
+        f"the transaction of producer {transaction.producer_id} that begins at offset {transaction.first_offset} has "
+        f"no marker on broker {facts.broker_id}, and none will come: {why}; the last stable offset stands at "
+        f"{transaction.first_offset}",
         confidence=confidence,
         broker_id=facts.broker_id,
         start_offset=transaction.first_offset,
         end_offset=transaction.last_offset + 1,
         evidence=[
-            Evidence("batch", f"records of producer {transaction.producer_id}, epoch {transaction.last_epoch}, without a marker after them", facts.broker_id),
+            Evidence(
+                "batch",
+                f"records of producer {transaction.producer_id}, epoch {transaction.last_epoch}, no marker after them",
+                facts.broker_id,
+            ),
             *evidence,
             considered("in progress: no, it is over for its coordinator or its producer"),
         ],
@@ -93,7 +98,9 @@ def _is_over(case: Case, transaction: OpenTransaction, state: TransactionState) 
     facts = case.reference.facts
     history = case.leadership.history if case.leadership else ()
     epochs = {epoch for epoch, _ in (*facts.lineage, *(facts.file_lineage or ()))}
-    elected = min((one.time_ms for one in history if one.leader_epoch in epochs and one.time_ms > state.updated_ms), default=None)
+    elected = min(
+        (one.time_ms for one in history if one.leader_epoch in epochs and one.time_ms > state.updated_ms), default=None
+    )
     if elected is not None:
         return "proven", f"the log knows an election of {elected} ms, after that"
     latest = max((segment.last_timestamp_ms or -1 for segment in facts.segments), default=-1)
@@ -107,10 +114,11 @@ def _marker_lost(case: Case, item: Comparison, transaction: OpenTransaction) -> 
     if marker is None:
         return
     follower, leader = item.follower.broker_id, case.reference.facts.broker_id
+    where = offsets(transaction.first_offset, transaction.last_offset + 1)
     yield finding(
         "TXN-MARKER-LOST",
-        f"the transaction of producer {transaction.producer_id} with {offsets(transaction.first_offset, transaction.last_offset + 1)} is open on "
-        f"broker {leader} and ended on broker {follower} at offset {marker.base_offset}, among records that broker {leader} does not have",
+        f"the transaction of producer {transaction.producer_id} with {where} is open on broker {leader} and ended on "
+        f"broker {follower} at offset {marker.base_offset}, among records that broker {leader} does not have",
         broker_id=follower,
         start_offset=marker.base_offset,
         end_offset=marker.end_offset,

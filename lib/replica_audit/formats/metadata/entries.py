@@ -18,10 +18,8 @@ from replica_audit.formats.metadata.messages import (
     SNAPSHOT_HEADER,
     Message,
     Voters,
-    parse_message,
-    parse_snapshot_time,
-    parse_voters,
 )
+from replica_audit.formats.metadata.parsing import parse_message, parse_snapshot_time, parse_voters
 from replica_audit.formats.segments import scan_segment
 from replica_audit.model import Damage
 
