@@ -25,7 +25,7 @@ _HEADLINES = {
     "COMMITTED_DIVERGENCE": "Replicas differ for good in {where}: no truncation repairs it.",
     "LATENT_CORRUPTION": "Files are damaged or contradict each other in {where}.",
     "WILL_LOSE_ON_TRUNCATION": "The next truncation or election loses committed records in {where}.",
-    "INCONCLUSIVE": "Nothing can be said of {where}: something that had to be read could not be.",
+    "INCONCLUSIVE": "There is no certain answer for {where}: something that had to be read could not be.",
     "UNCOMMITTED_DIVERGENCE": "Replicas differ in {where}, but only in records that nothing proves committed.",
     "LAGGING": "Nothing is lost; replicas are behind or out of sync in {where}.",
     "CONSISTENT": "All is well: {where} consistent.",
