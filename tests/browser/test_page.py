@@ -21,6 +21,9 @@ from replica_audit.reporting.verdict import build_verdict
 from replica_audit.results import Results
 
 OPEN = "document.querySelectorAll('tr.details figure svg.picture').length"
+#: Keys, as WebDriver numbers them.
+ENTER, ESCAPE, END = "\ue007", "\ue00c", "\ue010"
+
 SHOWN = "document.querySelectorAll('tr.partition').length"
 
 
@@ -110,7 +113,7 @@ def test_the_table_is_filtered_searched_and_sorted(browser, pages):
     browser.press(name)
     browser.wait(f"{SHOWN} === 1")
     assert browser.text("#count") == "1 of 10000"
-    browser.press("")
+    browser.press(ESCAPE)
     browser.wait(f"{SHOWN} === 100")
     browser.run("document.querySelector('[data-sort=name] button').click()")
     names = browser.run("return [...document.querySelectorAll('tr.partition .open')].map(e => e.textContent)")
@@ -152,15 +155,15 @@ def test_it_works_without_a_mouse(browser, pages):
     browser.run("document.querySelector('.open').click(); document.body.focus()")
     browser.press("j", "j")
     focused = browser.run("return document.activeElement.textContent")
-    browser.press("\ue007")
+    browser.press(ENTER)
     browser.wait("document.activeElement.getAttribute('aria-expanded') === 'true'")
     browser.wait("document.querySelectorAll('tr.details .canvas[role=slider]').length > 0")
     assert focused == browser.run("return document.activeElement.textContent")
     browser.run("document.querySelector('.canvas[role=slider]').focus()")
-    browser.press("\ue010")
+    browser.press(END)
     said = browser.run("return document.activeElement.getAttribute('aria-valuetext')")
     assert said == browser.text(".readout") and said.startswith("offset ") and "broker" in said
-    browser.press("\ue00c")
+    browser.press(ESCAPE)
     assert browser.run("return document.querySelectorAll('[aria-expanded=true]').length") == 0
     browser.quiet()
 
