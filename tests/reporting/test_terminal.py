@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
+from tests.reporting.rows import finding, partition, results, row
+
 from replica_audit.auditing.catalogue import CATALOGUE
 from replica_audit.reporting.explanation import render_explanation
 from replica_audit.reporting.layout import WIDTH, clean, elide
@@ -14,8 +16,6 @@ from replica_audit.reporting.ranges import join_ranges
 from replica_audit.reporting.summary import FINDING_LIMIT, PARTITION_LIMIT, render_summary
 from replica_audit.reporting.verdict import build_verdict, render_status_line
 from replica_audit.results import Results
-
-from tests.reporting.rows import finding, partition, results, row
 
 HUGE = 9_223_372_036_854_775_807
 
