@@ -15,9 +15,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from tests.support.large_audit import audit_models, large_results  # noqa: E402
+
 from replica_audit.reporting.page.document import render_page  # noqa: E402
 from replica_audit.reporting.verdict import build_verdict  # noqa: E402
-from tests.support.large_audit import audit_models, large_results  # noqa: E402
 
 TARGET = 5_000_000
 
@@ -25,10 +26,18 @@ SAMPLES = ROOT / "data" / "samples"
 FIXTURES = ROOT / "tests" / "fixtures"
 
 BAD = [
-    (SAMPLES / "diverged-unclean", "ledger-0"), (SAMPLES / "diverged-unclean", "ledger-1"), (SAMPLES / "kip279-1-before", "kip279-0"),
-    (SAMPLES / "zombie", "orders-0"), (SAMPLES / "isr-minimum", "orders-0"), (SAMPLES / "fast-failover", "orders-0"),
-]  # fmt: skip
-CALM = [(FIXTURES / "healthy", "codecs-0"), (FIXTURES / "healthy", "payments-txn-0"), (SAMPLES / "hw-truncation-before", "orders-0")]
+    (SAMPLES / "diverged-unclean", "ledger-0"),
+    (SAMPLES / "diverged-unclean", "ledger-1"),
+    (SAMPLES / "kip279-1-before", "kip279-0"),
+    (SAMPLES / "zombie", "orders-0"),
+    (SAMPLES / "isr-minimum", "orders-0"),
+    (SAMPLES / "fast-failover", "orders-0"),
+]
+CALM = [
+    (FIXTURES / "healthy", "codecs-0"),
+    (FIXTURES / "healthy", "payments-txn-0"),
+    (SAMPLES / "hw-truncation-before", "orders-0"),
+]
 
 
 def main() -> int:
@@ -47,10 +56,14 @@ def main() -> int:
         size = len(page.encode("utf-8"))
         worst = max(worst, size)
         rows = sum(len(results.rows(table)) for table in results.tables)
-        print(f"{arguments.partitions} partitions, {title}: {size / 1e6:.2f} MB from {rows} rows in {seconds:.1f} s of processor time")
+        print(
+            f"{arguments.partitions} partitions, {title}: {size / 1e6:.2f} MB from {rows} rows "
+            f"in {seconds:.1f} s of processor time"
+        )
         if arguments.write and share < 1:
             Path(arguments.write).write_text(page, encoding="utf-8")
-    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB; target: less than {TARGET / 1e6:.0f} MB each")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"peak memory {peak:.0f} MiB; target: less than {TARGET / 1e6:.0f} MB each")
     return int(worst >= TARGET)
 
 

@@ -169,7 +169,7 @@ def test_the_query_finds_what_the_first_audit_found(spark, tmp_path):
     from replica_audit.config import Settings
     from replica_audit.spark.pipeline import run_audit, run_ingest
 
-    (query,) = [block.body for block in BLOCKS if block.language == "sql"]
+    (query,) = [block.body for block in BLOCKS if block.language == "sql" and block.is_run]
     assert query.count("replica-audit-warehouse/") == 2
     settings, silent = Settings(warehouse=str(tmp_path), quiet=True), Progress(quiet=True)
     snapshot_id = run_ingest(spark, str(ROOT / "data" / "samples" / "last-replica-standing"), settings, silent)
@@ -227,7 +227,7 @@ def test_verdicts_severities_statuses_protocols_commands_and_tables_are_told():
     from replica_audit.spark.observations import TIMELINE_TABLE
 
     told = set(re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in _rows("table"))))
-    assert told == {*BRONZE_TABLES, *AUDITED_TABLES, TIMELINE_TABLE, "audits"}
+    assert told == {*BRONZE_TABLES, *AUDITED_TABLES, TIMELINE_TABLE, "quality", "audits"}
     assert set(AUDITED_TABLES) <= set(REPORT_TABLES)
 
 

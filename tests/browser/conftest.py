@@ -30,7 +30,9 @@ class Browser:
         self.driver.get(path.as_uri() + fragment)
         self.wait("document.documentElement.dataset.ready === 'yes'")
 
-    def look(self, width: int = 1240, height: int = 900, dark: bool = False, media: str = "", scripts: bool = True) -> None:
+    def look(
+        self, width: int = 1240, height: int = 900, dark: bool = False, media: str = "", scripts: bool = True
+    ) -> None:
         """Size of the window, colour scheme, medium, and whether scripts run."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
@@ -45,7 +47,9 @@ class Browser:
     def wait(self, condition: str, seconds: float = 30) -> None:
         from selenium.webdriver.support.ui import WebDriverWait
 
-        WebDriverWait(self.driver, seconds, poll_frequency=0.05).until(lambda driver: driver.execute_script(f"return {condition}"), condition)
+        WebDriverWait(self.driver, seconds, poll_frequency=0.05).until(
+            lambda driver: driver.execute_script(f"return {condition}"), condition
+        )
 
     def find(self, selector: str):
         return self.driver.find_elements("css selector", selector)
@@ -85,7 +89,14 @@ def browser(tmp_path_factory) -> Iterator[Browser]:
     options.binary_location = program
     profile = tmp_path_factory.mktemp("profile")
     # Root in a container has no sandbox, and /dev/shm may be small there.
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", f"--user-data-dir={profile}"):
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+        f"--user-data-dir={profile}",
+    ):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(driver_program))

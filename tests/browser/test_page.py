@@ -21,6 +21,9 @@ from replica_audit.reporting.verdict import build_verdict
 from replica_audit.results import Results
 
 OPEN = "document.querySelectorAll('tr.details figure svg.picture').length"
+#: Keys, as WebDriver numbers them.
+ENTER, ESCAPE, END = "\ue007", "\ue00c", "\ue010"
+
 SHOWN = "document.querySelectorAll('tr.partition').length"
 
 
@@ -44,15 +47,28 @@ def pages(tmp_path_factory) -> dict[str, Path]:
     bad = audit_models([(str(SAMPLES / "diverged-unclean"), "ledger-0"), (str(SAMPLES / "zombie"), "orders-0")])
     calm = audit_models([(str(SAMPLES / "hw-truncation-before"), "orders-0")])
     large = large_results(10_000, bad, calm, 0.05)
-    return {name: write(found, directory / f"{name}.html") for name, found in (("sample", sample), ("unclean", unclean), ("large", large))}
+    return {
+        name: write(found, directory / f"{name}.html")
+        for name, found in (("sample", sample), ("unclean", unclean), ("large", large))
+    }
 
 
 def test_the_sample_opens_with_the_answer_the_picture_and_the_story(browser, pages):
     browser.open(pages["sample"])
     browser.wait(f"{OPEN} === 1")
     assert browser.text(".answer h2").endswith("Committed records are missing from the leader in the only partition.")
-    svg = browser.text("figure") + " ".join(browser.run("return [...document.querySelectorAll('figure text')].map(t => t.textContent)"))
-    for words in ("broker 1", "leader · in sync", "epoch 4", "high watermark 93", "HW 100", "cut 93 · every protocol", "93 · all replicas agree up to here"):
+    svg = browser.text("figure") + " ".join(
+        browser.run("return [...document.querySelectorAll('figure text')].map(t => t.textContent)")
+    )
+    for words in (
+        "broker 1",
+        "leader · in sync",
+        "epoch 4",
+        "high watermark 93",
+        "HW 100",
+        "cut 93 · every protocol",
+        "93 · all replicas agree up to here",
+    ):
         assert words in svg, words
     assert browser.find("rect.run.lost") and browser.find("rect.dropped")
     story = browser.text(".story")
@@ -65,8 +81,9 @@ def test_bars_are_where_their_offsets_are(browser, pages):
     browser.open(pages["unclean"], "#ledger-0")
     browser.wait(f"{OPEN} === 1")
     bars = browser.run(
-        "return [...document.querySelectorAll('figure rect.epoch, figure rect.run, figure line.recomputed')].map(e => {"
-        "const b = e.getBBox(); return [e.querySelector('title')?.textContent ?? 'high watermark', b.x, b.x + b.width]})"
+        "return [...document.querySelectorAll('figure rect.epoch, figure rect.run, figure line.recomputed')].map(e => { "
+        "const b = e.getBBox(); "
+        "return [e.querySelector('title')?.textContent ?? 'high watermark', b.x, b.x + b.width] })"
     )
     places = {name: (left, right) for name, left, right in bars}
     left, end = places["broker 1, epoch 0: offsets 0 to 33"][0], places["high watermark"][0]
@@ -75,7 +92,9 @@ def test_bars_are_where_their_offsets_are(browser, pages):
     def near(one: float, offset: float) -> bool:
         return abs(one - (left + step * offset)) < 2
 
-    assert near(places["broker 1, epoch 1: offsets 34 to 51"][0], 34) and near(places["broker 1, epoch 1: offsets 34 to 51"][1], 52)
+    assert near(places["broker 1, epoch 1: offsets 34 to 51"][0], 34) and near(
+        places["broker 1, epoch 1: offsets 34 to 51"][1], 52
+    )
     first = next(value for name, value in places.items() if name.startswith("broker 0, offsets 34 to 56: DIV-EPOCH"))
     second = next(value for name, value in places.items() if name.startswith("broker 0, offsets 57 to 78: DIV-EPOCH"))
     assert near(first[0], 34) and near(first[1], 57) and near(second[1], 79)
@@ -110,7 +129,7 @@ def test_the_table_is_filtered_searched_and_sorted(browser, pages):
     browser.press(name)
     browser.wait(f"{SHOWN} === 1")
     assert browser.text("#count") == "1 of 10000"
-    browser.press("")
+    browser.press(ESCAPE)
     browser.wait(f"{SHOWN} === 100")
     browser.run("document.querySelector('[data-sort=name] button').click()")
     names = browser.run("return [...document.querySelectorAll('tr.partition .open')].map(e => e.textContent)")
@@ -141,7 +160,9 @@ def test_ten_thousand_partitions_weigh_under_5_mb_and_are_there_before_any_detai
 def test_brokers_findings_and_topics_filter_the_table(browser, pages):
     browser.open(pages["large"])
     for text in ("broker 0", "DIV-HIDDEN"):
-        browser.run("[...document.querySelectorAll('#where .plain')].find(b => b.textContent === arguments[0]).click()", text)
+        browser.run(
+            "[...document.querySelectorAll('#where .plain')].find(b => b.textContent === arguments[0]).click()", text
+        )
         assert " of 10000" in browser.text("#count") and text in browser.text("#filters")
     browser.run("document.querySelector('#filters .chip').click()")
     assert browser.text("#count") == "10000"
@@ -152,27 +173,30 @@ def test_it_works_without_a_mouse(browser, pages):
     browser.run("document.querySelector('.open').click(); document.body.focus()")
     browser.press("j", "j")
     focused = browser.run("return document.activeElement.textContent")
-    browser.press("\ue007")
+    browser.press(ENTER)
     browser.wait("document.activeElement.getAttribute('aria-expanded') === 'true'")
     browser.wait("document.querySelectorAll('tr.details .canvas[role=slider]').length > 0")
     assert focused == browser.run("return document.activeElement.textContent")
     browser.run("document.querySelector('.canvas[role=slider]').focus()")
-    browser.press("\ue010")
+    browser.press(END)
     said = browser.run("return document.activeElement.getAttribute('aria-valuetext')")
     assert said == browser.text(".readout") and said.startswith("offset ") and "broker" in said
-    browser.press("\ue00c")
+    browser.press(ESCAPE)
     assert browser.run("return document.querySelectorAll('[aria-expanded=true]').length") == 0
     browser.quiet()
 
 
-@pytest.mark.parametrize("look", [{"width": 390}, {"width": 390, "dark": True}, {"dark": True}, {"media": "print", "width": 740}], ids=str)
+@pytest.mark.parametrize(
+    "look", [{"width": 390}, {"width": 390, "dark": True}, {"dark": True}, {"media": "print", "width": 740}], ids=str
+)
 def test_nothing_runs_over_the_edge_and_text_can_be_read_everywhere(browser, pages, look):
     browser.open(pages["unclean"], "#ledger-0", **look)
     browser.wait(f"{OPEN} === 1")
     assert browser.run("return document.documentElement.scrollWidth - innerWidth") <= 0
     cut = browser.run(
         "const svg = document.querySelector('figure svg'); const width = svg.viewBox.baseVal.width;"
-        "return [...svg.querySelectorAll('text')].filter(t => { const b = t.getBBox(); return b.x < -1 || b.x + b.width > width + 1 }).map(t => t.textContent)"
+        "return [...svg.querySelectorAll('text')].filter(t => { const b = t.getBBox(); "
+        "return b.x < -1 || b.x + b.width > width + 1 }).map(t => t.textContent)"
     )
     assert cut == []
     low = browser.run(CONTRAST)
@@ -183,17 +207,26 @@ def test_nothing_runs_over_the_edge_and_text_can_be_read_everywhere(browser, pag
 #: Texts whose colour is too near to what is behind them (WCAG: 4.5, and 3 for large text).
 CONTRAST = """
 const parse = (c) => (c.match(/[\\d.]+/g) || []).map(Number);
-const light = ([r, g, b]) => [r, g, b].map((v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4 }).reduce((s, v, i) => s + v * [0.2126, 0.7152, 0.0722][i], 0);
-const behind = (e) => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c.length === 3 || c[3] > 0.99) return c } return [255, 255, 255] };
+const linear = (v) => (v <= 10 ? v / 3295 : ((v / 255 + 0.055) / 1.055) ** 2.4);
+const light = ([r, g, b]) => linear(r) * 0.2126 + linear(g) * 0.7152 + linear(b) * 0.0722;
+const behind = (e) => {
+  for (; e; e = e.parentElement) {
+    const c = parse(getComputedStyle(e).backgroundColor);
+    if (c.length === 3 || c[3] > 0.99) return c;
+  }
+  return [255, 255, 255];
+};
 const found = [];
 const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 while (walker.nextNode()) {
   const e = walker.currentNode.parentElement;
-  if (!walker.currentNode.textContent.trim() || !e.getClientRects().length || e.closest('svg, .none, noscript, .hide, .skip, script')) continue;
+  const text = walker.currentNode.textContent.trim();
+  if (!text || !e.getClientRects().length || e.closest('svg, .none, noscript, .hide, .skip, script')) continue;
   const style = getComputedStyle(e);
   const [a, b] = [light(parse(style.color)), light(behind(e))];
   const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-  if (ratio < (parseFloat(style.fontSize) >= 24 ? 3 : 4.5)) found.push(`${e.className || e.tagName}: ${walker.currentNode.textContent.trim().slice(0, 30)} ${ratio.toFixed(2)}`);
+  const least = parseFloat(style.fontSize) >= 24 ? 3 : 4.5;
+  if (ratio < least) found.push(`${e.className || e.tagName}: ${text.slice(0, 30)} ${ratio.toFixed(2)}`);
 }
 return [...new Set(found)];
 """
@@ -224,10 +257,32 @@ def test_markup_in_names_and_messages_stays_text(browser, tmp_path):
     found = results(
         [partition(name, 0, "COMMITTED_LOSS", isr=[1, 2])],
         [
-            finding("HWM-LOSS", "critical", name, 0, message=name, broker_id=2, start_offset=1, end_offset=2, evidence=evidence),
+            finding(
+                "HWM-LOSS",
+                "critical",
+                name,
+                0,
+                message=name,
+                broker_id=2,
+                start_offset=1,
+                end_offset=2,
+                evidence=evidence,
+            ),
             finding("CAP-UNREADABLE", "high", None, None, message=name, evidence=evidence),
         ],
-        replicas=[row("replicas", topic=name, partition=0, broker_id=b, log_start_offset=0, log_end_offset=9, epochs=[[0, 0]], tail_kind=name) for b in (1, 2)],
+        replicas=[
+            row(
+                "replicas",
+                topic=name,
+                partition=0,
+                broker_id=b,
+                log_start_offset=0,
+                log_end_offset=9,
+                epochs=[[0, 0]],
+                tail_kind=name,
+            )
+            for b in (1, 2)
+        ],
         quarantine=[row("quarantine", path=path, code="CAP-UNREADABLE", reason=name)],
     )
     browser.open(write(found, tmp_path / "page.html"))
@@ -242,12 +297,40 @@ def test_markup_in_names_and_messages_stays_text(browser, tmp_path):
 def test_a_difference_of_seven_records_at_the_end_of_ten_million_is_seen(browser, tmp_path):
     far = 10_000_000
     replicas = [
-        row("replicas", topic="orders", partition=0, broker_id=b, log_start_offset=0, log_end_offset=end, epochs=[[4, 0]], is_leader=b == 1, in_isr=b == 1)
+        row(
+            "replicas",
+            topic="orders",
+            partition=0,
+            broker_id=b,
+            log_start_offset=0,
+            log_end_offset=end,
+            epochs=[[4, 0]],
+            is_leader=b == 1,
+            in_isr=b == 1,
+        )
         for b, end in ((1, far), (2, far + 7))
     ]
-    runs = [row("divergences", topic="orders", partition=0, broker_id=2, reference_id=1, start_offset=far, end_offset=far + 7, code="DIV-EPOCH",
-                replica_epoch=4, record_count=7, committed=True, committed_records=7)]  # fmt: skip
-    browser.open(write(results([partition(verdict="COMMITTED_LOSS")], replicas=replicas, divergences=runs), tmp_path / "page.html"))
+    runs = [
+        row(
+            "divergences",
+            topic="orders",
+            partition=0,
+            broker_id=2,
+            reference_id=1,
+            start_offset=far,
+            end_offset=far + 7,
+            code="DIV-EPOCH",
+            replica_epoch=4,
+            record_count=7,
+            committed=True,
+            committed_records=7,
+        )
+    ]
+    browser.open(
+        write(
+            results([partition(verdict="COMMITTED_LOSS")], replicas=replicas, divergences=runs), tmp_path / "page.html"
+        )
+    )
     browser.wait(f"{OPEN} === 1")
     wide = "return document.querySelector('rect.run').getBBox().width"
     assert browser.run(wide) > 20 and browser.find(".break")
@@ -257,18 +340,26 @@ def test_a_difference_of_seven_records_at_the_end_of_ten_million_is_seen(browser
 
 
 def test_what_changed_since_the_last_audit_can_be_filtered(browser, tmp_path):
-    partitions = [partition("orders", 0, "COMMITTED_LOSS"), partition("orders", 1, "LAGGING"), partition("orders", 2, "LAGGING")]
+    partitions = [
+        partition("orders", 0, "COMMITTED_LOSS"),
+        partition("orders", 1, "LAGGING"),
+        partition("orders", 2, "LAGGING"),
+    ]
     findings = [
         finding("HWM-LOSS", "critical", "orders", 0),
         finding("REP-LAG", "info", "orders", 1, status="known"),
         finding("REP-LAG", "info", "orders", 2, status="resolved"),
     ]
     verdicts = {("orders", 0): "CONSISTENT", ("orders", 1): "LAGGING", ("orders", 2): "LAGGING"}
-    page = write(results(partitions, findings), tmp_path / "page.html", Earlier("x", "2026-01-01T00:00:00.000Z", verdicts))
+    page = write(
+        results(partitions, findings), tmp_path / "page.html", Earlier("x", "2026-01-01T00:00:00.000Z", verdicts)
+    )
     browser.open(page)
     rows = browser.run("return [...document.querySelectorAll('tr.partition')].map(r => r.lastElementChild.innerText)")
     assert rows == ["was CONSISTENT; 1 new", "1 known", "1 resolved"]
-    browser.run("[...document.querySelectorAll('#filters .chip')].find(b => b.textContent.startsWith('changed')).click()")
+    browser.run(
+        "[...document.querySelectorAll('#filters .chip')].find(b => b.textContent.startsWith('changed')).click()"
+    )
     assert browser.text("#count") == "2 of 3"
     browser.quiet()
 
@@ -276,10 +367,23 @@ def test_what_changed_since_the_last_audit_can_be_filtered(browser, tmp_path):
 def test_a_timeline_is_drawn_where_there_is_one(browser, tmp_path):
     points = [(0, 5, 5, None), (1000, 9, 9, None), (2000, 12, 9, "stuck")]
     timeline = [
-        row("high_watermark_timeline", topic="orders", partition=0, time_ms=t, hw_recomputed=r, hw_observed=o, deviation=d, isr=[1])
+        row(
+            "high_watermark_timeline",
+            topic="orders",
+            partition=0,
+            time_ms=t,
+            hw_recomputed=r,
+            hw_observed=o,
+            deviation=d,
+            isr=[1],
+        )
         for t, r, o, d in points
     ]
-    replicas = [row("replicas", topic="orders", partition=0, broker_id=1, log_start_offset=0, log_end_offset=12, epochs=[[0, 0]])]
+    replicas = [
+        row(
+            "replicas", topic="orders", partition=0, broker_id=1, log_start_offset=0, log_end_offset=12, epochs=[[0, 0]]
+        )
+    ]
     browser.open(write(results(replicas=replicas, high_watermark_timeline=timeline), tmp_path / "page.html"))
     browser.wait("document.querySelector('path.steps')")
     assert len(browser.find("circle.observed")) == 3 and len(browser.find("circle.deviates")) == 1

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.reporting.rows import partition, results
+
 from replica_audit.reporting.files import REPORT_FILES, write_failure, write_file, write_report
 from replica_audit.reporting.verdict import build_failure
-
-from tests.reporting.rows import partition, results
 
 
 def test_a_report_has_every_file_and_no_temporary_one(tmp_path: Path) -> None:

@@ -53,7 +53,10 @@ def test_what_is_at_or_above_the_level_fails_its_partition_and_the_rest_is_told(
 def test_known_findings_do_not_fail_and_resolved_ones_are_gone(tmp_path: Path) -> None:
     found = results(
         [partition("a", 0, "COMMITTED_LOSS")],
-        [finding("HWM-LOSS", "critical", "a", 0, status="known"), finding("DIV-EPOCH", "critical", "a", 0, status="resolved")],
+        [
+            finding("HWM-LOSS", "critical", "a", 0, status="known"),
+            finding("DIV-EPOCH", "critical", "a", 0, status="resolved"),
+        ],
     )
     case = cases(found, tmp_path)["a-0"]
     assert kinds(case) == [] and "(known)" in case.system_out and "DIV-EPOCH" not in case.system_out
@@ -61,7 +64,8 @@ def test_known_findings_do_not_fail_and_resolved_ones_are_gone(tmp_path: Path) -
 
 def test_an_inconclusive_partition_is_an_error_and_input_of_no_partition_has_its_case(tmp_path: Path) -> None:
     found = results(
-        [partition("a", 0, "INCONCLUSIVE")], [finding("CAP-UNREADABLE", "high", None, None), finding("CAP-SKEW", "info", "a", 0)]
+        [partition("a", 0, "INCONCLUSIVE")],
+        [finding("CAP-UNREADABLE", "high", None, None), finding("CAP-SKEW", "info", "a", 0)],
     )
     by_name = cases(found, tmp_path)
     assert kinds(by_name["a-0"]) == [Error] and "CAP-SKEW" in by_name["a-0"].result[0].text
@@ -69,7 +73,7 @@ def test_an_inconclusive_partition_is_an_error_and_input_of_no_partition_has_its
     assert kinds(cases(Results(AUDIT, {}), tmp_path)["input"]) == [Error]
 
 
-@pytest.mark.parametrize("name", ["<a> & \"b\"", "]]>", "a\x00b\x1b\ufffe", "\udcff", "caf\u00e9"])
+@pytest.mark.parametrize("name", ['<a> & "b"', "]]>", "a\x00b\x1b\ufffe", "\udcff", "caf\u00e9"])
 def test_names_and_messages_of_any_kind_are_text(name: str, tmp_path: Path) -> None:
     found = results([partition(name)], [finding("HWM-LOSS", "critical", name, 0, message=f"says {name}")])
     (case,) = [case for key, case in cases(found, tmp_path).items() if key != "input"]
@@ -78,13 +82,17 @@ def test_names_and_messages_of_any_kind_are_text(name: str, tmp_path: Path) -> N
 
 
 def test_a_partition_with_very_many_findings_tells_the_first(tmp_path: Path) -> None:
-    found = results([partition()], [finding("LOG-GAP", "high", start_offset=n, end_offset=n + 1) for n in range(FINDING_LIMIT + 5)])
+    found = results(
+        [partition()], [finding("LOG-GAP", "high", start_offset=n, end_offset=n + 1) for n in range(FINDING_LIMIT + 5)]
+    )
     assert "and 5 more" in cases(found, tmp_path)["orders-0"].result[0].text
 
 
 def test_quality_expectations_are_cases_of_their_own(tmp_path: Path) -> None:
     def check(name: str, severity: str, **values: object) -> dict:
-        return row("quality", suite="s", name=name, severity=severity, expectation="e", description="CRC valid", **values)
+        return row(
+            "quality", suite="s", name=name, severity=severity, expectation="e", description="CRC valid", **values
+        )
 
     found = results(
         quality=[
@@ -96,5 +104,11 @@ def test_quality_expectations_are_cases_of_their_own(tmp_path: Path) -> None:
         ]
     )
     by_name = cases(found, tmp_path)
-    assert [kinds(by_name[name]) for name in ("met", "unmet", "known", "low", "error")] == [[], [Failure], [], [], [Error]]
+    assert [kinds(by_name[name]) for name in ("met", "unmet", "known", "low", "error")] == [
+        [],
+        [Failure],
+        [],
+        [],
+        [Error],
+    ]
     assert by_name["unmet"].result[0].text == "orders-0" and "CRC valid" in by_name["low"].system_out

@@ -28,9 +28,13 @@ def test_the_answer_comes_first_then_what_to_do_then_the_table() -> None:
     found = audit_one(str(SAMPLES / "last-replica-standing"), TopicPartition("orders", 0), Settings())
     text = markdown(found)
     assert text.splitlines()[0] == "## ❌ Committed records are missing from the leader in the only partition."
-    told = "- `orders-0`: 7 committed records at offsets 93 to 99 are not on the leader, broker 1. Broker 2 still has them."
+    told = "- `orders-0`: 7 committed records at offsets 93 to 99 are not on the leader, broker 1. "
+    told += "Broker 2 still has them."
     assert told in text.splitlines()
-    order = [text.index(part) for part in (told, "**Keep broker 2 from following**", "| partition |", "<details>", "`CRITICAL: 1 partition")]
+    order = [
+        text.index(part)
+        for part in (told, "**Keep broker 2 from following**", "| partition |", "<details>", "`CRITICAL: 1 partition")
+    ]
     assert order == sorted(order)
     rendered = html(text)
     assert rendered.count("<tr>") == 2 and rendered.count("<table>") == 1
@@ -48,7 +52,15 @@ def test_names_and_messages_are_text() -> None:
     name = "a|b`c`*d*_e_<img src=x>"
     found = results(
         [partition(name, 0, "COMMITTED_LOSS")],
-        [finding("HWM-LOSS", "critical", name, 0, message="see @all #12 <b>x</b> https://example.org [a](b) *x* ~y~ $z$ | w")],
+        [
+            finding(
+                "HWM-LOSS",
+                "critical",
+                name,
+                0,
+                message="see @all #12 <b>x</b> https://example.org [a](b) *x* ~y~ $z$ | w",
+            )
+        ],
     )
     rendered = html(markdown(found))
     assert not any(tag in rendered for tag in ("<img", "<b>x", "<em>", "<a "))
@@ -56,7 +68,9 @@ def test_names_and_messages_are_text() -> None:
     assert rendered.count("<tr>") == 2 and rendered.count("<td") == 7
 
 
-@pytest.mark.parametrize(("value", "span"), [("a", "`a`"), ("a`b", "``a`b``"), ("`a", "`` `a ``"), (None, "`-`"), ("", "`  `")])
+@pytest.mark.parametrize(
+    ("value", "span"), [("a", "`a`"), ("a`b", "``a`b``"), ("`a", "`` `a ``"), (None, "`-`"), ("", "`  `")]
+)
 def test_code_spans_have_a_fence_that_fits(value: str | None, span: str) -> None:
     assert code_span(value) == span
 
@@ -73,10 +87,20 @@ def test_a_calm_audit_and_one_of_nothing_are_one_screen() -> None:
 
 def test_committed_records_without_a_count_are_counted_by_their_runs() -> None:
     runs = [
-        row("divergences", topic="orders", partition=0, broker_id=b, reference_id=1, start_offset=5, end_offset=6, code="DIV-EPOCH",
-            record_count=1, committed=True)
+        row(
+            "divergences",
+            topic="orders",
+            partition=0,
+            broker_id=b,
+            reference_id=1,
+            start_offset=5,
+            end_offset=6,
+            code="DIV-EPOCH",
+            record_count=1,
+            committed=True,
+        )
         for b in (2, 3)
-    ]  # fmt: skip
+    ]
     text = markdown(results([partition(verdict="COMMITTED_LOSS")], divergences=runs))
     assert "1 committed record at offset 5 is not on the leader, broker 1. Brokers 2 and 3 still have it." in text
     assert "**Keep brokers 2 and 3 from following**: stop them" in text

@@ -19,7 +19,11 @@ def samples(text: str) -> dict[tuple[str, frozenset], float]:
     for parse in (parse_openmetrics, parse_prometheus):
         families = list(parse(text))
         assert all(family.type == "gauge" and family.documentation for family in families)
-        found = [(sample.name, frozenset(sample.labels.items()), sample.value) for family in families for sample in family.samples]
+        found = [
+            (sample.name, frozenset(sample.labels.items()), sample.value)
+            for family in families
+            for sample in family.samples
+        ]
         read.append({(name, labels): value for name, labels, value in found})
         assert len(read[-1]) == len(found), "a sample is there twice"
     assert read[0] == read[1]
@@ -34,7 +38,15 @@ def test_both_parsers_read_the_same_and_the_counts_are_those_of_the_audit() -> N
     found = values(
         results(
             [
-                partition("a", 0, "COMMITTED_LOSS", dropped_records=9, committed_dropped=7, under_replicated=True, max_lag_records=4),
+                partition(
+                    "a",
+                    0,
+                    "COMMITTED_LOSS",
+                    dropped_records=9,
+                    committed_dropped=7,
+                    under_replicated=True,
+                    max_lag_records=4,
+                ),
                 partition("a", 1, leader_id=None),
             ],
             [
@@ -52,7 +64,10 @@ def test_both_parsers_read_the_same_and_the_counts_are_those_of_the_audit() -> N
     assert of("partitions", verdict="COMMITTED_LOSS") == of("partitions", verdict="CONSISTENT") == 1
     assert of("verdict", verdict="COMMITTED_LOSS") == 1 and of("verdict", verdict="CONSISTENT") == 0
     assert of("findings", severity="critical", status="new") == of("findings", severity="info", status="known") == 1
-    assert of("findings", severity="medium", status="resolved") == 1 and of("findings", severity="medium", status="new") == 0
+    assert (
+        of("findings", severity="medium", status="resolved") == 1
+        and of("findings", severity="medium", status="new") == 0
+    )
     assert of("findings_by_code", code="HWM-LOSS", severity="critical") == 1
     assert ("replica_audit_findings_by_code", frozenset({("code", "DIV-EPOCH"), ("severity", "medium")})) not in found
     assert (of("dropped_records"), of("committed_dropped_records"), of("max_lag_records")) == (9, 7, 4)
@@ -70,7 +85,12 @@ def test_labels_are_of_the_catalogue_and_never_of_the_snapshot() -> None:
             [finding(code, severity, topic) for topic in topics for code in CATALOGUE for severity in SEVERITIES],
         )
     )
-    allowed = {"verdict": set(VERDICTS), "severity": set(SEVERITIES), "code": set(CATALOGUE), "status": {"new", "known", "resolved"}}
+    allowed = {
+        "verdict": set(VERDICTS),
+        "severity": set(SEVERITIES),
+        "code": set(CATALOGUE),
+        "status": {"new", "known", "resolved"},
+    }
     allowed |= {"version": {AUDIT["tool_version"]}, "cluster_id": {AUDIT["cluster_id"]}}
     assert all(value in allowed[name] for _, labels in found for name, value in labels)
     assert len(found) < 100 + len(CATALOGUE) * len(SEVERITIES)

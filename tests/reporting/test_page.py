@@ -136,7 +136,9 @@ def test_the_overview_has_every_partition_worst_first_and_the_details_follow_it(
     table = pieces[0]["tables"]["replicas"]
     counts = decode(table["rows"], PIECE)
     assert counts == [2] + [0] * (PIECE - 1)
-    bases = [number for number, times in zip(decode(pieces[0]["bases"], PIECE), counts, strict=True) for _ in range(times)]
+    bases = [
+        number for number, times in zip(decode(pieces[0]["bases"], PIECE), counts, strict=True) for _ in range(times)
+    ]
     assert decode(table["columns"]["log_end_offset"], 2, bases) == [101, 102]
 
 
@@ -177,14 +179,18 @@ def test_control_characters_and_direction_marks_are_shown_as_their_numbers() -> 
 
 def test_the_policy_lets_only_this_script_and_style_run_and_nothing_be_fetched() -> None:
     page = page_of(sample("last-replica-standing", "orders-0"))
-    (policy,) = [attributes["content"] for tag, attributes in page.tags if tag == "meta" and attributes.get("http-equiv")]
+    (policy,) = [
+        attributes["content"] for tag, attributes in page.tags if tag == "meta" and attributes.get("http-equiv")
+    ]
     rules = {part.split()[0]: part.split()[1:] for part in policy.split("; ")}
     (script,) = [text for attributes, text in page.scripts if "type" not in attributes]
     for text, rule in ((script, "script-src"), (page.style, "style-src")):
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assert rules[rule] == [f"'sha256-{digest}'"]
     assert rules["default-src"] == ["'none'"] and rules["require-trusted-types-for"] == ["'script'"]
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|fetch\(|XMLHttp", script)
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|fetch\(|XMLHttp", script
+    )
     links = {value for _, attributes in page.tags for key, value in attributes.items() if key in ("src", "href")}
     assert links == {"#partitions", "data:,", "#orders-0"}
     # The only address is the name of SVG, which nobody fetches.
@@ -218,7 +224,9 @@ def test_what_changed_is_told_only_where_there_is_something_to_compare_with() ->
         {"topic": "orders", "partition": 2, "verdict": "NONSENSE"},
     ]})  # fmt: skip
     earlier = parse_earlier(text)
-    assert earlier == Earlier("x", "2026-01-01T10:00:00.000Z", {("orders", 0): "CONSISTENT", ("orders", 1): "COMMITTED_LOSS"})
+    assert earlier == Earlier(
+        "x", "2026-01-01T10:00:00.000Z", {("orders", 0): "CONSISTENT", ("orders", 1): "COMMITTED_LOSS"}
+    )
     page = page_of(found, earlier)
     assert "1 partitions worse, 1 better" in page.text and "compared with 2026-01-01 10:00 UTC" in page.text
     frame, _ = page.unpack()
@@ -233,14 +241,16 @@ def test_an_audit_without_a_partition_has_a_page() -> None:
 
 def test_tables_of_a_later_version_are_carried_along() -> None:
     timeline = [
-        row("high_watermark_timeline", topic="orders", partition=0, time_ms=t, hw_recomputed=t, hw_observed=t) for t in (1, 2)
+        row("high_watermark_timeline", topic="orders", partition=0, time_ms=t, hw_recomputed=t, hw_observed=t)
+        for t in (1, 2)
     ]
     _, (piece,) = page_of(results(high_watermark_timeline=timeline)).unpack()
     assert decode(piece["tables"]["high_watermark_timeline"]["columns"]["time_ms"], 2) == [1, 2]
 
 
 @pytest.mark.parametrize(
-    ("size", "text"), [(0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.0 KiB"), (4_402_341_478, "4.1 GiB"), (2**70, "1048576.0 PiB")]
+    ("size", "text"),
+    [(0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.0 KiB"), (4_402_341_478, "4.1 GiB"), (2**70, "1048576.0 PiB")],
 )
 def test_sizes_have_units(size: int, text: str) -> None:
     assert render_size(size) == text
@@ -248,10 +258,21 @@ def test_sizes_have_units(size: int, text: str) -> None:
 
 def test_quality_expectations_that_are_not_met_are_listed_and_their_pages_linked() -> None:
     rows = [
-        row("quality", suite="s", name="crc", severity="high", success=False, unexpected_count=2, element_count=9, status="new",
-            description="<b>CRC</b> valid", failing=["orders-0"], expectation="e"),
+        row(
+            "quality",
+            suite="s",
+            name="crc",
+            severity="high",
+            success=False,
+            unexpected_count=2,
+            element_count=9,
+            status="new",
+            description="<b>CRC</b> valid",
+            failing=["orders-0"],
+            expectation="e",
+        ),
         row("quality", suite="s", name="fine", severity="low", success=True, expectation="e"),
-    ]  # fmt: skip
+    ]
     found = results(quality=rows)
     text = render_page(found, build_verdict(found, "high"), data_docs="data_docs/index.html")
     page = Page(text)

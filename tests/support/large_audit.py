@@ -19,14 +19,39 @@ from replica_audit.tables import REPORT_TABLES, sort_rows
 
 #: Columns that are moved by the partition's distance.
 _OFFSETS = {
-    "log_start_offset", "log_end_offset", "loaded_log_end_offset", "recovered_log_end_offset", "high_watermark_checkpoint",
-    "recovery_point_checkpoint", "common_prefix_end", "hw_lower", "hw_upper", "leader_log_end_offset", "start_offset", "end_offset",
-    "truncate_to", "leader_end_offset", "replica_end_offset",
-}  # fmt: skip
+    "log_start_offset",
+    "log_end_offset",
+    "loaded_log_end_offset",
+    "recovered_log_end_offset",
+    "high_watermark_checkpoint",
+    "recovery_point_checkpoint",
+    "common_prefix_end",
+    "hw_lower",
+    "hw_upper",
+    "leader_log_end_offset",
+    "start_offset",
+    "end_offset",
+    "truncate_to",
+    "leader_end_offset",
+    "replica_end_offset",
+}
 _EPOCHS = {"epochs", "checkpoint_epochs"}
 _TIMES = {"first_timestamp_ms", "last_timestamp_ms"}
 
-_WORDS = ("orders", "payments", "ledger", "clicks", "users", "stock", "audit", "mail", "sessions", "prices", "returns", "basket")
+_WORDS = (
+    "orders",
+    "payments",
+    "ledger",
+    "clicks",
+    "users",
+    "stock",
+    "audit",
+    "mail",
+    "sessions",
+    "prices",
+    "returns",
+    "basket",
+)
 
 Model = Mapping[str, list[dict[str, Any]]]
 
@@ -40,7 +65,9 @@ def large_results(count: int, bad: list[Model], calm: list[Model], share: float,
     """`count` partitions, a `share` of them copies of the `bad` models and the others of the `calm` ones."""
     generator = random.Random(seed)
     tables: dict[str, list[dict[str, Any]]] = {table: [] for table in REPORT_TABLES}
-    topics = [f"{generator.choice(_WORDS)}.{generator.choice(_WORDS)}-{number}" for number in range(max(1, count // 25))]
+    topics = [
+        f"{generator.choice(_WORDS)}.{generator.choice(_WORDS)}-{number}" for number in range(max(1, count // 25))
+    ]
     for number in range(count):
         model = generator.choice(bad if generator.random() < share else calm)
         place = {"topic": topics[number % len(topics)], "partition": number // len(topics)}
@@ -60,11 +87,20 @@ def large_results(count: int, bad: list[Model], calm: list[Model], share: float,
                     copy["record_count"] += generator.randrange(1000) if table == "replicas" else 0
                 tables[table].append(copy)
     audit = {
-        "audit_id": "a" * 32, "snapshot_id": "b" * 32, "cluster_id": "MkU3OEVBNTcwNTJENDM2Qk", "tool_version": "0.1.0",
-        "started": "2026-01-02T03:04:05.000Z", "finished": "2026-01-02T03:14:06.000Z",
+        "audit_id": "a" * 32,
+        "snapshot_id": "b" * 32,
+        "cluster_id": "MkU3OEVBNTcwNTJENDM2Qk",
+        "tool_version": "0.1.0",
+        "started": "2026-01-02T03:04:05.000Z",
+        "finished": "2026-01-02T03:14:06.000Z",
         "verdict": worst_verdict(row["verdict"] for row in tables["partitions"]),
-        "inputs": {"snapshot": "large", "segments": count * 3, "size_bytes": count * 3 * 2**20, "files": {"log": count * 3}},
-    }  # fmt: skip
+        "inputs": {
+            "snapshot": "large",
+            "segments": count * 3,
+            "size_bytes": count * 3 * 2**20,
+            "files": {"log": count * 3},
+        },
+    }
     assert all(set(row["findings"]) == set(SEVERITIES) for row in tables["partitions"])
     return Results(audit, {table: sort_rows(rows) for table, rows in tables.items()})
 

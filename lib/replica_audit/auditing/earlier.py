@@ -30,6 +30,8 @@ def parse_earlier(text: str) -> Earlier:
     verdicts = {
         (row["topic"], row["partition"]): row["verdict"]
         for row in rows
-        if isinstance(row.get("topic"), str) and isinstance(row.get("partition"), int) and row.get("verdict") in VERDICTS
+        if isinstance(row.get("topic"), str)
+        and isinstance(row.get("partition"), int)
+        and row.get("verdict") in VERDICTS
     }
     return Earlier(audit.get("audit_id"), audit.get("finished"), verdicts)

@@ -115,7 +115,7 @@ def show(arguments: argparse.Namespace, settings: Settings) -> int:
         print_result(render_audit_json(results, verdict))
     else:
         print_result(render_partition(results, colour=stdout_colour()))
-        print_result(render_status_line(verdict))
+        print_result(render_status_line(verdict, colour=stdout_colour()))
     return verdict["exit_status"]
 
 
@@ -160,5 +160,5 @@ def _show_summary(results: Results, settings: Settings) -> int:
         print_result(render_summary(results, colour=stdout_colour()))
         if failed := render_failed(results, colour=stdout_colour()):
             print_result(failed)
-        print_result(render_status_line(verdict))
+        print_result(render_status_line(verdict, colour=stdout_colour()))
     return verdict["exit_status"]

@@ -16,6 +16,7 @@ from typing import Any
 
 from replica_audit.quality import package  # noqa: F401
 
+from great_expectations.render.renderer import ValidationResultsPageRenderer
 from great_expectations.render.view import DefaultJinjaPageView
 from jinja2 import ChoiceLoader, DictLoader, Environment
 
@@ -35,7 +36,11 @@ def data_docs_site(directory: str) -> dict[str, Any]:
             "class_name": "DefaultSiteIndexBuilder",
             "view": {"module_name": __name__, "class_name": "LocalIndexPageView"},
         },
-        "site_section_builders": {"expectations": {"view": page}, "validations": {"view": page}, "profiling": "None"},
+        "site_section_builders": {
+            "expectations": {"view": page},
+            "validations": {"view": page, "renderer": {"module_name": __name__, "class_name": "PlacesRenderer"}},
+            "profiling": "None",
+        },
     }
 
 
@@ -63,6 +68,20 @@ def _environment(ours: Environment) -> Environment:
     ours.loader = ChoiceLoader([DictLoader(templates), *([ours.loader] if ours.loader else [])])
     ours.globals.update(docs_style=_template("docs.css"), docs_script=script, docs_script_digest=digest)
     return ours
+
+
+class PlacesRenderer(ValidationResultsPageRenderer):
+    """A page of validation results that says where the rows are that break an expectation.
+
+    The package tells values only, unless all rows are kept, of which there may be millions; here those that are named.
+    """
+
+    def render(self, validation_results: Any) -> Any:
+        for one in validation_results.results:
+            named = (one.result or {}).get("partial_unexpected_index_list")
+            if named:
+                one.result["unexpected_index_list"] = named
+        return super().render(validation_results)
 
 
 class LocalPageView(DefaultJinjaPageView):

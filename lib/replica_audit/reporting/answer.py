@@ -25,7 +25,7 @@ _HEADLINES = {
     "COMMITTED_DIVERGENCE": "Replicas differ for good in {where}: no truncation repairs it.",
     "LATENT_CORRUPTION": "Files are damaged or contradict each other in {where}.",
     "WILL_LOSE_ON_TRUNCATION": "The next truncation or election loses committed records in {where}.",
-    "INCONCLUSIVE": "Nothing can be said of {where}: something that had to be read could not be.",
+    "INCONCLUSIVE": "There is no certain answer for {where}: something that had to be read could not be.",
     "UNCOMMITTED_DIVERGENCE": "Replicas differ in {where}, but only in records that nothing proves committed.",
     "LAGGING": "Nothing is lost; replicas are behind or out of sync in {where}.",
     "CONSISTENT": "All is well: {where} consistent.",
@@ -121,10 +121,13 @@ def _loss(row: Row, committed: Sequence[Row]) -> str:
     where = join_words([f"{start} to {end - 1}" if end - start > 1 else start for start, end in ranges[:3]])
     where += "" if len(ranges) <= 3 else " and more"
     at = f"offset{'' if ranges[0][1] - ranges[0][0] == 1 and len(ranges) == 1 else 's'} {where}"
-    leader = f"the leader, broker {row['leader_id']}" if row["leader_id"] is not None else f"broker {row['reference_id']}"
+    leader = (
+        f"the leader, broker {row['leader_id']}" if row["leader_id"] is not None else f"broker {row['reference_id']}"
+    )
     text = f"{render_count(most, 'committed record')} at {at} {'is' if most == 1 else 'are'} not on {leader}. "
     holders = [broker_id for broker_id in sorted(by_broker) if by_broker[broker_id] == most]
-    return text + f"{capitalise(name_brokers(holders))} still {'has' if len(holders) == 1 else 'have'} {'it' if most == 1 else 'them'}."
+    verb, what = "has" if len(holders) == 1 else "have", "it" if most == 1 else "them"
+    return text + f"{capitalise(name_brokers(holders))} still {verb} {what}."
 
 
 def _holders(results: Results) -> dict[int, dict[tuple[str, int], int]]:
@@ -133,7 +136,9 @@ def _holders(results: Results) -> dict[int, dict[tuple[str, int], int]]:
     for row in results.rows("divergences"):
         if row["committed"]:
             count = row["committed_records"]
-            held[row["broker_id"]][(row["topic"], row["partition"])] += row["record_count"] or 0 if count is None else count
+            held[row["broker_id"]][(row["topic"], row["partition"])] += (
+                row["record_count"] or 0 if count is None else count
+            )
     return {broker_id: dict(held[broker_id]) for broker_id in sorted(held)}
 
 
@@ -145,7 +150,13 @@ def _totals(affected: Sequence[Row], holders: Mapping[int, Mapping], worst: str)
         for place, count in by_place.items():
             most[place] = max(count, most.get(place, 0))
     total = f"{render_count(sum(most.values()), 'committed record')}"
-    return [("In all, ", total, f" in {render_count(len(most), 'partition')} are held by {name_brokers(list(holders))} only.")]
+    return [
+        (
+            "In all, ",
+            total,
+            f" in {render_count(len(most), 'partition')} are held by {name_brokers(list(holders))} only.",
+        )
+    ]
 
 
 def _others(counts: Mapping[str, int], worst: str) -> list[Sentence]:
@@ -166,7 +177,8 @@ def _first_steps(
         one = len(holders) == 1
         keep = f"Keep {name_brokers(list(holders))} from following"
         how = "stop it, or copy its log directory" if one else "stop them, or copy their log directories"
-        rest = f": {how}, now. What only {'it holds is' if one else 'they hold is'} deleted as soon as {'it follows' if one else 'they follow'}."
+        held, follow = ("it holds", "it follows") if one else ("they hold", "they follow")
+        rest = f": {how}, now. What only {held} is deleted as soon as {follow}."
         steps.append(("", keep, rest))
     codes = Counter()
     for row in affected:
@@ -177,7 +189,9 @@ def _first_steps(
         if not (holders and code in ("HWM-LOSS", "TRN-BELOW-HW")):
             steps.append((f"{CATALOGUE[code].remedy} (", code, ")"))
     if holders:
-        steps.append(("Then decide: elect the broker that holds the records, or take them out and produce them again.",))
+        steps.append(
+            ("Then decide: elect the broker that holds the records, or take them out and produce them again.",)
+        )
     return steps
 
 

@@ -30,7 +30,13 @@ def render_junit(results: Results, verdict: Mapping[str, Any]) -> str:
     suites: dict[str, list[ElementTree.Element]] = {}
     for row in sorted(results.rows("partitions"), key=lambda row: (row["topic"], row["partition"])):
         name = clean(row["topic"])
-        case = _case(name, f"{name}-{row['partition']}", row["verdict"], findings.pop((row["topic"], row["partition"]), []), verdict)
+        case = _case(
+            name,
+            f"{name}-{row['partition']}",
+            row["verdict"],
+            findings.pop((row["topic"], row["partition"]), []),
+            verdict,
+        )
         suites.setdefault(name, []).append(case)
     # What is left is of no partition that was audited.
     unplaced = [row for rows in findings.values() for row in rows]
@@ -50,7 +56,9 @@ def render_junit(results: Results, verdict: Mapping[str, Any]) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _case(suite: str, name: str, judged: str, findings: Sequence[Row], verdict: Mapping[str, Any]) -> ElementTree.Element:
+def _case(
+    suite: str, name: str, judged: str, findings: Sequence[Row], verdict: Mapping[str, Any]
+) -> ElementTree.Element:
     case = ElementTree.Element("testcase", classname=f"replica-audit.{suite}", name=name, time="0")
     ranked = worst_first(findings)
     failing = [row for row in ranked if row["status"] == "new" and at_or_above(row["severity"], verdict["fail_on"])]
@@ -60,7 +68,9 @@ def _case(suite: str, name: str, judged: str, findings: Sequence[Row], verdict: 
         child = ElementTree.SubElement(case, "failure", type=failing[0]["code"], message=message)
         child.text = _tell(failing)
     elif judged == "INCONCLUSIVE":
-        child = ElementTree.SubElement(case, "error", type="INCONCLUSIVE", message=clean(verdict["untrusted"] or "inconclusive"))
+        child = ElementTree.SubElement(
+            case, "error", type="INCONCLUSIVE", message=clean(verdict["untrusted"] or "inconclusive")
+        )
         child.text = _tell(others) or "nothing could be read"
         others = []
     if others:
@@ -69,7 +79,9 @@ def _case(suite: str, name: str, judged: str, findings: Sequence[Row], verdict: 
 
 
 def _check(row: Row, verdict: Mapping[str, Any]) -> ElementTree.Element:
-    case = ElementTree.Element("testcase", classname=f"replica-audit.quality.{clean(row['suite'])}", name=clean(row["name"]), time="0")
+    case = ElementTree.Element(
+        "testcase", classname=f"replica-audit.quality.{clean(row['suite'])}", name=clean(row["name"]), time="0"
+    )
     text = clean(row["error"] or row["description"] or row["expectation"])
     failing = "\n".join(clean(place) for place in row["failing"] or ())
     if row["error"] is not None:
@@ -77,7 +89,9 @@ def _check(row: Row, verdict: Mapping[str, Any]) -> ElementTree.Element:
     elif row["status"] == "new" and at_or_above(row["severity"], verdict["fail_on"]):
         ElementTree.SubElement(case, "failure", type=row["severity"], message=text).text = failing
     elif not row["success"]:
-        ElementTree.SubElement(case, "system-out").text = f"{row['severity']}, {row['status'] or 'not met'}: {text}\n{failing}"
+        ElementTree.SubElement(
+            case, "system-out"
+        ).text = f"{row['severity']}, {row['status'] or 'not met'}: {text}\n{failing}"
     return case
 
 

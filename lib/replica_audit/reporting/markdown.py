@@ -30,25 +30,30 @@ def render_markdown(results: Results, verdict: Mapping[str, Any]) -> str:
     answer = build_answer(results, verdict)
     blocks = [f"## {_MARKS[answer.tone]} {escape(answer.headline)}", *_cases(answer)]
     if answer.first_steps:
-        blocks.append("**Do first**\n\n" + "\n".join(f"{n}. {_render(step)}" for n, step in enumerate(answer.first_steps, 1)))
+        blocks.append(
+            "**Do first**\n\n" + "\n".join(f"{n}. {_render(step)}" for n, step in enumerate(answer.first_steps, 1))
+        )
     partitions = [row for row in worst_partitions(results) if row["verdict"] != "CONSISTENT"]
     if partitions:
         blocks.append(_table(partitions, results))
-    findings = [row for row in worst_first(results.rows("findings")) if row["status"] == "new" and row["severity"] != "info"]
+    findings = [
+        row for row in worst_first(results.rows("findings")) if row["status"] == "new" and row["severity"] != "info"
+    ]
     if findings:
         blocks.append(_findings(findings))
     blocks.append(code_span(render_status_line(verdict)))
     audit = results.audit
-    blocks.append(
-        f"<sub>replica-audit {escape(clean(audit.get('tool_version')))}, audit {code_span(audit.get('audit_id'))} of snapshot "
-        f"{code_span(audit.get('snapshot_id'))}" + (f", finished {escape(clean(audit['finished']))}" if audit.get("finished") else "") + "</sub>"
-    )  # fmt: skip
+    ids = f"audit {code_span(audit.get('audit_id'))} of snapshot {code_span(audit.get('snapshot_id'))}"
+    finished = f", finished {escape(clean(audit['finished']))}" if audit.get("finished") else ""
+    blocks.append(f"<sub>replica-audit {escape(clean(audit.get('tool_version')))}, {ids}{finished}</sub>")
     return "\n\n".join(blocks) + "\n"
 
 
 def escape(text: str) -> str:
     """`text` so that Markdown shows it as it is and links nothing in it."""
-    return " ".join(code_span(word) if _LINKED.search(word) else _SPECIAL.sub(r"\\\g<0>", word) for word in text.split(" "))
+    return " ".join(
+        code_span(word) if _LINKED.search(word) else _SPECIAL.sub(r"\\\g<0>", word) for word in text.split(" ")
+    )
 
 
 def code_span(value: Any) -> str:
@@ -69,21 +74,31 @@ def _cases(answer: Answer) -> list[str]:
 
 
 def _render(sentence: Sentence) -> str:
-    return "".join(f"**{escape(part)}**" if number % 2 and part else escape(part) for number, part in enumerate(sentence))
+    return "".join(
+        f"**{escape(part)}**" if number % 2 and part else escape(part) for number, part in enumerate(sentence)
+    )
 
 
 def _table(partitions: Sequence[Row], results: Results) -> str:
     worst = {}
     for row in worst_first(row for row in results.rows("findings") if row["status"] != "resolved"):
         worst.setdefault((row["topic"], row["partition"]), row)
-    lines = ["| partition | verdict | leader | high watermark | will be dropped | committed | worst finding |", "|---|---|--:|--:|--:|--:|---|"]
+    lines = [
+        "| partition | verdict | leader | high watermark | will be dropped | committed | worst finding |",
+        "|---|---|--:|--:|--:|--:|---|",
+    ]
     for row in partitions[:PARTITION_LIMIT]:
         found = worst.get((row["topic"], row["partition"]))
         name = f"{row['topic']}-{row['partition']}"
         cells = [
-            _cell(name), escape(row["verdict"]), clean(row["leader_id"]), escape(render_interval(row["hw_lower"], row["hw_upper"])),
-            clean(row["dropped_records"]), clean(row["committed_dropped"]), f"{found['severity']} {_cell(found['code'])}" if found else "",
-        ]  # fmt: skip
+            _cell(name),
+            escape(row["verdict"]),
+            clean(row["leader_id"]),
+            escape(render_interval(row["hw_lower"], row["hw_upper"])),
+            clean(row["dropped_records"]),
+            clean(row["committed_dropped"]),
+            f"{found['severity']} {_cell(found['code'])}" if found else "",
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     calm = len(results.rows("partitions")) - len(partitions)
     left = len(partitions) - PARTITION_LIMIT
@@ -95,10 +110,22 @@ def _table(partitions: Sequence[Row], results: Results) -> str:
 def _findings(findings: Sequence[Row]) -> str:
     lines = []
     for row in findings[:FINDING_LIMIT]:
-        place = "" if row["topic"] is None else f" {code_span(row['topic'] if row['partition'] is None else f'''{row['topic']}-{row['partition']}''')}"
+        place = (
+            ""
+            if row["topic"] is None
+            else f" {code_span(row['topic'] if row['partition'] is None else f'''{row['topic']}-{row['partition']}''')}"
+        )
         broker = "" if row["broker_id"] is None else f", broker {row['broker_id']}"
-        where = "" if row["start_offset"] is None else f", {escape(render_range(row['start_offset'], row['end_offset']))}"
-        lines.append(f"- **{row['severity']}** {code_span(row['code'])}{place}{broker}{where}: {escape(clean(row['message'] or ''))}")
+        where = (
+            "" if row["start_offset"] is None else f", {escape(render_range(row['start_offset'], row['end_offset']))}"
+        )
+        message = escape(clean(row["message"] or ""))
+        lines.append(f"- **{row['severity']}** {code_span(row['code'])}{place}{broker}{where}: {message}")
     left = len(findings) - FINDING_LIMIT
     more = f"\n\nand {left} more" if left > 0 else ""
-    return f"<details><summary>{render_count(len(findings), 'new finding')}, worst first</summary>\n\n" + "\n".join(lines) + more + "\n\n</details>"
+    return (
+        f"<details><summary>{render_count(len(findings), 'new finding')}, worst first</summary>\n\n"
+        + "\n".join(lines)
+        + more
+        + "\n\n</details>"
+    )

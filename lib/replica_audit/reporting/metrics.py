@@ -61,9 +61,11 @@ def _run_families(verdict: Mapping[str, Any], finished: float | None, duration: 
     yield "exit_status", meaning, [({}, status)]
     trusted = "Whether everything that had to be read could be read (1) or the answers are not whole (0)."
     yield "trusted", trusted, [({}, 0 if verdict["untrusted"] else 1)]
-    yield "verdict", "The worst verdict of the audit: 1 for the one that holds.", [
-        ({"verdict": name}, int(name == verdict["verdict"])) for name in VERDICTS
-    ]
+    yield (
+        "verdict",
+        "The worst verdict of the audit: 1 for the one that holds.",
+        [({"verdict": name}, int(name == verdict["verdict"])) for name in VERDICTS],
+    )
 
 
 def _families(results: Results, verdict: Mapping[str, Any]) -> Iterable[Family]:
@@ -77,33 +79,47 @@ def _families(results: Results, verdict: Mapping[str, Any]) -> Iterable[Family]:
     counts = Counter(row["verdict"] for row in partitions)
     yield "partitions", "Partitions by verdict.", [({"verdict": name}, counts[name]) for name in VERDICTS]
     by_severity = Counter((row["severity"], row["status"]) for row in findings)
-    yield "findings", "Findings by severity, and by status against the baseline.", [
-        ({"severity": severity, "status": status}, by_severity[severity, status])
-        for severity in SEVERITIES
-        for status in _STATUSES
-    ]
+    yield (
+        "findings",
+        "Findings by severity, and by status against the baseline.",
+        [
+            ({"severity": severity, "status": status}, by_severity[severity, status])
+            for severity in SEVERITIES
+            for status in _STATUSES
+        ],
+    )
     by_code = Counter((row["code"], row["severity"]) for row in findings if row["status"] != "resolved")
     known = [(code, severity) for code in CATALOGUE for severity in SEVERITIES if by_code[code, severity]]
-    yield "findings_by_code", "Findings that are there, by code and severity.", [
-        ({"code": code, "severity": severity}, by_code[code, severity]) for code, severity in known
-    ]
+    yield (
+        "findings_by_code",
+        "Findings that are there, by code and severity.",
+        [({"code": code, "severity": severity}, by_code[code, severity]) for code, severity in known],
+    )
     under = sum(bool(row["under_replicated"]) for row in partitions)
     yield "under_replicated_partitions", "Partitions with fewer replicas in sync than assigned.", [({}, under)]
     leaderless = sum(row["leader_id"] is None for row in partitions)
     yield "leaderless_partitions", "Partitions without a leader.", [({}, leaderless)]
-    yield "dropped_records", "Records that followers will drop when they follow.", [({}, _sum(partitions, "dropped_records"))]
-    yield "committed_dropped_records", "Those of them that were proven committed.", [
-        ({}, _sum(partitions, "committed_dropped"))
-    ]
+    yield (
+        "dropped_records",
+        "Records that followers will drop when they follow.",
+        [({}, _sum(partitions, "dropped_records"))],
+    )
+    yield (
+        "committed_dropped_records",
+        "Those of them that were proven committed.",
+        [({}, _sum(partitions, "committed_dropped"))],
+    )
     lag = max((row["max_lag_records"] for row in partitions if row["max_lag_records"] is not None), default=0)
     yield "max_lag_records", "The most records that a replica is behind its leader.", [({}, lag)]
     yield "quarantined_inputs", "Pieces of input that could not be used.", [({}, len(results.rows("quarantine")))]
     quality = verdict.get("quality")
     if quality:
         yield "quality_expectations", "Expectations of the quality checks.", [({}, quality["expectations"])]
-        yield "quality_failed_expectations", "Expectations that are not met and not known, by severity.", [
-            ({"severity": severity}, quality["failed"][severity]) for severity in SEVERITIES
-        ]
+        yield (
+            "quality_failed_expectations",
+            "Expectations that are not met and not known, by severity.",
+            [({"severity": severity}, quality["failed"][severity]) for severity in SEVERITIES],
+        )
         yield "quality_errors", "Expectations that could not be looked at.", [({}, quality["errors"])]
     if inputs.get("size_bytes") is not None:
         yield "input_bytes", "Bytes of segments that the audit covers.", [({}, inputs["size_bytes"])]

@@ -54,7 +54,9 @@ def _leadership(partition: Row, rows: Rows) -> Iterator[Sentence]:
     elif partition["leader_id"] is not None:
         yield ("", f"Broker {partition['leader_id']} leads", f"{epoch}{said}; {in_sync}.")
     elif partition["reference_id"] is not None:
-        text = f"; the others are compared with broker {partition['reference_id']}{epoch and f', the newest log,{epoch}'}"
+        text = (
+            f"; the others are compared with broker {partition['reference_id']}{epoch and f', the newest log,{epoch}'}"
+        )
         yield ("", "Nobody leads", f"{text}; {in_sync}.")
     else:
         yield ("No replica could be compared with the others.",)
@@ -74,18 +76,22 @@ def _agreement(partition: Row, rows: Rows) -> Iterator[Sentence]:
         held = name_offsets(reference["log_start_offset"] or 0, end) if end else "nothing"
         yield (f"Only broker {reference['broker_id']} has files here; it holds {held}.",)
     elif equal:
-        held = f"hold the same records, up to log end {end}" if reference["record_count"] else f"are empty, and end at {end}"
+        held = (
+            f"hold the same records, up to log end {end}"
+            if reference["record_count"]
+            else f"are empty, and end at {end}"
+        )
         comma = "," if reference["is_leader"] else ""
         yield (f"{capitalise(name_brokers(equal))} and broker {_reference_name(reference)}{comma} {held}.",)
     for row in known:
         behind = end - row["log_end_offset"]
         if behind > 0:
-            yield (f"Broker {row['broker_id']} holds the same records, but ends {behind} earlier, at {row['log_end_offset']}.",)
+            ends = f"ends {behind} earlier, at {row['log_end_offset']}"
+            yield (f"Broker {row['broker_id']} holds the same records, but {ends}.",)
         elif behind < 0:
-            yield (
-                f"Broker {row['broker_id']} agrees with it and goes on {-behind} further, to {row['log_end_offset']}: copied later, "
-                "or ahead of a leader that lost its tail.",
-            )
+            further = f"goes on {-behind} further, to {row['log_end_offset']}"
+            why = "copied later, or ahead of a leader that lost its tail"
+            yield (f"Broker {row['broker_id']} agrees with it and {further}: {why}.",)
 
 
 def _reference_name(row: Row) -> str:
@@ -148,8 +154,9 @@ def _truncations(rows: Rows, protocol: str) -> Iterator[Sentence]:
                 lost += f", {chosen['committed_dropped']} of them proven committed"
             yield (f"When broker {broker_id} follows, it {_asks(chosen)}cuts its log at {cut}: ", lost, ".")
         if chosen["common_prefix_end"] is not None and cut > chosen["common_prefix_end"]:
-            yield (f"Broker {broker_id} keeps everything up to {cut} although it differs from {chosen['common_prefix_end']} on: ",
-                   "no truncation will ever repair that", ".")  # fmt: skip
+            prefix = chosen["common_prefix_end"]
+            kept = f"Broker {broker_id} keeps everything up to {cut} although it differs from {prefix} on: "
+            yield (kept, "no truncation will ever repair that", ".")
         for name, row in by_protocol.items():
             if row["truncate_to"] in (None, cut) or name == protocol:
                 continue

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS, at_or_above, worst_verdict
-from replica_audit.reporting.layout import render_count
+from replica_audit.reporting.layout import paint, render_count
 from replica_audit.reporting.quality import count_quality, render_shortfall
 from replica_audit.results import Results
 
 SCHEMA_VERSION = 1
+
+_STATUS_STYLES = {"OK": "good", "WARNING": "medium", "CRITICAL": "critical", "UNKNOWN": "medium"}
 
 #: Codes of input that could not be read at all: the audit is then not whole.
 UNREADABLE_CODES = ("CAP-UNREADABLE", "CHK-MALFORMED")
@@ -71,13 +73,14 @@ def build_failure(exit_status: int, fail_on: str, reason: str) -> dict[str, Any]
     }
 
 
-def render_status_line(verdict: Mapping[str, Any]) -> str:
+def render_status_line(verdict: Mapping[str, Any], colour: bool = False) -> str:
     """The last line of `run`: the status, then counts; for UNKNOWN the reason as well."""
     count = sum(verdict["partitions"].values())
     counts = ", ".join(f"{number} {severity}" for severity, number in verdict["findings"].items() if number)
     findings = f"findings: {counts}" if counts else "no findings"
     partitions = render_count(count, "partition")
-    line = f"{verdict['status']}: {partitions}, {verdict['verdict']}; {findings}" + render_shortfall(verdict["quality"])
+    status = paint(verdict["status"], _STATUS_STYLES[verdict["status"]], colour)
+    line = f"{status}: {partitions}, {verdict['verdict']}; {findings}" + render_shortfall(verdict["quality"])
     if verdict["status"] == "UNKNOWN" and verdict["untrusted"]:
         line += f"; {' '.join(str(verdict['untrusted']).split())}"
     return line

@@ -21,10 +21,22 @@ _LEFT_OUT = {"topic", "partition", "topic_id", "cluster_id", "configs", "directo
 
 #: Columns of offsets, kept as distances from the reference's log end.
 _OFFSETS = {
-    "log_end_offset", "loaded_log_end_offset", "recovered_log_end_offset", "high_watermark_checkpoint", "recovery_point_checkpoint",
-    "common_prefix_end", "hw_lower", "hw_upper", "leader_log_end_offset", "start_offset", "end_offset", "truncate_to", "record_count",
-    "hw_recomputed", "hw_observed",
-}  # fmt: skip
+    "log_end_offset",
+    "loaded_log_end_offset",
+    "recovered_log_end_offset",
+    "high_watermark_checkpoint",
+    "recovery_point_checkpoint",
+    "common_prefix_end",
+    "hw_lower",
+    "hw_upper",
+    "leader_log_end_offset",
+    "start_offset",
+    "end_offset",
+    "truncate_to",
+    "record_count",
+    "hw_recomputed",
+    "hw_observed",
+}
 
 
 def build_overview(results: Results, earlier: Earlier | None) -> dict[str, Any]:
@@ -95,16 +107,20 @@ def _piece(items: Sequence[tuple[Row, Rows]], protocol: str) -> dict[str, Any]:
             counts[number] += 1
         names = [name for name in placed[0][1] if name not in _LEFT_OUT]
         columns = {
-            name: encode_column([row[name] for _, row in placed], [bases[n] for n, _ in placed] if name in _OFFSETS else None)
+            name: encode_column(
+                [row[name] for _, row in placed], [bases[n] for n, _ in placed] if name in _OFFSETS else None
+            )
             for name in names
         }
         piece["tables"][table] = {"rows": encode_column(counts), "columns": columns}
-    piece["story"] = [[list(sentence) for sentence in tell_story(partition, rows, protocol)] for partition, rows in items]
+    piece["story"] = [
+        [list(sentence) for sentence in tell_story(partition, rows, protocol)] for partition, rows in items
+    ]
     return piece
 
 
 def _base(partition: Row, rows: Rows) -> int:
-    """The offset that others are counted from: the reference's log end, where it is a number that a browser can hold."""
+    """What offsets are counted from: the reference's log end, where a browser can hold the number."""
     ends = [row["log_end_offset"] for row in rows["replicas"] if row["broker_id"] == partition["reference_id"]]
     return ends[0] if ends and ends[0] is not None and ends[0] <= 2**52 else 0
 

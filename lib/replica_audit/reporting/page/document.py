@@ -24,7 +24,18 @@ STATIC_ROWS = 20
 #: Findings without a partition and pieces of unused input that the page lists; audit.json has them all.
 LIST_LIMIT = 500
 
-_SCRIPTS = ("decode.js", "words.js", "scale.js", "picture.js", "marks.js", "timeline.js", "detail.js", "table.js", "places.js", "start.js")
+_SCRIPTS = (
+    "decode.js",
+    "words.js",
+    "scale.js",
+    "picture.js",
+    "marks.js",
+    "timeline.js",
+    "detail.js",
+    "table.js",
+    "places.js",
+    "start.js",
+)
 
 
 def render_page(
@@ -143,7 +154,12 @@ def _checks(results: Results) -> dict[str, Any]:
     rows = results.rows("quality")
     unmet = [row for row in rows if not row["success"]]
     unmet.sort(key=lambda row: (SEVERITIES.index(row["severity"]), row["suite"], row["name"]))
-    return {"count": len(rows), "met": len(rows) - len(unmet), "unmet": unmet[:LIST_LIMIT], "more": max(0, len(unmet) - LIST_LIMIT)}
+    return {
+        "count": len(rows),
+        "met": len(rows) - len(unmet),
+        "unmet": unmet[:LIST_LIMIT],
+        "more": max(0, len(unmet) - LIST_LIMIT),
+    }
 
 
 def _is_compared(results: Results, earlier: Earlier | None) -> bool:
