@@ -100,9 +100,9 @@ def test_changes_of_leader_and_of_the_replicas_in_sync_are_told_with_their_time(
         states({}, {"isr": [0]}, {"isr": [], "leader_id": None}, {"isr": [1], "leader_id": 1, "leader_epoch": 1})
     )
     assert [plain_text(sentence) for sentence in told] == [
-        "1970-01-01T00:00:01.000Z: brokers 1 and 2 left the replicas in sync; in sync: 0.",
-        "1970-01-01T00:00:02.000Z: broker 0 stopped leading and nobody led; in sync: none.",
-        "1970-01-01T00:00:03.000Z: broker 1 became leader in epoch 1; in sync: 1.",
+        "At 1970-01-01T00:00:01.000Z brokers 1 and 2 left the replicas in sync; in sync: 0.",
+        "At 1970-01-01T00:00:02.000Z broker 0 stopped leading and nobody led; in sync: none.",
+        "At 1970-01-01T00:00:03.000Z broker 1 became leader in epoch 1; in sync: 1.",
     ]
 
 

@@ -26,7 +26,7 @@ def tell_history(states: Sequence[Row]) -> Iterator[Sentence]:
 
 
 def _change(earlier: Row, later: Row) -> Sentence | None:
-    when = f"{render_time(later['time_ms'])}: "
+    when = f"At {render_time(later['time_ms'])} "
     isr = f"; in sync: {join_words(later['isr'] or ())}"
     if later["leader_id"] != earlier["leader_id"]:
         if later["leader_id"] is None or later["leader_id"] < 0:
