@@ -70,37 +70,55 @@ def with_causes(
 def _with_cause(run: Run, past: PastElections, leadership: Leadership) -> Run:
     if not run.conflicting or run.replica_epoch is None or run.replica_epoch < 0:
         return run
-    suspects, clean = _find(run, past)
-    named = suspects[-1] if suspects else None
-    if clean is False:
-        named = next(one for one in suspects if not one.clean)
-    cause = Cause(named, clean, _promised(run, suspects if clean is not None else (), past, leadership))
+    groups = _abandonments(run, past)
+    suspects = groups[-1] if groups else ()
+    clean = _is_clean(run, suspects, past)
+    named = tuple(next((one for one in group if not one.clean), group[-1]) for group in groups)
+    parted = next((one for one in named if clean is not False or not one.clean), None)
+    promised = _promised(run, suspects if clean is not None else (), past, leadership)
+    cause = Cause(named[-1] if clean and named else parted, clean, promised, named)
     # A checkpoint that proves records committed contradicts that they were nothing but an uncommitted tail.
     pending = run.code == "DIV-EPOCH" and clean is True and run.committed_end is None
     return replace(run, cause=cause, code="DIV-TAIL-PENDING" if pending else run.code)
 
 
-def _find(run: Run, past: PastElections) -> tuple[Sequence[Election], bool | None]:
-    """The elections of which one left the run behind, and whether that was a clean one; None where that is not known.
+def _abandonments(run: Run, past: PastElections) -> list[tuple[Election, ...]]:
+    """The elections that left the run behind, each with the suspects before it, of whose leaders no log tells any more.
 
-    It is the first whose leader did not have the run's first record, after the last whose leader had it. Leaders of which
-    no log tells any more come before it as suspects: where one of them was elected uncleanly, it was. A deposed leader
-    that comes back uncleanly brings its old records back; where one may have done so without a trace, nothing is known.
+    Such an election is the first whose leader did not have the run's first record, after one whose leader had it. There
+    are several where a deposed leader came back uncleanly and brought its old records back.
     """
+    groups: list[tuple[Election, ...]] = []
+    suspects: list[Election] = []
+    held = True
+    for election in past.elections:
+        if election.leader_epoch <= run.replica_epoch:
+            continue
+        had = past.had(election, run.start_offset, run.replica_epoch)
+        if had:
+            held, suspects = True, []
+        elif held:
+            suspects.append(election)
+            if had is False:
+                groups.append(tuple(suspects))
+                held, suspects = False, []
+    return [*groups, tuple(suspects)] if suspects else groups
+
+
+def _is_clean(run: Run, suspects: Sequence[Election], past: PastElections) -> bool | None:
+    """Whether the last of its abandonments was a clean election; one of several suspects was unclean when any was.
+
+    Nothing is known where the history does not reach back far enough, or where an old leader may have brought the records
+    back in an unclean election that left no trace.
+    """
+    if not all(one.clean for one in suspects):
+        return False
     later = [one for one in past.elections if one.leader_epoch > run.replica_epoch]
     had = [past.had(one, run.start_offset, run.replica_epoch) for one in later]
-    last = max((number for number, answer in enumerate(had) if answer), default=-1)
-    suspects = []
-    for election, answer in list(zip(later, had))[last + 1 :]:
-        suspects.append(election)
-        if answer is False:
-            break
-    if not all(one.clean for one in suspects):
-        return suspects, False
     revived = any(answer is None and not one.clean for one, answer in zip(later, had))
-    if not suspects or revived or (last < 0 and past.known_from > run.replica_epoch):
-        return suspects, None
-    return suspects, True
+    if not suspects or revived or (not any(had) and past.known_from > run.replica_epoch):
+        return None
+    return True
 
 
 def _promised(run: Run, suspects: Sequence[Election], past: PastElections, leadership: Leadership) -> int | None:

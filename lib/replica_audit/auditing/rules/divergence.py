@@ -95,9 +95,9 @@ def told_by_history(run: Run) -> list[Evidence]:
     found = []
     if cause.election is None or cause.clean is None:
         found.append(considered("whether the election was clean is not known: the history does not reach back so far, or later leaders left no trace"))
-    if cause.election is not None:
-        where = f"record {cause.election.metadata_offset} of the metadata log: {describe(cause.election)}"
-        found.append(Evidence("leadership", where, cause.election.leader_id, value=str(cause.election.leader_epoch)))
+    for election in cause.elections:
+        where = f"record {election.metadata_offset} of the metadata log: {describe(election)}"
+        found.append(Evidence("leadership", where, election.leader_id, value=str(election.leader_epoch)))
     promised = "not known" if cause.promised_records is None else f"at most {cause.promised_records}"
     loss = (
         f"{run.tally.record_count} records; below a proven high watermark: {run.committed_records}; promised by acks=all with "

@@ -24,7 +24,7 @@ def _unclean(case: Case, past: PastElections, election: Election) -> Finding:
     left: dict[int, list[Run]] = {}
     for item in case.comparisons:
         for run in item.runs:
-            if run.cause is not None and run.cause.election == election:
+            if run.cause is not None and election in run.cause.elections:
                 left.setdefault(item.follower.broker_id, []).append(run)
     start = past.start_of(election.leader_epoch)
     end = max((run.end_offset for runs in left.values() for run in runs), default=None)
