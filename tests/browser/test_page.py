@@ -81,7 +81,7 @@ def test_bars_are_where_their_offsets_are(browser, pages):
     browser.open(pages["unclean"], "#ledger-0")
     browser.wait(f"{OPEN} === 1")
     bars = browser.run(
-        "return [...document.querySelectorAll('figure rect.epoch, figure rect.run, figure line.recomputed')].map(e => { "
+        "return [...document.querySelectorAll('rect.epoch, rect.run, line.recomputed')].map(e => { "
         "const b = e.getBBox(); "
         "return [e.querySelector('title')?.textContent ?? 'high watermark', b.x, b.x + b.width] })"
     )
