@@ -1,8 +1,10 @@
 # Everything runs from a clean clone with nothing but make, Python 3.10 to 3.13 and (brought where possible) Java 17 or 21.
 #   make install   .venv with the locked packages, the engine's JARs and a class archive; at once when nothing changed
 #   make audit     audits the sample whose last standing replica lost records
-#   make test      the whole suite
+#   make test      the whole suite; runs under Airflow are skipped where make test-airflow was never made
+#   make test-airflow   .venv-airflow with a locked Airflow 3 (Python 3.11 to 3.13), and the DAG really run in it
 #   make zip       build/replica_audit.zip for spark-submit --py-files
+#   make environment   build/environment.tar.gz for spark-submit --archives: what executors import
 #   make lock      resolves the locks anew (needs uv)
 #   make clean     removes what was built, installed and written here
 # Paths are relative on purpose: the clone may lie in a directory with spaces.
@@ -10,7 +12,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: install audit test zip lock clean
+.PHONY: install audit test test-airflow zip environment lock clean
 MAKEFLAGS += --no-builtin-rules
 
 # PYTHON=... chooses another interpreter for .venv; IVY_SETTINGS=... a mirror for the JARs.
@@ -73,6 +75,25 @@ audit: install
 test: install
 	$(RUN) -m pytest $(PYTEST_ARGS)
 
+# Airflow has an environment of its own: its Spark provider brings another half of pyspark into the same directory.
+AIRFLOW := .venv-airflow
+$(AIRFLOW)/.stamps/packages: .locks/build.txt .locks/airflow.txt
+	@for candidate in $(if $(PYTHON),"$(PYTHON)",python3.11 python3.12 python3.13 python3); do \
+	  if "$$candidate" -c 'import sys, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null; then \
+	    rm -rf $(AIRFLOW) && "$$candidate" -m venv $(AIRFLOW) && break; \
+	  fi; \
+	done; \
+	if [ ! -x $(AIRFLOW)/bin/python ]; then \
+	  echo "error: no Python 3.11 to 3.13 with venv found for Airflow; install one or run make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; exit 1; \
+	fi; \
+	echo "installing .locks/airflow.txt" >&2; \
+	$(AIRFLOW)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r .locks/build.txt; \
+	$(AIRFLOW)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation --use-pep517 --only-binary :all: --no-binary pyspark-client -r .locks/airflow.txt; \
+	mkdir -p $(@D); touch $@
+
+test-airflow: install $(AIRFLOW)/.stamps/packages
+	$(RUN) -m pytest -m airflow $(PYTEST_ARGS)
+
 zip: build/replica_audit.zip
 
 # Sources only, in a fixed order; a --py-files zip is imported by driver and executors alike, a wheel by the driver only.
@@ -84,6 +105,21 @@ build/replica_audit.zip: $(shell find lib -type f -not -name '*.pyc' -not -path 
 	if path.is_file() and path.suffix != ".pyc"]; archive.close()' $@
 	@echo $@
 
+environment: build/environment.tar.gz
+
+# A virtual environment with the installed packages that executors import, and nothing else. Its bin/python is a link to
+# the Python that .venv was made with: that one has to be at the same place on every node.
+EXECUTOR_PACKAGES := numpy pyarrow google-crc32c cramjam aiokafka async-timeout packaging typing_extensions
+build/environment.tar.gz: $(STAMPS)/packages
+	@mkdir -p build
+	@$(RUN) -c 'import pathlib, sys, tarfile, tempfile, venv; from importlib import metadata; \
+	home = tempfile.TemporaryDirectory(); venv.create(home.name, symlinks=True); \
+	packages = next(pathlib.Path(home.name).glob("lib/python3.*/site-packages")).relative_to(home.name); \
+	archive = tarfile.open(sys.argv[1], "w:gz", compresslevel=1); archive.add(home.name, "."); \
+	[archive.add(file.locate(), packages / file) for name in sys.argv[2:] for file in metadata.files(name) \
+	if ".." not in file.parts and file.suffix != ".pyc"]; archive.close()' $@ $(EXECUTOR_PACKAGES)
+	@echo $@
+
 # One lock for each Python, since their newest packages differ; no registry's address is written.
 lock:
 	@for version in 3.10 3.11 3.12 3.13; do \
@@ -93,6 +129,9 @@ lock:
 	done
 	@printf 'setuptools>=77\nwheel\n' | uv pip compile --quiet - --python-version 3.10 --upgrade --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/build.txt
+	@printf "%s ; python_version < '3.14'\n" apache-airflow==3.3.2 apache-airflow-providers-apache-spark==6.3.4 \
+	  | uv pip compile --quiet - --python-version 3.11 --universal --upgrade --generate-hashes --no-emit-index-url \
+	  --no-header --no-annotate --only-binary :all: --no-binary pyspark-client --output-file .locks/airflow.txt
 
 clean:
-	rm -rf $(VENV) build dist replica-audit-warehouse replica-audit-report spark-warehouse metastore_db derby.log lib/*.egg-info
+	rm -rf $(VENV) $(AIRFLOW) build dist replica-audit-warehouse replica-audit-report spark-warehouse metastore_db derby.log lib/*.egg-info

@@ -1,4 +1,4 @@
-"""`replica-audit quality` for spark-submit; a version without that command says so and returns 2."""
+"""`replica-audit quality` for spark-submit: the same arguments, the same exit status."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def clone(tmp_path_factory):
 
 
 def test_shell_commands_are_in_blocks_that_are_run_or_say_why_not():
-    assert {block.language for block in BLOCKS} == {"console", "bash", "json"}
+    assert {block.language for block in BLOCKS} == {"console", "bash", "json", "sql", "properties"}
     assert all(steps(block) for block in CONSOLES)
     assert len([block for block in CONSOLES if block.is_run]) >= 6
     for block in BLOCKS:
@@ -163,6 +163,49 @@ def test_examples_of_files_are_read_by_their_parsers():
     assert isinstance(json.loads(manifest), dict)
 
 
+@pytest.mark.spark
+def test_the_query_finds_what_the_first_audit_found(spark, tmp_path):
+    from replica_audit.cli.progress import Progress
+    from replica_audit.config import Settings
+    from replica_audit.spark.pipeline import run_audit, run_ingest
+
+    (query,) = [block.body for block in BLOCKS if block.language == "sql" and block.is_run]
+    assert query.count("replica-audit-warehouse/") == 2
+    settings, silent = Settings(warehouse=str(tmp_path), quiet=True), Progress(quiet=True)
+    snapshot_id = run_ingest(spark, str(ROOT / "data" / "samples" / "last-replica-standing"), settings, silent)
+    run_audit(spark, snapshot_id, settings, silent)
+    rows = spark.sql(query.replace("replica-audit-warehouse", str(tmp_path))).collect()
+    assert [(row.topic, row.partition, row.code) for row in rows] == [
+        ("orders", 0, "HWM-LOSS"), ("orders", 0, "TRN-BELOW-HW"),
+    ]  # fmt: skip
+    assert rows[0].message.startswith("7 committed records")
+    audits = spark.read.format("delta").load(str(tmp_path / "audits"))
+    assert set(told_columns()["audits"]) <= set(audits.columns)
+
+
+def test_columns_that_are_told_exist():
+    from replica_audit.spark.audit import AUDITED_TABLES
+
+    told = told_columns()
+    assert set(told) >= {*AUDITED_TABLES, "audits"}
+    for name in set(told) - {"audits"}:
+        assert set(told[name]) <= {column.name for column in REPORT_TABLES[name]}, name
+
+
+def told_columns() -> dict[str, list[str]]:
+    """Columns that the README tells of each table."""
+    rows = [re.fullmatch(r"\| `(\w+)` \| (.*) \|", row).groups() for row in _rows("columns of")]
+    return {name: re.findall(r"`(\w+)`", columns) for name, columns in rows}
+
+
+def test_properties_for_airflow_are_those_of_the_archive():
+    (properties,) = [block.body for block in BLOCKS if block.language == "properties"]
+    given = dict(line.split() for line in properties.splitlines())
+    path, fragment = given["spark.archives"].split("#")
+    assert path.endswith("build/environment.tar.gz") and "build/environment.tar.gz:" in (ROOT / "Makefile").read_text()
+    assert given["spark.pyspark.python"] == f"./{fragment}/bin/python"
+
+
 def test_every_code_is_listed_and_only_those_never_reported_are_in_italics():
     found = re.findall(r"(\*?)\b([A-Z]{3,4}(?:-[A-Z]+)+)\b", "\n".join(_rows("family")))
     listed = {code: bool(star) for star, code in found}
@@ -181,9 +224,10 @@ def test_verdicts_severities_statuses_protocols_commands_and_tables_are_told():
     commands = "\n".join(_rows("command"))
     assert all(re.search(rf"(replica-audit |`){name}\b", commands) for name in COMMANDS)
     from replica_audit.spark.audit import AUDITED_TABLES
+    from replica_audit.spark.observations import TIMELINE_TABLE
 
     told = set(re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in _rows("table"))))
-    assert told == {*BRONZE_TABLES, *AUDITED_TABLES, "audits"}
+    assert told == {*BRONZE_TABLES, *AUDITED_TABLES, TIMELINE_TABLE, "quality", "audits"}
     assert set(AUDITED_TABLES) <= set(REPORT_TABLES)
 
 

@@ -24,9 +24,10 @@ OTHER_VARIABLES = ("CONFIG", "HISTORIES")
 
 
 def _setting(
-    default: Any, text: str, *, key: str | None = None, choices: tuple[str, ...] = (), file_only: bool = False
+    default: Any, text: str, *, key: str | None = None, choices: tuple[str, ...] = (), file_only: bool = False,
+    least: int | None = None,
 ) -> Any:
-    metadata = {"help": text, "key": key, "choices": choices, "file_only": file_only}
+    metadata = {"help": text, "key": key, "choices": choices, "file_only": file_only, "least": least}
     if isinstance(default, dict):
         return field(default_factory=dict, metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -46,7 +47,11 @@ class Settings:
     fail_on: str = _setting("high", "least severity that makes the exit status 1", choices=FAIL_LEVELS)
     baseline: str | None = _setting(None, "audit.json of an earlier run: findings that are in it are not new")
     format: str = _setting("text", "what is written to stdout", choices=FORMATS)
-    quality: bool = _setting(True, "check the quality of the tables; no effect yet")
+    quality: bool = _setting(True, "check the quality of the answers with Great Expectations")
+    suites: tuple[str, ...] = _setting((), "YAML file with quality suites and Actions of your own")
+    keep_days: int | None = _setting(None, "days after which an audit is removed from the warehouse", least=1)
+    keep_audits: int | None = _setting(None, "audits of a cluster that the warehouse keeps", least=1)
+    time_travel_days: int = _setting(365, "days for which replaced versions of new tables can be read", least=1)
     quiet: bool = _setting(False, "no progress on stderr")
     spark: Mapping[str, str] = _setting({}, "Spark settings; spark-submit's own go first", file_only=True)
 
@@ -178,7 +183,7 @@ def _checked(name: str, value: Any, origin: str) -> Any:
         if values is None:
             return ()
         if not isinstance(values, (list, tuple)) or not all(isinstance(part, str) and part for part in values):
-            raise UsageError(f"{where}: expected a list of patterns, found {value!r}")
+            raise UsageError(f"{where}: expected a list of texts, found {value!r}")
         return tuple(values)
     if name == "spark":
         if value is None:
@@ -188,6 +193,8 @@ def _checked(name: str, value: Any, origin: str) -> Any:
         return {str(key): _spark_text(part, f"{where}: {key}") for key, part in value.items()}
     if value is None and item.default is None:
         return None
+    if item.metadata["least"] is not None:
+        return _checked_number(value, item.metadata["least"], where)
     if not isinstance(value, str) or not value:
         hint = " (put it in quotes)" if isinstance(value, (int, float)) else ""
         raise UsageError(f"{where}: expected text, found {value!r}{hint}")
@@ -198,6 +205,14 @@ def _checked(name: str, value: Any, origin: str) -> Any:
         raise UsageError(f"{where}: {value!r} is no Kafka version such as 3.9 or 3.9.1")
     if name == "catalog" and not re.fullmatch(r"[^.\s`]+\.[^.\s`]+", value):
         raise UsageError(f"{where}: {value!r} is not NAME.SCHEMA")
+    return value
+
+
+def _checked_number(value: Any, least: int, where: str) -> int:
+    if isinstance(value, str) and re.fullmatch(r"\d{1,6}", value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UsageError(f"{where}: expected a whole number of {least} or more, found {value!r}")
     return value
 
 

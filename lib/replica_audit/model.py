@@ -124,6 +124,35 @@ class EpochStart:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """Transactional batches of one producer after which no marker of it stands."""
+
+    producer_id: int
+    first_epoch: int
+    """Producer epoch of the first of them."""
+    last_epoch: int
+    first_offset: int
+    last_offset: int
+    last_timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionState:
+    """What the transaction coordinator last recorded of a producer's transaction (Kafka `TransactionMetadata`)."""
+
+    producer_id: int
+    producer_epoch: int
+    """-1 where it is not known."""
+    state: str
+    partitions: tuple[tuple[str, int], ...]
+    """Those that markers are still to be written to."""
+    updated_ms: int
+    leader_epoch: int
+    """Of the record in `__transaction_state`, as its offset."""
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class SegmentSummary:
     """One segment file after its scan: everything that the audit needs to know of it short of its batches."""
 
@@ -160,11 +189,24 @@ class SegmentSummary:
     """A batch of magic 2 with fewer records than its span: a cleaner was at work."""
     first_timestamp_ms: int | None = None
     last_timestamp_ms: int | None = None
+    open_transactions: tuple[OpenTransaction, ...] = ()
+    """As far as this file tells."""
+    ended_producers: tuple[int, ...] = ()
+    """Producers with a marker in this file."""
+    source: str = "segment"
+    """What was read: segment, dump_text, batch_table or record_table."""
+    form: str = "batches"
+    """What stands for a record batch (`formats.second_hand`): only logs of one form can be compared batch by batch."""
+    unproven: tuple[str, ...] = ()
+    """What `source` leaves unproven, in the words of `formats.second_hand.UNPROVEN`."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFile:
-    """A checkpoint file as read: `state` is present, empty (0 bytes: no entries), missing or malformed."""
+    """A checkpoint file as read: `state` is present, empty (0 bytes: no entries), missing, malformed or not_given.
+
+    `not_given`: the replica is known from a text or table only, and nothing says whether there is such a file.
+    """
 
     state: str
     path: str
@@ -183,7 +225,8 @@ class ReplicaDir:
     partition: int
     path: str
     topic_id: str | None
-    clean_shutdown: bool
+    clean_shutdown: bool | None
+    """None: nothing shows the log dir."""
     directory_id: str | None
     epoch_file: CheckpointFile
     checkpoint_epochs: tuple[tuple[int, int], ...] | None
@@ -209,13 +252,41 @@ class ReplicaDir:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionState:
+    """What the metadata log says of a partition from one of its records on (Kafka `PartitionRegistration`)."""
+
+    time_ms: int
+    """The controller's clock; for the occasion `snapshot` the state is at least this old."""
+    metadata_offset: int
+    """Of the record; for the occasion `snapshot` the snapshot's end."""
+    occasion: str
+    """snapshot, created, changed, configured or elr_cleared."""
+    leader_id: int | None
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    last_known_elr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    removing: tuple[int, ...]
+    adding: tuple[int, ...]
+    directories: tuple[str, ...]
+    """Directory ids in the order of `replicas`; () before they were assigned."""
+    recovering: bool
+    """The leader was elected uncleanly and has not said since that it recovered (LeaderRecoveryState 1)."""
+    configs: Mapping[str, str]
+    uncommitted: bool = False
+    """Above what a majority of the voters at hand holds: it may never have been."""
+
+
+@dataclass(frozen=True, slots=True)
 class Leadership:
     """Who leads a partition and who is in sync, and who says so."""
 
     topic: str
     partition: int
     source: str
-    """metadata_log, topics_describe, user or inferred."""
+    """metadata_log, zookeeper, topics_describe, user or inferred."""
     leader_id: int | None = None
     """None: the newest state has no leader (or, with source inferred, nobody said)."""
     leader_epoch: int | None = None
@@ -227,6 +298,10 @@ class Leadership:
     topic_id: str | None = None
     configs: Mapping[str, str] = field(default_factory=dict)
     """Topic configs that the source shows; a key that is not there is unknown, not the default."""
+    history: tuple[PartitionState, ...] = ()
+    """Every state since the metadata log begins, oldest first, tentative ones last; () from any other source."""
+    fenced: tuple[int, ...] | None = None
+    """Assigned brokers that were fenced, stopping or not registered at the end; None when unknown."""
 
 
 @dataclass(frozen=True, slots=True)

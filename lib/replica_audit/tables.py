@@ -28,6 +28,32 @@ _STEPS = (
 _EVIDENCE = "array<struct<kind:string,broker_id:int,path:string,position:bigint,value:string,text:string>>"
 _SEVERITIES = "struct<critical:int,high:int,medium:int,low:int,info:int>"
 
+#: One row per change of a partition's state; a listing or a user gives one without time. `fenced` is in the last row only.
+_PARTITION_STATES = _columns("""
+topic string
+partition int
+source string
+entry int
+time_ms bigint
+metadata_offset bigint
+occasion string
+uncommitted boolean
+topic_id string
+leader_id int
+leader_epoch int
+partition_epoch int
+isr array<int>
+elr array<int>
+last_known_elr array<int>
+recovering boolean
+replicas array<int>
+removing array<int>
+adding array<int>
+directories array<string>
+fenced array<int>
+configs map<string,string>
+""")
+
 #: Columns that begin every bronze table.
 SNAPSHOT_COLUMNS = _columns("""
 cluster_id string
@@ -41,6 +67,7 @@ AUDIT_COLUMNS = (*SNAPSHOT_COLUMNS, Column("audit_id", "string"))
 BRONZE_TABLES: dict[str, tuple[Column, ...]] = {
     "snapshots": _columns("""
 uri string
+location string
 manifest string
 log_dir_count int
 replica_count int
@@ -120,20 +147,45 @@ topic string
 partition int
 value bigint
 """),
-    "partition_states": _columns("""
+    "partition_states": _PARTITION_STATES,
+    "replica_progress": _columns("""
 topic string
 partition int
-source string
 time_ms bigint
-topic_id string
+sequence bigint
 leader_id int
 leader_epoch int
-partition_epoch int
 isr array<int>
-elr array<int>
-last_known_elr array<int>
-replicas array<int>
-configs map<string,string>
+pending_isr array<int>
+min_insync_replicas int
+lag_time_ms bigint
+broker_id int
+known_log_end_offset bigint
+log_end_offset bigint
+last_caught_up_ms bigint
+high_watermark bigint
+eligible boolean
+problem string
+"""),
+    "broker_log_events": _columns("""
+topic string
+partition int
+broker_id int
+path string
+line int
+kind string
+clock_ms bigint
+time string
+leader_epoch int
+partition_epoch int
+offset bigint
+high_watermark bigint
+leader_id int
+isr array<int>
+leads boolean
+topic_id string
+final boolean
+problem string
 """),
     "quarantine": _columns("""
 broker_id int
@@ -165,6 +217,7 @@ max_lag_records bigint
 max_lag_bytes bigint
 dropped_records bigint
 committed_dropped bigint
+promised_dropped bigint
 findings {_SEVERITIES}
 """),
     "replicas": _columns(f"""
@@ -208,16 +261,23 @@ upper_evidence string
 limiting_broker_id int
 leader_log_end_offset bigint
 """),
+    "partition_states": _PARTITION_STATES,
     "high_watermark_timeline": _columns("""
 topic string
 partition int
 time_ms bigint
+sequence bigint
 occasion string
 leader_id int
+leader_epoch int
 isr array<int>
 hw_recomputed bigint
 hw_observed bigint
 deviation string
+limiting_broker_id int
+leader_log_end_offset bigint
+waiting_since_ms bigint
+lasting boolean
 """),
     "divergences": _columns("""
 topic string
@@ -232,6 +292,7 @@ replica_epoch int
 record_count bigint
 committed boolean
 committed_records bigint
+promised_records bigint
 first_timestamp_ms bigint
 last_timestamp_ms bigint
 """),
@@ -292,10 +353,71 @@ length bigint
 code string
 reason string
 """),
+    "quality": _columns("""
+suite string
+name string
+table string
+expectation string
+column string
+severity string
+success boolean
+element_count bigint
+unexpected_count bigint
+observed string
+failing array<string>
+description string
+error string
+status string
+"""),
+}
+
+#: What the quality suites look at beside the tables themselves: one row for each replica and for each partition, every
+#: number 0 in a sound log, null where the question does not arise. `place` names the row in words.
+FACT_TABLES: dict[str, tuple[Column, ...]] = {
+    "replica_facts": _columns("""
+place string
+topic string
+partition int
+broker_id int
+log_dir string
+is_leader boolean
+in_isr boolean
+compacted boolean
+tail_kind string
+batch_count bigint
+log_start_offset bigint
+log_end_offset bigint
+wrong_crcs bigint
+offset_gaps bigint
+offset_regressions bigint
+epoch_regressions bigint
+high_watermark_above_end bigint
+recovery_point_above_end bigint
+high_watermark_below_start bigint
+lineage_conflicts bigint
+isr_shortfall bigint
+"""),
+    "partition_facts": _columns("""
+place string
+topic string
+partition int
+verdict string
+hw_lower bigint
+hw_upper bigint
+hw_width bigint
+critical_findings bigint
+high_findings bigint
+medium_findings bigint
+low_findings bigint
+info_findings bigint
+"""),
 }
 
 #: Columns that rows are sorted by, where a table has them; null sorts first.
-SORT_KEYS = ("topic", "partition", "broker_id", "protocol", "start_offset", "code", "candidate_id", "time_ms", "path", "position")
+SORT_KEYS = (
+    "topic", "partition", "broker_id", "protocol", "start_offset", "code", "candidate_id",
+    "source", "entry", "time_ms", "path", "position", "suite", "name",
+)
 
 AUDITS = _columns("""
 cluster_id string

@@ -25,11 +25,18 @@ def parse_yaml_mapping(path: str, origin: str) -> dict[Any, Any]:
     """The mapping in the file at `path`, {} for an empty file; raises UsageError naming file and line."""
     try:
         with open(path, encoding="utf-8") as stream:
-            content = yaml.load(stream, _StrictLoader)  # noqa: S506  (a SafeLoader)
+            text = stream.read()
     except OSError as error:
         raise UsageError(f"{origin}: cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: byte {error.start}: expected UTF-8 text") from error
+    return parse_yaml_text(text, path)
+
+
+def parse_yaml_text(text: str, path: str) -> dict[Any, Any]:
+    """The mapping in `text`, {} when it is empty; raises UsageError naming `path` and line."""
+    try:
+        content = yaml.load(text, _StrictLoader)  # noqa: S506  (a SafeLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}:" if mark is not None else ""

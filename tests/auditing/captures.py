@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
 from replica_audit.auditing.snapshot import audit_one, open_snapshot
 from replica_audit.config import Settings
+from replica_audit.formats.metadata.reading import MetadataReading
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results
 
 from tests.formats.captures import CAPTURES, FIXTURES, batches_of, scan_file, truth
 
-__all__ = ["CAPTURES", "EXPECTED", "FIXTURES", "audit_capture", "batch_keys", "told", "truth"]
+__all__ = ["CAPTURES", "EXPECTED", "FIXTURES", "audit_by_listing", "audit_capture", "batch_keys", "told", "truth"]
 
 #: By capture and partition: what follows from the files and the listing, worked out by an independent script.
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text(encoding="utf-8"))
@@ -27,6 +29,13 @@ def audit_capture(capture: str, protocol: str = "fetch") -> dict[str, Results]:
     names = {one.topic_partition for one in inventory.replicas}
     names |= {TopicPartition(one.topic, one.partition) for one in inventory.leaderships}
     return {str(name): audit_one(uri, name, Settings(protocol=protocol)) for name in sorted(names)}
+
+
+@cache
+def audit_by_listing(capture: str) -> dict[str, Results]:
+    """The same without the metadata log: leadership comes from the describe listing alone, and has no history."""
+    with patch("replica_audit.formats.discovery.read_metadata", return_value=MetadataReading()):
+        return audit_capture.__wrapped__(capture)
 
 
 def told(results: Results) -> str:

@@ -178,7 +178,7 @@ def test_messages_converted_between_the_old_formats_are_not_called_other_records
         },
     )
     assert answer.runs(2) == [], answer
-    assert answer.one("DIV-FORMAT", 2)[:2] == ("info", "suspect")
+    assert answer.one("DIV-FORMAT", 2)[:2] == ("info", "proven")
 
 
 def test_a_listing_older_than_a_clean_stop_under_load_is_no_loss(tmp_path):

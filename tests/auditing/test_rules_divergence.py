@@ -130,12 +130,6 @@ def test_both_policies_are_compaction_too(tmp_path, policy):
     assert answer.codes() == set(), answer
 
 
-def test_old_records_in_another_format_are_left_open(tmp_path):
-    brokers = {1: Broker(SHARED), 2: Broker(written_legacy(0, 20), epochs=None)}
-    answer = audit(tmp_path, brokers)
-    assert answer.one("DIV-FORMAT", 2)[:2] == ("info", "suspect")
-
-
 def test_records_past_the_end_of_a_log_without_epochs_are_ahead(tmp_path):
     brokers = {1: Broker(written_legacy(0, 10), epochs=None), 2: Broker(written_legacy(0, 14), epochs=None)}
     answer = audit(tmp_path, brokers)

@@ -9,14 +9,15 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.reporting.rows import finding, partition, results
+
 from replica_audit.cli.main import main
 from replica_audit.errors import EngineError, InputError, UsageError
 from replica_audit.formats.errors import FormatError
+from replica_audit.reporting.files import REPORT_FILES
 from replica_audit.reporting.layout import WIDTH
 from replica_audit.results import Results
 from replica_audit.tables import REPORT_TABLES
-
-from tests.reporting.rows import finding, partition, results
 
 
 class Engine:
@@ -41,7 +42,9 @@ class Engine:
             raise self.error
         return "s1"
 
-    def run_audit(self, spark: Any, snapshot_id: str | None, settings: Any, progress: Any) -> Results:
+    def run_audit(
+        self, spark: Any, snapshot_id: str | None, settings: Any, progress: Any, snapshot_uri: str | None = None
+    ) -> Results:
         self.calls.append(("audit", snapshot_id))
         return self.results
 
@@ -70,6 +73,8 @@ def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
         monkeypatch.setitem(sys.modules, name, module)
     for name in [name for name in __import__("os").environ if name.startswith("REPLICA_AUDIT_")]:
         monkeypatch.delenv(name)
+    # The quality checks have tests of their own, with the engine.
+    monkeypatch.setenv("REPLICA_AUDIT_QUALITY", "false")
     (tmp_path / "snapshot").mkdir()
     monkeypatch.chdir(tmp_path)
     return made
@@ -85,7 +90,7 @@ def test_run_ingests_audits_reports_and_ends_with_the_status_line(engine: Engine
     assert engine.calls[2:] == [("audit", "s1")] and engine.stopped == 1
     out = capsys.readouterr().out
     assert out.splitlines()[-1].startswith("OK: 1 partition, CONSISTENT; no findings")
-    assert sorted(path.name for path in Path("replica-audit-report").iterdir()) == ["audit.json", "verdict.json"]
+    assert sorted(path.name for path in Path("replica-audit-report").iterdir()) == list(REPORT_FILES)
     assert all(len(line) <= WIDTH for line in out.splitlines())
 
 

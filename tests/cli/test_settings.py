@@ -34,6 +34,10 @@ OTHER_VALUES: dict[str, tuple[Any, str, Any, Any]] = {
     "baseline": ("f.json", "e.json", "f.json", "e.json"),
     "format": ("json", "json", "json", "json"),
     "quality": (False, "off", False, False),
+    "suites": (["a.yaml"], "b.yaml, c.yaml", ("a.yaml",), ("b.yaml", "c.yaml")),
+    "keep_days": (30, "60", 30, 60),
+    "keep_audits": (7, "8", 7, 8),
+    "time_travel_days": (90, "30", 90, 30),
     "quiet": (True, "yes", True, True),
 }
 
@@ -50,6 +54,10 @@ FLAGS: dict[str, tuple[list[str], Any]] = {
     "baseline": (["--baseline", "g.json"], "g.json"),
     "format": (["--format", "text"], "text"),
     "quality": (["--no-quality"], False),
+    "suites": (["--suites", "d.yaml", "--suites", "e.yaml"], ("d.yaml", "e.yaml")),
+    "keep_days": (["--keep-days", "90"], 90),
+    "keep_audits": (["--keep-audits", "9"], 9),
+    "time_travel_days": (["--time-travel-days", "7"], 7),
     "quiet": (["--quiet"], True),
 }
 
@@ -132,7 +140,10 @@ def test_a_catalog_replaces_a_warehouse_of_a_weaker_source(tmp_path: Path) -> No
         ("kafka_version: 3.10", "in quotes"),
         ("kafka_version: newest", "no Kafka version"),
         ("quality: maybe", "expected true or false"),
-        ("topic: [1]", "expected a list of patterns"),
+        ("keep_days: 0", "a whole number of 1 or more"),
+        ("keep_audits: many", "a whole number of 1 or more"),
+        ("time_travel_days: true", "a whole number of 1 or more"),
+        ("topic: [1]", "expected a list of texts"),
         ("catalog: main", "not NAME.SCHEMA"),
         ("warehouse: ''", "expected text"),
         ("warehouse: null", "expected text"),

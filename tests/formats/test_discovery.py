@@ -84,7 +84,9 @@ def test_a_healthy_capture_has_its_brokers_controller_and_nothing_in_quarantine(
         and inventory.foreign_log_dirs == ()
     )
     assert len(inventory.replicas) == 57 and len(inventory.metadata_logs) == 4
-    assert inventory.leadership_files == ("kafka-topics-describe.txt",) and len(inventory.leaderships) == 18
+    assert inventory.leadership_files == ("kafka-topics-describe.txt",)
+    sources = [one.source for one in inventory.leaderships]
+    assert (sources.count("topics_describe"), sources.count("metadata_log")) == (18, 19)
     assert inventory.orphan_checkpoints == () and inventory.duplicates == ()
     assert inventory.counts["log_deleted"] == 9 and inventory.counts["clean_shutdown"] == 3
     trimmed = next(one for one in inventory.replicas if (one.topic, one.partition, one.broker_id) == ("trimmed", 0, 1))
@@ -176,7 +178,10 @@ def test_a_whole_capture_with_dumps_and_a_recovered_log_dir(tmp_path):
     write(tmp_path / "s/some.dump.txt", "Dumping x")
     write(tmp_path / "s/batches.jsonl", "{}")
     inventory = find(tmp_path / "s")
-    assert [(row.code, row.path) for row in inventory.quarantine] == [("CAP-UNREADABLE", "recovered")]
+    assert [(row.code, row.path) for row in inventory.quarantine] == [
+        ("INPUT-IGNORED", "batches.jsonl"),  # not the columns of such a table
+        ("CAP-UNREADABLE", "recovered"),
+    ]
     assert inventory.dump_paths == ("dump/broker-2.batches.txt", "some.dump.txt") and inventory.table_paths == (
         "batches.jsonl",
     )

@@ -8,8 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from replica_audit.model import PartitionState
+
 from tests.property.replica import Batch, Replica
 from tests.support.encoder import TIMESTAMP_MS, encode_batch
+
+
+@dataclass(frozen=True, slots=True)
+class Elected:
+    """An election as it was: who, whether cleanly, and which batches the new leader's log had."""
+
+    leader_epoch: int
+    leader_id: int
+    clean: bool
+    held: frozenset[bytes]
 
 
 @dataclass(slots=True)
@@ -33,11 +45,15 @@ class Cluster:
     """Crashes that lost committed records of a replica."""
     zombie_fetches: int = 0
     written: int = 0
+    history: list[PartitionState] = field(default_factory=list)
+    """What a controller would have written of it."""
+    elected: list[Elected] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.replicas = {broker_id: Replica(broker_id) for broker_id in range(self.replica_count)}
         self.isr = set(self.replicas)
         self._lead(0, 0)
+        self._note("created")
 
     @property
     def leader(self) -> Replica:
@@ -94,6 +110,7 @@ class Cluster:
         epoch_start = next((start for epoch, start in leader.cache if epoch == self.leader_epoch), leader.log_end)
         if join_isr and broker_id not in self.isr and position >= max(leader.high_watermark, epoch_start):
             self.isr.add(broker_id)
+            self._note()
             self._log(f"broker {broker_id} joins the ISR at {position}")
         self._advance_high_watermark()
         served = [batch for batch in leader.batches if batch.end_offset > position][:max_batches]
@@ -113,12 +130,18 @@ class Cluster:
     def shrink(self, broker_id: int) -> None:
         """A follower falls out of the ISR for lag."""
         self.isr.discard(broker_id)
+        self._note()
         self._log(f"broker {broker_id} leaves the ISR")
         self._advance_high_watermark()
 
     def elect(self, broker_id: int, epochs: int = 1) -> None:
         """Make a living replica the leader, `epochs` epochs on; out of the ISR is unclean and resets the ISR."""
         clean = broker_id in self.isr
+        if broker_id != self.leader_id or self.history[-1].leader_id is None:
+            held = frozenset(batch.content for batch in self.replicas[broker_id].batches)
+            self.elected.append(Elected(self.leader_epoch + epochs, broker_id, clean, held))
+        if epochs > 1 and self.history[-1].leader_id is not None:
+            self._note(leader_id=None, leader_epoch=self.leader_epoch + 1)
         if not clean:
             self.unclean_elections += 1
             self.isr = {broker_id}
@@ -126,6 +149,7 @@ class Cluster:
             f"broker {broker_id} elected {'cleanly' if clean else 'uncleanly'}, epoch {self.leader_epoch + epochs}"
         )
         self._lead(broker_id, self.leader_epoch + epochs)
+        self._note(recovering=not clean)
 
     def crash(self, broker_id: int, lost_batches: int) -> None:
         """A broker dies with its unflushed tail. It leaves the ISR, unless it is the last member."""
@@ -135,6 +159,8 @@ class Cluster:
         self.lost_tails += any(batch.content in self.committed for batch in lost)
         if len(self.isr) > 1:
             self.isr.discard(broker_id)
+        # Nobody leads until somebody is elected; the simulation counts that state's epoch with the election's.
+        self._note(leader_id=None if broker_id == self.leader_id else self.leader_id)
         self._log(f"broker {broker_id} crashes, ends at {replica.log_end}, isr {sorted(self.isr)}")
         if broker_id != self.leader_id:
             self._advance_high_watermark()
@@ -150,6 +176,29 @@ class Cluster:
             # Since KAFKA-7415; before, an epoch without records left no trace.
             self.leader.assign(leader_epoch, self.leader.log_end)
         self._advance_high_watermark()
+
+    def _note(self, occasion: str = "changed", recovering: bool = False, **leader: int | None) -> None:
+        """Add a state to the history."""
+        number = len(self.history)
+        fields = {"leader_id": self.leader_id, "leader_epoch": self.leader_epoch, **leader}
+        self.history.append(
+            PartitionState(
+                time_ms=TIMESTAMP_MS + number,
+                metadata_offset=number,
+                occasion=occasion,
+                partition_epoch=number,
+                isr=tuple(sorted(self.isr)),
+                elr=(),
+                last_known_elr=(),
+                replicas=tuple(sorted(self.replicas)),
+                removing=(),
+                adding=(),
+                directories=(),
+                recovering=recovering,
+                configs={"min.insync.replicas": str(self.min_insync_replicas)},
+                **fields,
+            )
+        )
 
     def _advance_high_watermark(self) -> None:
         leader = self.leader

@@ -20,7 +20,7 @@ AUDIT = {
 }
 
 
-def row(table: str, **values: Any) -> dict[str, Any]:
+def row(table: str, /, **values: Any) -> dict[str, Any]:
     """A row of `table` with exactly its columns; raises KeyError for a column that it does not have."""
     made = {column.name: None for column in REPORT_TABLES[table]}
     for name, value in values.items():

@@ -6,16 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
-from replica_audit.reporting.files import write_failure, write_file, write_report
-from replica_audit.reporting.verdict import build_failure
-
 from tests.reporting.rows import partition, results
 
+from replica_audit.reporting.files import REPORT_FILES, write_failure, write_file, write_report
+from replica_audit.reporting.verdict import build_failure
 
-def test_a_report_has_both_files_and_no_temporary_one(tmp_path: Path) -> None:
+
+def test_a_report_has_every_file_and_no_temporary_one(tmp_path: Path) -> None:
     directory = tmp_path / "new" / "report"
     write_report(results([partition(verdict="COMMITTED_LOSS")]), str(directory), "high")
-    assert sorted(path.name for path in directory.iterdir()) == ["audit.json", "verdict.json"]
+    assert sorted(path.name for path in directory.iterdir()) == list(REPORT_FILES)
     assert json.loads((directory / "verdict.json").read_text())["partitions"]["COMMITTED_LOSS"] == 1
     assert json.loads((directory / "audit.json").read_text())["partitions"][0]["verdict"] == "COMMITTED_LOSS"
 
@@ -25,6 +25,7 @@ def test_a_failure_replaces_the_verdict_of_the_run_before(tmp_path: Path) -> Non
     write_failure(build_failure(4, "high", "no Java"), str(tmp_path))
     verdict = json.loads((tmp_path / "verdict.json").read_text())
     assert (verdict["status"], verdict["exit_status"], verdict["audit_id"]) == ("UNKNOWN", 4, None)
+    assert "replica_audit_exit_status 4" in (tmp_path / "metrics.prom").read_text().splitlines()
 
 
 def test_a_file_that_could_not_be_written_leaves_the_old_one(tmp_path: Path) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 
 import pytest
+from tests.reporting.rows import finding, partition, results, row
+
 from replica_audit.auditing.catalogue import CATALOGUE
 from replica_audit.reporting.explanation import render_explanation
 from replica_audit.reporting.layout import WIDTH, clean, elide
 from replica_audit.reporting.moments import render_time
 from replica_audit.reporting.partition_page import render_partition
-from replica_audit.reporting.summary import FINDING_LIMIT, PARTITION_LIMIT, join_ranges, render_summary
+from replica_audit.reporting.ranges import join_ranges
+from replica_audit.reporting.summary import FINDING_LIMIT, PARTITION_LIMIT, render_summary
+from replica_audit.reporting.verdict import build_verdict, render_status_line
 from replica_audit.results import Results
-
-from tests.reporting.rows import finding, partition, results, row
 
 HUGE = 9_223_372_036_854_775_807
 
@@ -246,3 +248,22 @@ def test_times_are_utc_and_any_int64_is_taken() -> None:
     assert render_time(1_700_000_000_123) == "2023-11-14T22:13:20.123Z"
     assert render_time(-1) == "1969-12-31T23:59:59.999Z"
     assert render_time(HUGE) == f"{HUGE} ms" and render_time(None) == "-"
+
+
+def test_the_answer_and_what_to_do_first_come_before_the_table() -> None:
+    lines = render_summary(_loss()).splitlines()
+    table = next(number for number, line in enumerate(lines) if line.startswith("TOPIC"))
+    told = " ".join(lines[:table])
+    assert "Committed records are missing from the leader in" in told and "First:" in told
+    assert_fits("\n".join(lines))
+
+
+def test_colour_changes_nothing_but_colour_and_a_verdict_has_its_own() -> None:
+    escape = re.compile(r"\x1b\[[0-9;]*m")
+    found = results([partition("LAGGING", 0, "LAGGING"), partition("orders", 1)])
+    plain, painted = render_summary(found), render_summary(found, colour=True)
+    assert escape.sub("", painted) == plain and "\x1b" not in plain
+    (line,) = [line for line in painted.splitlines() if line.startswith("LAGGING ")]
+    assert line.count("\x1b[36mLAGGING\x1b[0m") == 1, "the verdict and not the topic of that name"
+    verdict = build_verdict(found, "high")
+    assert escape.sub("", render_status_line(verdict, colour=True)) == render_status_line(verdict)

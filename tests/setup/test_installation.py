@@ -142,10 +142,10 @@ def test_proxies_of_the_environment_are_handed_to_java():
 def test_locks_name_no_registry_and_hash_every_package():
     locks = sorted((ROOT / ".locks").glob("py*.txt"))
     assert [lock.stem for lock in locks] == ["py310", "py311", "py312", "py313"]
-    for lock in [*locks, ROOT / ".locks" / "build.txt"]:
+    for lock in [*locks, ROOT / ".locks" / "build.txt", ROOT / ".locks" / "airflow.txt"]:
         text = lock.read_text()
         assert "://" not in text, lock
-        packages = re.findall(r"(?m)^([a-z0-9._-]+)==\S+ \\\n    --hash=sha256:[0-9a-f]{64}", text)
+        packages = re.findall(r"(?m)^([a-z0-9._-]+)==\S+ (?:;[^\\\n]+ )?\\\n    --hash=sha256:[0-9a-f]{64}", text)
         assert packages and len(packages) == len(re.findall(r"(?m)^\S+==", text)), lock
     for lock in locks:
         for name, version in PINNED.items():

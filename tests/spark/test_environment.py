@@ -9,7 +9,13 @@ import pytest
 
 from replica_audit.errors import EngineError
 from replica_audit.spark import environment
-from replica_audit.spark.environment import check_packages, check_worker_python, find_java, worker_python
+from replica_audit.spark.environment import (
+    check_packages,
+    check_worker_python,
+    find_java,
+    lacking_package,
+    worker_python,
+)
 
 
 def a_java(home: Path, release: int, status: int = 0) -> Path:
@@ -121,3 +127,26 @@ def test_another_delta_is_refused(monkeypatch):
     monkeypatch.setattr(environment.metadata, "version", lambda name: "4.4.1")
     with pytest.raises(EngineError, match="delta-spark is 4.4.1, expected exactly 4.4.0"):
         check_packages()
+
+
+@pytest.mark.parametrize(
+    ("package", "remedy"),
+    [
+        ("pyarrow", "--archives build/environment.tar.gz#environment"),
+        ("replica_audit", "--py-files build/replica_audit"),
+    ],
+)
+def test_a_package_that_executors_lack_is_named_with_the_remedy(package, remedy):
+    from pyspark.errors import PythonException
+
+    said = f"An exception was thrown:\n  __import__(name)\nModuleNotFoundError: No module named '{package}.x'\n"
+    found = lacking_package(PythonException(said))
+    assert f"the executors' Python has no {package}; give spark-submit {remedy}" in str(found)
+    assert found.exit_status == 4
+
+
+def test_other_failures_of_a_job_are_left_alone():
+    from pyspark.errors import PythonException
+
+    assert lacking_package(PythonException("ValueError: No module named 'x'")) is None
+    assert lacking_package(ModuleNotFoundError("ModuleNotFoundError: No module named 'x'")) is None

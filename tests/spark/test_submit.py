@@ -97,6 +97,12 @@ def test_the_stages_one_after_the_other_then_the_main_job(submit, tmp_path):
     assert (audit.returncode, last_line(audit)) == (1, CRITICAL), audit.stderr[-3000:]
     assert not verdict.exists()
 
+    # The suites, and the frames of Data Docs, come out of the zip.
+    quality = submit("quality.py", *place, "--fail-on", "never")
+    assert quality.returncode == 0, quality.stderr[-3000:]
+    assert last_line(quality) == "WARNING: 15 expectations; failed: 1 critical, 1 medium, 1 low"
+    assert (tmp_path / "report" / "data_docs" / "index.html").is_file()
+
     report = submit("report.py", *place, "--fail-on", "never")
     assert report.returncode == 0, report.stderr[-3000:]
     assert answer(report)[:-1] == answer(audit)[:-1]
@@ -113,9 +119,8 @@ def test_the_stages_one_after_the_other_then_the_main_job(submit, tmp_path):
     assert content["audit"]["snapshot_id"] == snapshot_id
 
 
-def test_a_job_that_this_version_does_not_have_says_so():
-    result = subprocess.run(
-        [sys.executable, str(ROOT / "jobs" / "quality.py")], capture_output=True, text=True, timeout=60
-    )
+def test_the_history_job_takes_the_same_arguments():
+    job = [sys.executable, str(ROOT / "jobs" / "history.py")]
+    result = subprocess.run([*job, "--limit", "0"], capture_output=True, text=True, timeout=60)
     assert (result.returncode, result.stdout) == (2, "")
-    assert "quality: not part of version" in result.stderr
+    assert "'0' is no number of 1 or more" in result.stderr

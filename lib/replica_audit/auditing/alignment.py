@@ -19,7 +19,10 @@ from replica_audit.model import OffsetRange
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A stretch where the two differ, before runs are made of it. `kind`: epoch, content, hole_here, hole_there, format."""
+    """A stretch where the two differ, before runs are made of it.
+
+    `kind`: epoch, content, hole_here, hole_there; batching and format where the records are equal or were not read.
+    """
 
     kind: str
     start_offset: int
@@ -28,6 +31,8 @@ class Difference:
     replica_epoch: int | None
     batches: tuple[Batch, ...]
     """The follower's; empty where it has none."""
+    compared: bool = False
+    """Records were decoded to tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,7 @@ def _unmatched(
 
     def identity(batch: Batch) -> tuple:
         if compacted:
-            return batch.base_offset, batch.last_offset, batch.epoch
+            return batch.base_offset, batch.last_offset, batch.epoch, batch.crc_valid
         return batch.base_offset, batch.last_offset, batch.leader_epoch, batch.crc, batch.size, batch.crc_valid
 
     mine, their = {identity(batch) for batch in own}, {identity(batch) for batch in theirs}

@@ -56,3 +56,33 @@ def compare_findings(
         if row["finding_id"] not in present and (row["partition"] is None or place in audited):
             compared.append({**row, "status": "resolved"})
     return compared
+
+
+def parse_quality_baseline(text: str) -> list[dict[str, Any]]:
+    """Rows of `quality` in an audit.json that `parse_baseline` accepted; none where its version had no such table."""
+    rows = json.loads(text).get("quality")
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def compare_quality(rows: Sequence[Mapping[str, Any]], baseline: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of `quality` with their status: a failure is known when the same expectation failed before, on these rows.
+
+    One row more, or another value in one of them, makes it new. Met expectations and errors have no status.
+    """
+    known = {(row.get("suite"), row.get("name")): row for row in baseline if row.get("success") is False}
+    compared = []
+    for row in rows:
+        status = None
+        if not row["success"] and row["error"] is None:
+            before = known.get((row["suite"], row["name"]))
+            status = "known" if before is not None and _covers(before, row) else "new"
+        compared.append({**row, "status": status})
+    return compared
+
+
+def _covers(before: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    if (row["unexpected_count"] or 0) > (before.get("unexpected_count") or 0):
+        return False
+    return set(row["failing"] or ()) <= set(before.get("failing") or ()) and (
+        row["unexpected_count"] is not None or row["observed"] == before.get("observed")
+    )

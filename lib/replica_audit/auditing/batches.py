@@ -25,6 +25,7 @@ class Batch:
     attributes: int
     base_timestamp: int
     max_timestamp: int
+    producer_id: int = -1
 
     @property
     def end_offset(self) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from replica_audit.auditing.batches import Batch
+import numpy as np
+
+from replica_audit.auditing.batches import Batch, batches_of
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.model import CHUNK_OFFSETS, ChunkDigest
 
@@ -52,9 +54,9 @@ def tally_from(facts: ReplicaFacts, offset: int, batches: Iterable[Batch], loade
     return total
 
 
-def batches_in(batches: Iterable[Batch], chunks: Collection[int]) -> tuple[Batch, ...]:
-    """Those of `batches` that belong to `chunks`, by their base offsets."""
-    return tuple(batch for batch in batches if batch.base_offset // CHUNK_OFFSETS in chunks)
+def batches_in(rows: np.ndarray, chunks: Collection[int]) -> tuple[Batch, ...]:
+    """Those of `rows` (`BATCH_DTYPE`) that belong to `chunks` by their base offsets, in their order."""
+    return batches_of(rows[np.isin(rows["base_offset"] // CHUNK_OFFSETS, list(chunks))])
 
 
 def chunks_at(facts: ReplicaFacts, offset: int) -> set[int]:

@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from replica_audit.auditing.alignment import Alignment, Difference, align, conflicting_ranges
 from replica_audit.auditing.batches import Batch
-from replica_audit.auditing.chunks import Tally, chunks_at, differing_chunks, tally_batches, tally_from
+from replica_audit.auditing.chunks import Tally, chunks_at, differing_chunks, tally_from
+from replica_audit.auditing.compaction import Compaction, compare_compacted
+from replica_audit.auditing.contents import Reading, RecordProblem, RecordSource, has_segments
 from replica_audit.auditing.facts import ReplicaFacts
+from replica_audit.auditing.rebatching import decide_by_records
 from replica_audit.auditing.reference import Reference
+from replica_audit.auditing.runs import Cause, Run, records_between, runs_of
 from replica_audit.model import PROTOCOLS, OffsetRange
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.protocol.truncation import Replay, replay
 
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A maximal range of differing offsets with one code and one leader epoch on either side."""
-
-    code: str
-    start_offset: int
-    end_offset: int
-    leader_epoch: int | None
-    replica_epoch: int | None
-    tally: Tally
-    committed_end: int | None
-    """Offsets below this one were proven committed by the follower's own checkpoint; None where it proves nothing."""
-    committed_records: int
-    kind: str
-    """Of its differences: epoch, content, hole_here, hole_there or format."""
-
-    @property
-    def conflicting(self) -> bool:
-        return self.kind in ("epoch", "content")
+__all__ = [
+    "Cause",
+    "Comparison",
+    "Records",
+    "Run",
+    "chunks_for_keys",
+    "compare",
+    "needed_chunks",
+    "replay_all",
+    "replay_lineage",
+    "with_high_watermark",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +51,10 @@ class Comparison:
     common_prefix_end: int | None
     lag: Tally
     """What the reference has above the follower's end."""
+    compaction: Compaction | None = None
+    """Of a compacted pair whose batches differ, where their records could be read."""
+    problems: tuple[RecordProblem, ...] = ()
+    """Batches whose records were wanted and could not be had."""
 
     @property
     def conflicts(self) -> bool:
@@ -77,9 +79,14 @@ def replay_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
     return facts.lineage
 
 
-def replay_all(reference: Reference, follower: ReplicaFacts, tiered: bool) -> dict[str, Replay]:
-    """Each protocol by name. For kip-279 and fetch the reference's lineage is completed with its own epoch (B.5)."""
-    own = follower.state(replay_lineage(follower, tiered))
+def replay_all(
+    reference: Reference, follower: ReplicaFacts, tiered: bool, high_watermark: int | None = None
+) -> dict[str, Replay]:
+    """Each protocol by name. For kip-279 and fetch the reference's lineage is completed with its own epoch (B.5).
+
+    `high_watermark` stands for the follower's own where that is not part of the input.
+    """
+    own = follower.state(replay_lineage(follower, tiered), high_watermark)
     plain = replay_lineage(reference.facts, tiered)
     complete = _completed(plain, reference)
     return {
@@ -94,6 +101,30 @@ def needed_chunks(reference: Reference, follower: ReplicaFacts, replays: Mapping
     return differing_chunks(reference.facts, follower) | cuts | chunks_at(reference.facts, follower.log_end_offset)
 
 
+def chunks_for_keys(reference: ReplicaFacts, follower: ReplicaFacts) -> tuple[set[int], set[int]]:
+    """Chunks that latest values per key want besides `needed_chunks`, where any differ: of the reference, of the follower.
+
+    What is equal on both is looked at on the reference only; above the shorter log's end on the longer one.
+    """
+    if not ((reference.compacted or follower.compacted) and differing_chunks(reference, follower)):
+        return set(), set()
+    floor = max(reference.local_start_offset, follower.local_start_offset)
+    return (
+        {number for number, chunk in reference.chunks.items() if chunk.last_offset >= floor},
+        {number for number, chunk in follower.chunks.items() if chunk.last_offset >= reference.log_end_offset},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """How the records of a pair are read, and the batches of all chunks at hand of either side."""
+
+    read: RecordSource
+    own: np.ndarray
+    """The follower's (`BATCH_DTYPE`)."""
+    theirs: np.ndarray
+
+
 def compare(
     reference: Reference,
     follower: ReplicaFacts,
@@ -102,17 +133,30 @@ def compare(
     follower_batches: tuple[Batch, ...],
     loaded: set[int],
     tiered: bool = False,
+    records: Records | None = None,
 ) -> Comparison:
     """Compare one follower, given the batches of both in the chunks `loaded`, those that `needed_chunks` names.
 
-    The high watermark is known only once all followers are aligned; `with_high_watermark` adds what depends on it.
+    Without `records` batches are compared by their headers only. The high watermark is known only once all followers
+    are aligned; `with_high_watermark` adds what depends on it.
     """
     replays = replay_all(reference, follower, tiered)
     leader = reference.facts
     alignment = align(leader, follower, reference.lineage_epoch, reference_batches, follower_batches)
+    compaction, problems = None, ()
+    if records is not None and has_segments(leader) and has_segments(follower):
+        reading = Reading(records.read)
+        if leader.compacted or follower.compacted:
+            alignment, compaction = compare_compacted(leader, follower, alignment, records.own, records.theirs, reading)
+        else:
+            alignment = decide_by_records(leader, follower, alignment, reading)
+        problems = tuple(reading.problems)
     stretches = conflicting_ranges(alignment.differences)
+    if not follower.knows_high_watermark:
+        # Nothing is known of where it would be cut by its high watermark; nothing must be dropped for that.
+        replays = replay_all(reference, follower, tiered, _first_difference(leader, follower, alignment.differences))
     cut = replays[protocol].truncate_to
-    runs = _runs(alignment.differences, stretches, cut, follower)
+    runs = runs_of(alignment.differences, stretches, cut, follower)
     drops = {
         name: tally_from(follower, outcome.truncate_to, follower_batches, loaded) for name, outcome in replays.items()
     }
@@ -131,7 +175,15 @@ def compare(
         lag=tally_from(leader, follower.log_end_offset, reference_batches, loaded)
         if leader.log_end_offset > follower.log_end_offset
         else Tally(),
+        compaction=compaction,
+        problems=problems,
     )
+
+
+def _first_difference(leader: ReplicaFacts, follower: ReplicaFacts, differences: Sequence[Difference]) -> int:
+    starts = [item.start_offset for item in differences if item.kind not in ("format", "batching")]
+    shorter = min(leader.log_end_offset, follower.log_end_offset)
+    return min(max(min(starts, default=shorter), follower.log_start_offset), follower.log_end_offset)
 
 
 def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:
@@ -143,7 +195,7 @@ def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:
     prefix = comparison.common_prefix_end
     for name, outcome in comparison.replays.items():
         lost = sum(
-            _records_between(comparison.alignment.own, max(run.start_offset, outcome.truncate_to), min(run.end_offset, run.committed_end))
+            records_between(comparison.alignment.own, max(run.start_offset, outcome.truncate_to), min(run.end_offset, run.committed_end))
             for run in comparison.runs
             if run.committed_end is not None
         )
@@ -165,67 +217,3 @@ def _file_replay(reference: Reference, follower: ReplicaFacts, protocol: str) ->
         return None
     leader = _completed(theirs, reference) if protocol in ("kip-279", "fetch") else theirs
     return replay(protocol, follower.state(own), reference.facts.state(leader))
-
-
-def _runs(
-    differences: tuple[Difference, ...], stretches: tuple[OffsetRange, ...], cut: int, follower: ReplicaFacts
-) -> tuple[Run, ...]:
-    groups: list[list[Difference]] = []
-    for item in differences:
-        if item.kind == "format":
-            continue
-        last = groups[-1][-1] if groups else None
-        if (
-            last is not None
-            and item.start_offset <= last.end_offset
-            and (item.kind, item.leader_epoch, item.replica_epoch) == (last.kind, last.leader_epoch, last.replica_epoch)
-            and (item.start_offset >= cut) == (last.start_offset >= cut)
-        ):
-            groups[-1].append(item)
-        else:
-            groups.append([item])
-    return tuple(_run(group, stretches, cut, follower) for group in groups)
-
-
-def _run(group: list[Difference], stretches: tuple[OffsetRange, ...], cut: int, follower: ReplicaFacts) -> Run:
-    first = group[0]
-    start, end = first.start_offset, max(item.end_offset for item in group)
-    batches = tuple(batch for item in group for batch in item.batches)
-    committed_end = None
-    if first.kind in ("epoch", "content"):
-        stretch = next(part for part in stretches if part.start_offset <= start < part.end_offset)
-        checkpoint = follower.directory.high_watermark_checkpoint
-        if checkpoint is not None and start < checkpoint <= min(stretch.end_offset, follower.log_end_offset):
-            committed_end = checkpoint
-    return Run(
-        code=_run_code(first, start < cut),
-        start_offset=start,
-        end_offset=end,
-        leader_epoch=first.leader_epoch,
-        replica_epoch=first.replica_epoch,
-        tally=tally_batches(batches),
-        committed_end=committed_end,
-        committed_records=0 if committed_end is None else _records_between(batches, start, committed_end),
-        kind=first.kind,
-    )
-
-
-def _run_code(difference: Difference, survives: bool) -> str:
-    """The code of a run by F.4; `survives`: it begins below the offset that the follower keeps."""
-    if difference.kind == "content" and (survives or difference.replica_epoch is not None):
-        return "DIV-CONTENT"
-    if difference.kind in ("hole_here", "hole_there"):
-        return "DIV-HIDDEN" if survives else "DIV-PRESENCE"
-    # Records without epochs that differ in a tail which is cut: an old leader's unreplicated end, before KIP-101.
-    return "DIV-HIDDEN" if survives else "DIV-EPOCH"
-
-
-def _records_between(batches: tuple[Batch, ...], start: int, end: int) -> int:
-    """Records at offsets [start, end): a dense batch is cut at the bounds, any other counts whole."""
-    count = 0
-    for batch in batches:
-        low, high = max(batch.base_offset, start), min(batch.end_offset, end)
-        if low < high:
-            dense = batch.record_count == batch.end_offset - batch.base_offset
-            count += high - low if dense else max(0, batch.record_count)
-    return count

@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from replica_audit.auditing.broker_logs import events_of_rows
+from replica_audit.auditing.capture_times import CaptureTimes
 from replica_audit.auditing.partition import PartitionEvidence
+from replica_audit.auditing.timeline import summary_of_row
 from replica_audit.formats.bronze import CHECKPOINTS
+from replica_audit.formats.states import leadership_of_rows
 from replica_audit.formats.summary import summary_from_json
-from replica_audit.model import CheckpointFile, Leadership, ReplicaDir, TopicPartition
-
-#: Most trusted first (CONTRACT, Input).
-LEADERSHIP_SOURCES = ("metadata_log", "topics_describe", "user")
+from replica_audit.model import CheckpointFile, ReplicaDir, TopicPartition
 
 #: Bronze tables that evidence is made of.
 EVIDENCE_TABLES = ("replica_dirs", "segments", "leader_epochs", "offset_checkpoints", "partition_states")
+
+#: The bronze table of what brokers' own logs say; there where the snapshot has such logs.
+LOG_EVENTS = "broker_log_events"
+
+#: The name under which the summary of a partition's timeline comes with them, where the partition was observed.
+TIMELINE = "timeline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +32,7 @@ class AuditOptions:
     kafka_version: tuple[int, ...] | None = None
     quiesced: bool | None = None
     cluster_id: str | None = None
+    times: CaptureTimes = CaptureTimes()
 
 
 def parse_kafka_version(text: str | None) -> tuple[int, ...] | None:
@@ -59,12 +67,15 @@ def partition_evidence(
     return PartitionEvidence(
         topic_partition=topic_partition,
         replicas=tuple(replicas),
-        leadership=_leadership(rows.get("partition_states", ())),
+        leadership=leadership_of_rows(rows.get("partition_states", ())),
         cluster_id=options.cluster_id,
         quiesced=options.quiesced,
         protocol=options.protocol,
         kafka_version=options.kafka_version,
+        times=options.times,
         # Entries left over belong to log dirs that have no directory of this partition.
+        log_events=events_of_rows(rows.get(LOG_EVENTS, ())),
+        timeline=next((summary_of_row(row) for row in rows.get(TIMELINE, ())), None),
         orphans={(broker, log_dir, file): value for (broker, log_dir), files in values.items() for file, value in files.items()},
     )
 
@@ -91,26 +102,3 @@ def _directory(row: Mapping, epochs: list[tuple[int, int, int]], values: Mapping
         segment_count=row["segment_count"],
         index_bases=tuple(row["index_bases"] or ()),
     )
-
-
-def _leadership(rows: Iterable[Mapping]) -> Leadership | None:
-    """The state of the most trusted source; of several of one source the one given last."""
-    states = list(rows)
-    for source in LEADERSHIP_SOURCES:
-        of_source = [row for row in states if row["source"] == source]
-        if of_source:
-            row = of_source[-1]
-            return Leadership(
-                topic=row["topic"],
-                partition=row["partition"],
-                source=source,
-                leader_id=row["leader_id"],
-                leader_epoch=row["leader_epoch"],
-                isr=None if row["isr"] is None else tuple(row["isr"]),
-                elr=tuple(row["elr"] or ()),
-                last_known_elr=tuple(row["last_known_elr"] or ()),
-                replicas=None if row["replicas"] is None else tuple(row["replicas"]),
-                topic_id=row["topic_id"],
-                configs=dict(row["configs"] or {}),
-            )
-    return None

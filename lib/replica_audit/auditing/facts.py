@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from replica_audit.formats.second_hand import UNDECIDED, join_forms
 from replica_audit.formats.summary import merge_chunks
 from replica_audit.model import ChunkDigest, Irregularity, OffsetRange, ReplicaDir, SegmentSummary
 from replica_audit.protocol.lineage import Lineage
@@ -60,6 +61,37 @@ class ReplicaFacts:
         return min(max(checkpoint, self.log_start_offset), self.log_end_offset)
 
     @property
+    def second_hand(self) -> bool:
+        """Whether the log is known from a text or table, not from its segments."""
+        return any(segment.source != "segment" for segment in self.segments)
+
+    @property
+    def unproven(self) -> tuple[str, ...]:
+        """What the input leaves open of the log, in the words of `formats.second_hand.UNPROVEN`."""
+        return tuple(sorted({word for segment in self.segments for word in segment.unproven}))
+
+    @property
+    def undecided(self) -> tuple[str, ...]:
+        """Of these, what leaves open where the log ends or whose its records are."""
+        epochless = self.segments and all((segment.greatest_magic or 0) < 2 for segment in self.segments)
+        return tuple(word for word in self.unproven if word in UNDECIDED and not (epochless and word == "leader_epochs"))
+
+    @property
+    def end_is_open(self) -> bool:
+        """Whether the log may go on past what the input shows of it."""
+        return bool({"left_out", "one_moment", "rest"} & set(self.unproven))
+
+    @property
+    def form(self) -> str:
+        """What stands for a record batch in the segments that have any."""
+        return join_forms(segment.form for segment in self.segments if segment.batch_count)
+
+    @property
+    def knows_high_watermark(self) -> bool:
+        """Whether the log dir's checkpoint, or that there is none, is part of the input."""
+        return self.directory.high_watermark_file.state != "not_given"
+
+    @property
     def empty(self) -> bool:
         return self.log_end_offset <= self.local_start_offset
 
@@ -71,9 +103,10 @@ class ReplicaFacts:
                 return segment.epoch_starts[-1].leader_epoch
         return None
 
-    def state(self, lineage: Lineage) -> ReplicaState:
-        """What truncation looks at, with the lineage that the caller wants replayed."""
-        return ReplicaState(self.log_start_offset, self.log_end_offset, lineage, self.high_watermark)
+    def state(self, lineage: Lineage, high_watermark: int | None = None) -> ReplicaState:
+        """What truncation looks at, with the lineage that the caller wants replayed, and his high watermark if he says one."""
+        own = self.high_watermark if high_watermark is None else high_watermark
+        return ReplicaState(self.log_start_offset, self.log_end_offset, lineage, own)
 
     def cannot_read(self, start_offset: int, end_offset: int) -> bool:
         """Whether a damaged or possibly missing stretch touches [start, end)."""

@@ -6,12 +6,14 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from replica_audit.auditing.capture_times import CaptureTimes
 from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
 from replica_audit.auditing.comparison import Comparison
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.reference import Reference
 from replica_audit.auditing.watermark import HighWatermark
-from replica_audit.model import Leadership, TopicPartition
+from replica_audit.formats.broker_logs import BrokerLogEvent
+from replica_audit.model import Leadership, TopicPartition, TransactionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,7 @@ class Evidence:
     """One thing that a finding stands on: a place in a file, a value, or a benign explanation that was considered."""
 
     kind: str
-    """batch, checkpoint, lineage, replay, leadership, file, or considered."""
+    """batch, checkpoint, lineage, replay, leadership, log, timeline, loss, file, or considered."""
     text: str
     broker_id: int | None = None
     path: str | None = None
@@ -165,14 +167,32 @@ class Case:
     """Replicas of another topic id, not compared."""
     duplicates: tuple[ReplicaFacts, ...] = ()
     """Second copies on one broker, not used."""
+    set_aside: tuple[ReplicaFacts, ...] = ()
+    """Logs that are known from a text or table which cannot be compared with the reference's."""
     orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
     """(broker id, log dir, checkpoint file) → value, where the log dir has no directory of the partition."""
+    times: CaptureTimes = CaptureTimes()
+    """When the copies were made, where the manifest says so."""
+    log_events: tuple[BrokerLogEvent, ...] = ()
+    """What brokers' own logs say of the partition, in order of time."""
+    transactions: Mapping[int, TransactionState] = field(default_factory=dict)
+    """What the coordinator last said of the producers whose transactions the reference leaves open; those it knows."""
 
     @property
     def replicas(self) -> tuple[ReplicaFacts, ...]:
         """The reference and all that were compared with it, by broker id."""
         everyone = (self.reference.facts, *(item.follower for item in self.comparisons))
         return tuple(sorted(everyone, key=lambda facts: facts.key))
+
+    @property
+    def stopped(self) -> bool:
+        """Nobody leads because everybody was stopped cleanly: then who is in sync says nothing any more."""
+        return self.reference.leader_id is None and all(facts.directory.clean_shutdown for facts in self.replicas)
+
+    @property
+    def is_epoch_said(self) -> bool:
+        """Whether the source of leadership says in which epoch."""
+        return self.leadership is not None and self.leadership.leader_epoch is not None
 
     def config(self, name: str) -> str | None:
         """A topic config as the leadership source shows it; None when it does not."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from replica_audit.auditing.findings import Evidence, Finding, finding, finding_row
 
 #: Quarantine codes that are findings too when no partition can carry them.
-_UNPLACED = ("CAP-UNREADABLE", "META-FOREIGN-DIR")
+_UNPLACED = ("CAP-UNREADABLE", "META-FOREIGN-DIR", "META-FORK")
 
 
 def log_dir_findings(

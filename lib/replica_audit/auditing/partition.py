@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from replica_audit.auditing.batches import batches_of
+from replica_audit.auditing.broker_logs import of_present_topic, tighten_by_logs
+from replica_audit.auditing.capture_times import CaptureTimes
 from replica_audit.auditing.chunks import batches_in
 from replica_audit.auditing.catalogue import worst_verdict
-from replica_audit.auditing.comparison import Comparison, compare, needed_chunks, replay_all, with_high_watermark
-from replica_audit.auditing.facts import ReplicaFacts, replica_facts
+from replica_audit.auditing.comparison import (
+    Comparison,
+    Records,
+    chunks_for_keys,
+    compare,
+    needed_chunks,
+    replay_all,
+    with_high_watermark,
+)
+from replica_audit.auditing.contents import RecordSource
+from replica_audit.auditing.elections import with_causes
+from replica_audit.auditing.exactness import narrow_high_watermark
+from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.findings import Case, Finding, considered, finding, merge_findings
-from replica_audit.auditing.reference import Reference, choose_reference
+from replica_audit.auditing.grouping import Grouping, group_replicas, is_tiered
+from replica_audit.auditing.reference import Reference
 from replica_audit.auditing.rules import judge
+from replica_audit.auditing.timeline import TimelineSummary, timeline_findings
 from replica_audit.auditing.watermark import bound_high_watermark
-from replica_audit.model import Leadership, ReplicaDir, SegmentSummary, TopicPartition
+from replica_audit.formats.batches import BATCH_DTYPE
+from replica_audit.formats.broker_logs import BrokerLogEvent
+from replica_audit.formats.open_transactions import open_at_end
+from replica_audit.model import Leadership, ReplicaDir, SegmentSummary, TopicPartition, TransactionState
 
 #: (broker id, log dir): one copy of the partition.
 CopyKey = tuple[int, str]
@@ -35,6 +53,11 @@ class PartitionEvidence:
     protocol: str = "fetch"
     kafka_version: tuple[int, ...] | None = None
     orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
+    times: CaptureTimes = CaptureTimes()
+    log_events: tuple[BrokerLogEvent, ...] = ()
+    """From brokers' own logs, in order of time."""
+    timeline: TimelineSummary | None = None
+    """What observations of the partition come to; None without any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,39 +70,43 @@ class PartitionAudit:
     verdict: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Grouping:
-    """The copies that are compared, with their reference, and those set aside."""
-
-    reference: Reference | None
-    followers: tuple[ReplicaFacts, ...] = ()
-    foreign: tuple[ReplicaFacts, ...] = ()
-    duplicates: tuple[ReplicaFacts, ...] = ()
-
-
 def needed_batches(evidence: PartitionEvidence) -> dict[CopyKey, set[int]]:
     """Chunks whose batches `audit_partition` wants to see, by copy; empty when digests and lineages say it all."""
-    grouping = _group(evidence)
+    grouping = group_replicas(evidence.replicas, evidence.leadership)
     wanted: dict[CopyKey, set[int]] = {}
     if grouping.reference is None:
         return wanted
     for follower, chunks in _needs(evidence, grouping):
         if chunks:
-            wanted.setdefault(grouping.reference.facts.key, set()).update(chunks)
-            wanted.setdefault(follower.key, set()).update(chunks)
+            of_reference, of_follower = chunks_for_keys(grouping.reference.facts, follower)
+            wanted.setdefault(grouping.reference.facts.key, set()).update(chunks, of_reference)
+            wanted.setdefault(follower.key, set()).update(chunks, of_follower)
     return wanted
 
 
+def open_producers(evidence: PartitionEvidence) -> set[int]:
+    """Producers of whose transactions `audit_partition` wants to know what the coordinator says."""
+    reference = group_replicas(evidence.replicas, evidence.leadership).reference
+    return set() if reference is None else set(open_at_end(reference.facts.segments))
+
+
 def audit_partition(
-    evidence: PartitionEvidence, batches: Mapping[CopyKey, np.ndarray] | None = None
+    evidence: PartitionEvidence,
+    batches: Mapping[CopyKey, np.ndarray] | None = None,
+    read: RecordSource | None = None,
+    transactions: Mapping[int, TransactionState] | None = None,
 ) -> PartitionAudit:
-    """Audit one partition, given the batches (`BATCH_DTYPE`) of every chunk that `needed_batches` names."""
-    grouping = _group(evidence)
+    """Audit one partition, given the batches (`BATCH_DTYPE`) of every chunk that `needed_batches` names.
+
+    `read` is asked for the records of batches that differ though their offsets agree, and of compacted replicas; without
+    it they are compared by their headers. `transactions` are the coordinator's latest states of `open_producers`.
+    """
+    grouping = group_replicas(evidence.replicas, evidence.leadership)
     reference = grouping.reference
     if reference is None:
         return _without_replicas(evidence)
-    rows = {key: batches_of(of_copy) for key, of_copy in (batches or {}).items()}
-    tiered = _tiered(evidence.leadership)
+    rows = defaultdict(lambda: np.empty(0, BATCH_DTYPE), batches or {})
+    tiered = is_tiered(evidence.leadership)
     compared = [
         # Another follower may have asked for more of the reference than this pair needs: what was not asked for here
         # is known to be equal, and must not look like a hole.
@@ -87,14 +114,19 @@ def audit_partition(
             reference,
             follower,
             evidence.protocol,
-            batches_in(rows.get(reference.facts.key, ()), chunks),
-            batches_in(rows.get(follower.key, ()), chunks),
+            batches_in(rows[reference.facts.key], chunks),
+            batches_in(rows[follower.key], chunks),
             chunks,
             tiered=tiered,
+            records=None if read is None else Records(read, rows[follower.key], rows[reference.facts.key]),
         )
         for follower, chunks in _needs(evidence, grouping)
     ]
+    compared = with_causes(compared, reference, evidence.leadership)
     mark = bound_high_watermark(reference, compared, cleaner_bound=_cleaner_bound(evidence))
+    mark = narrow_high_watermark(mark, reference, compared, evidence.leadership, evidence.kafka_version)
+    events = of_present_topic(evidence.log_events, reference.facts.directory.topic_id)
+    mark = tighten_by_logs(mark, reference, evidence.leadership, events, evidence.kafka_version)
     proven = mark.hw_upper if mark.method == "capture_skew" else mark.hw_lower
     case = Case(
         topic_partition=evidence.topic_partition,
@@ -107,7 +139,11 @@ def audit_partition(
         quiesced=_quiesced(evidence),
         foreign=grouping.foreign,
         duplicates=grouping.duplicates,
+        set_aside=grouping.set_aside,
         orphans=evidence.orphans,
+        log_events=events,
+        times=evidence.times,
+        transactions=transactions or {},
     )
     strangers = [item for item in case.comparisons if _nothing_in_common(reference, item)]
     findings = tuple(
@@ -115,7 +151,8 @@ def audit_partition(
         for item in judge(case)
         if not (item.broker_id in {one.follower.broker_id for one in strangers} and item.code.startswith(_OF_COMPARISON))
     )
-    findings = merge_findings((*findings, *(_stranger(reference, item) for item in strangers)))
+    observed = timeline_findings(evidence.timeline)
+    findings = merge_findings((*findings, *(_stranger(reference, item) for item in strangers), *observed))
     verdict = worst_verdict(item.verdict for item in findings if item.verdict is not None)
     return PartitionAudit(evidence, case, findings, verdict)
 
@@ -123,59 +160,12 @@ def audit_partition(
 _OF_COMPARISON = ("DIV-", "TRN-", "HWM-LOSS", "HWM-ABOVE", "EPO-START", "EPO-UNKNOWN")
 
 
-def _group(evidence: PartitionEvidence) -> _Grouping:
-    """Topic ids first, then one copy per broker, then the reference (F.1)."""
-    leadership = evidence.leadership
-    policy = leadership.configs.get("cleanup.policy") if leadership else None
-    copies = [
-        replica_facts(directory, segments, cleanup_policy=policy, tiered=_tiered(leadership))
-        for directory, segments in sorted(evidence.replicas, key=lambda pair: (pair[0].broker_id, pair[0].log_dir))
-    ]
-    present = _present_topic_id(copies, leadership)
-    known = [facts for facts in copies if facts.directory.topic_id in (present, None)]
-    foreign = tuple(facts for facts in copies if facts.directory.topic_id not in (present, None))
-    chosen: dict[int, ReplicaFacts] = {}
-    duplicates: list[ReplicaFacts] = []
-    for facts in known:
-        other = chosen.get(facts.broker_id)
-        if other is None:
-            chosen[facts.broker_id] = facts
-        else:
-            longer, shorter = (facts, other) if facts.log_end_offset > other.log_end_offset else (other, facts)
-            chosen[facts.broker_id] = longer
-            duplicates.append(shorter)
-    replicas = tuple(chosen.values())
-    reference = choose_reference(replicas, leadership)
-    followers = tuple(facts for facts in replicas if reference is not None and facts is not reference.facts)
-    return _Grouping(reference, followers, foreign, tuple(duplicates))
-
-
-def _present_topic_id(copies: Sequence[ReplicaFacts], leadership: Leadership | None) -> str | None:
-    """The id that counts: the leadership source's, else the one that most copies have, the greatest log breaking ties."""
-    ids = {facts.directory.topic_id for facts in copies} - {None}
-    if leadership and leadership.topic_id is not None and leadership.topic_id in ids:
-        return leadership.topic_id
-    weight = {
-        one: (
-            sum(facts.directory.topic_id == one for facts in copies),
-            max(facts.log_end_offset for facts in copies if facts.directory.topic_id == one),
-            one,
-        )
-        for one in ids
-    }
-    return max(ids, key=weight.__getitem__) if ids else None
-
-
-def _needs(evidence: PartitionEvidence, grouping: _Grouping) -> Iterator[tuple[ReplicaFacts, set[int]]]:
+def _needs(evidence: PartitionEvidence, grouping: Grouping) -> Iterator[tuple[ReplicaFacts, set[int]]]:
     """Each follower with the chunks that its comparison wants to see."""
-    tiered = _tiered(evidence.leadership)
+    tiered = is_tiered(evidence.leadership)
     for follower in grouping.followers:
         replays = replay_all(grouping.reference, follower, tiered)
         yield follower, needed_chunks(grouping.reference, follower, replays)
-
-
-def _tiered(leadership: Leadership | None) -> bool:
-    return bool(leadership) and leadership.configs.get("remote.storage.enable") == "true"
 
 
 def _cleaner_bound(evidence: PartitionEvidence) -> bool:
@@ -192,14 +182,16 @@ def _quiesced(evidence: PartitionEvidence) -> bool:
 
 
 def _without_replicas(evidence: PartitionEvidence) -> PartitionAudit:
-    source = evidence.leadership.source if evidence.leadership else "a checkpoint file"
+    named = "a checkpoint file" if evidence.orphans or evidence.timeline is None else "replica_progress"
+    source = evidence.leadership.source if evidence.leadership else named
     assigned = evidence.leadership.replicas if evidence.leadership else None
+    nameless = assigned is None and not evidence.orphans and evidence.timeline is None
     found = finding(
-        "CAP-UNREADABLE" if assigned is None and not evidence.orphans else "CAP-MISSING-REPLICA",
+        "CAP-UNREADABLE" if nameless else "CAP-MISSING-REPLICA",
         f"{source} names this partition, but no replica of it is in the snapshot",
-        severity=None if assigned is None and not evidence.orphans else "medium",
+        severity=None if nameless else "medium",
     )
-    return PartitionAudit(evidence, None, (found,), "INCONCLUSIVE")
+    return PartitionAudit(evidence, None, merge_findings((found, *timeline_findings(evidence.timeline))), "INCONCLUSIVE")
 
 
 def _nothing_in_common(reference: Reference, item: Comparison) -> bool:

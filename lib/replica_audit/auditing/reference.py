@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from replica_audit.auditing.facts import ReplicaFacts
-from replica_audit.model import Leadership
+from replica_audit.model import Leadership, PartitionState
+from replica_audit.protocol.election import last_led
 from replica_audit.protocol.lineage import Lineage
 
 
@@ -22,6 +23,11 @@ class Reference:
     source: str
     isr: tuple[int, ...] | None
     elr: tuple[int, ...]
+    led_epoch: int | None = None
+    """Where nobody leads and the reference led last: its epoch then. The current one may be of a state without leader."""
+    predates: bool = False
+    """The copy of the reference was made before it began to lead: its own file does not know the current epoch yet, so what
+    others have past its end may be what it has had since."""
     outdated: bool = False
     """The leadership given is older than the logs: an in-sync replica has records of a later epoch than its leader knows."""
 
@@ -32,8 +38,8 @@ class Reference:
         What the files of a leader hold that are not at hand, a stand-in with fewer records cannot deny. Where leadership
         is older than the reference's own records, these tell the epoch.
         """
-        leads = self.leader_id is None or self.leader_id == self.facts.broker_id
-        epoch = max(current_epoch(self.facts), self.leader_epoch if leads and self.leader_epoch is not None else -1)
+        said = self.leader_epoch if self.leader_id == self.facts.broker_id and not self.predates else self.led_epoch
+        epoch = max(current_epoch(self.facts), -1 if said is None else said)
         return epoch if epoch >= 0 else None
 
     @property
@@ -48,7 +54,7 @@ class Reference:
 def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | None) -> Reference | None:
     """The leader where it is known and its files are here, else the best of the others; None without replicas.
 
-    Best: of the in-sync and eligible leader replicas if any of them is here, else of all, the one with the greatest
+    Where nobody leads (a cleanly stopped cluster has no leader) the last one counts, if it could lead again. Best: of the in-sync and eligible leader replicas if any of them is here, else of all, the one with the greatest
     (current epoch, log end offset), then the lowest broker id.
     """
     if not replicas:
@@ -59,8 +65,10 @@ def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | 
     led = [facts for facts in replicas if facts.broker_id == leader_id and leader_id is not None]
     eligible = [facts for facts in replicas if facts.broker_id in members]
     later = _of_later_epochs(led, eligible, leadership)
+    last = None if inferred or leader_id is not None else last_led(leadership.history)
+    stopped = [facts for facts in eligible if last is not None and facts.broker_id == last.leader_id]
     facts = max(
-        later or led or eligible or replicas, key=lambda facts: (current_epoch(facts), facts.log_end_offset, -facts.broker_id)
+        later or led or stopped or eligible or replicas, key=lambda facts: (current_epoch(facts), facts.log_end_offset, -facts.broker_id)
     )
     said = None if inferred or later else leadership.leader_epoch
     epoch = current_epoch(facts) if said is None else said
@@ -71,8 +79,29 @@ def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | 
         source="inferred" if inferred else leadership.source,
         isr=None if inferred or later or leadership.isr is None else tuple(sorted(leadership.isr)),
         elr=() if inferred or later else tuple(sorted(leadership.elr)),
+        led_epoch=_led_epoch(facts, leadership, last),
+        predates=bool(led) and not later and _predates(facts, leadership),
         outdated=bool(later),
     )
+
+
+def _led_epoch(facts: ReplicaFacts, leadership: Leadership | None, last: PartitionState | None) -> int | None:
+    """The epoch in which the reference led last, where nobody leads; what a listing or a user says without a leader."""
+    if leadership is None or leadership.leader_id is not None:
+        return None
+    if not leadership.history:
+        return leadership.leader_epoch
+    return last.leader_epoch if last is not None and last.leader_id == facts.broker_id else None
+
+
+def _predates(facts: ReplicaFacts, leadership: Leadership) -> bool:
+    """Whether the metadata log knows an epoch of this leader that its own file, which gets it at once, does not have."""
+    entries = facts.directory.checkpoint_epochs
+    if leadership.source != "metadata_log" or not entries or leadership.leader_epoch is None:
+        return False
+    known = max(current_epoch(facts), max(epoch for epoch, _ in entries))
+    increasing = all(one[0] < two[0] and one[1] < two[1] for one, two in zip(entries, entries[1:]))
+    return increasing and known < leadership.leader_epoch
 
 
 def _of_later_epochs(

@@ -23,7 +23,7 @@ def report_rows(audit: PartitionAudit) -> dict[str, list[dict]]:
         )
     if case is None:
         return rows
-    for facts in (*case.replicas, *case.foreign, *case.duplicates):
+    for facts in (*case.replicas, *case.set_aside, *case.foreign, *case.duplicates):
         rows["replicas"].append(_replica_row(case, facts))
     rows["high_watermarks"].append(_high_watermark_row(case))
     for comparison in case.comparisons:
@@ -61,6 +61,7 @@ def _partition_row(audit: PartitionAudit, topic_id: str | None) -> dict:
         "max_lag_bytes": None,
         "dropped_records": 0,
         "committed_dropped": 0,
+        "promised_dropped": None,
         "findings": counts,
     }
     if case is None:
@@ -74,15 +75,27 @@ def _partition_row(audit: PartitionAudit, topic_id: str | None) -> dict:
         reference_id=reference.facts.broker_id,
         leader_epoch=reference.leader_epoch,
         isr=None if reference.isr is None else list(reference.isr),
-        under_replicated=None if reference.isr is None or assigned is None else len(reference.isr) < len(assigned),
+        under_replicated=None if reference.isr is None or assigned is None or case.stopped else len(reference.isr) < len(assigned),
         hw_lower=case.high_watermark.hw_lower,
         hw_upper=case.high_watermark.hw_upper,
         max_lag_records=max(behind, default=0),
         max_lag_bytes=max((item.lag.size_bytes for item in lagging), default=0),
         dropped_records=sum(item.drops[case.protocol].record_count for item in case.comparisons),
         committed_dropped=sum(item.committed_drops[case.protocol] for item in case.comparisons),
+        promised_dropped=_promised_dropped(case),
     )
     return row
+
+
+def _promised_dropped(case: Case) -> int | None:
+    """Of the records that truncation drops, those that acks=all promised at most; None where nothing tells."""
+    promised = [
+        run.cause.promised_records if run.cause is not None else None
+        for item in case.comparisons
+        for run in item.runs
+        if run.conflicting and run.start_offset >= item.replays[case.protocol].truncate_to
+    ]
+    return None if None in promised else sum(promised)
 
 
 def _replica_row(case: Case, facts: ReplicaFacts) -> dict:
@@ -98,7 +111,7 @@ def _replica_row(case: Case, facts: ReplicaFacts) -> dict:
         "in_isr": case.in_isr(facts.broker_id),
         "log_start_offset": facts.log_start_offset,
         "log_end_offset": facts.log_end_offset,
-        "loaded_log_end_offset": facts.loaded.log_end_offset,
+        "loaded_log_end_offset": None if directory.clean_shutdown is None else facts.loaded.log_end_offset,
         "recovered_log_end_offset": facts.recovered.log_end_offset,
         "high_watermark_checkpoint": directory.high_watermark_checkpoint,
         "recovery_point_checkpoint": directory.recovery_point_checkpoint,
@@ -150,6 +163,7 @@ def _divergence_rows(case: Case, comparison: Comparison) -> list[dict]:
             "record_count": run.tally.record_count,
             "committed": run.committed_end is not None,
             "committed_records": run.committed_records,
+            "promised_records": run.cause.promised_records if run.cause is not None else None,
             "first_timestamp_ms": run.tally.first_timestamp_ms,
             "last_timestamp_ms": run.tally.last_timestamp_ms,
         }

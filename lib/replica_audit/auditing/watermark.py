@@ -85,6 +85,8 @@ def _upper_bound(reference: Reference, comparisons: Sequence[Comparison]) -> tup
     # An unreadable last batch was there: it counts as present (C.2).
     best, limiting = leader.found_end_offset, None
     text = f"log end {best} of broker {leader.broker_id}, the reference"
+    if leader.end_is_open:
+        text += ", as far as it is shown: the log may go on"
     members = {*(reference.isr or ()), *reference.elr}
     for item in comparisons:
         facts = item.follower

@@ -6,16 +6,18 @@ Spark is imported inside the commands that need it, so that the others answer at
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable
 
-from replica_audit.auditing.baseline import compare_findings, parse_baseline
 from replica_audit.auditing.catalogue import CATALOGUE, nearest_codes
+from replica_audit.auditing.earlier import Earlier
+from replica_audit.cli.baseline import read_baseline
+from replica_audit.cli.capture_plan import capture_plan
+from replica_audit.cli.engine import spark_session
+from replica_audit.cli.history import history, say_removed
 from replica_audit.cli.output import print_note, print_result, stdout_colour
-from replica_audit.cli.places import check_files, check_outputs, check_snapshot, local_path
+from replica_audit.cli.places import check_files, check_outputs, check_snapshot
 from replica_audit.cli.progress import Progress
+from replica_audit.cli.quality import discard_data_docs, quality, quality_stage
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
@@ -23,6 +25,7 @@ from replica_audit.reporting.audit_json import render_audit_json, render_object
 from replica_audit.reporting.explanation import render_explanation
 from replica_audit.reporting.files import write_report
 from replica_audit.reporting.partition_page import render_partition
+from replica_audit.reporting.quality import render_failed
 from replica_audit.reporting.summary import render_summary
 from replica_audit.reporting.verdict import build_verdict, render_status_line
 from replica_audit.results import Results
@@ -31,18 +34,28 @@ Command = Callable[[argparse.Namespace, Settings], int]
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Ingest, audit and report; the last line on stdout is the status line."""
+    """Ingest, audit, check the quality and report; the last line on stdout is the status line."""
     check_snapshot(arguments.snapshot)
     check_outputs(arguments.snapshot, settings)
     check_files(settings)
-    baseline = _baseline(settings)
-    with _spark("replica-audit run", settings) as spark:
+    baseline = read_baseline(settings)
+    with quality_stage(settings) as stage, spark_session("replica-audit run", settings) as spark:
         from replica_audit.spark.pipeline import run_audit, run_ingest
 
         progress = Progress(settings.quiet)
         snapshot_id = run_ingest(spark, arguments.snapshot, settings, progress)
-        results = run_audit(spark, snapshot_id, settings, progress)
-    return _report(_compare(results, baseline), settings)
+        if stage is not None:
+            stage.prepare(spark, snapshot_id)
+        results = baseline.compare(run_audit(spark, snapshot_id, settings, progress, arguments.snapshot))
+        if stage is not None:
+            results = baseline.compare(stage.check(spark, results))
+        else:
+            discard_data_docs(settings)
+        if settings.keep_days is not None or settings.keep_audits is not None:
+            from replica_audit.spark.pipeline import prune
+
+            say_removed(*prune(spark, settings), settings)
+    return _report(results, settings, baseline.earlier)
 
 
 def ingest(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -50,7 +63,7 @@ def ingest(arguments: argparse.Namespace, settings: Settings) -> int:
     check_snapshot(arguments.snapshot)
     check_outputs(arguments.snapshot, settings, report=False)
     check_files(settings)
-    with _spark("replica-audit ingest", settings) as spark:
+    with spark_session("replica-audit ingest", settings) as spark:
         from replica_audit.spark.pipeline import run_ingest
 
         snapshot_id = run_ingest(spark, arguments.snapshot, settings, Progress(settings.quiet))
@@ -65,24 +78,24 @@ def audit(arguments: argparse.Namespace, settings: Settings) -> int:
     """Audit an ingested snapshot, the latest unless `--snapshot-id` names one, and show the answer."""
     check_outputs(None, settings, report=False)
     check_files(settings)
-    baseline = _baseline(settings)
-    with _spark("replica-audit audit", settings) as spark:
+    baseline = read_baseline(settings)
+    with spark_session("replica-audit audit", settings) as spark:
         from replica_audit.spark.pipeline import run_audit
 
         results = run_audit(spark, arguments.snapshot_id, settings, Progress(settings.quiet))
-    return _show_summary(_compare(results, baseline), settings)
+    return _show_summary(baseline.compare(results), settings)
 
 
 def report(arguments: argparse.Namespace, settings: Settings) -> int:
     """Write the report of a finished audit, the latest unless `--audit-id` names one."""
     check_outputs(None, settings)
     check_files(settings)
-    baseline = _baseline(settings)
-    with _spark("replica-audit report", settings) as spark:
+    baseline = read_baseline(settings)
+    with spark_session("replica-audit report", settings) as spark:
         from replica_audit.spark.pipeline import load_results
 
         results = load_results(spark, arguments.audit_id, settings)
-    return _report(_compare(results, baseline), settings)
+    return _report(baseline.compare(results), settings, baseline.earlier)
 
 
 def show(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -95,14 +108,14 @@ def show(arguments: argparse.Namespace, settings: Settings) -> int:
         raise UsageError(f"{error}: give a partition such as orders-0") from error
     check_snapshot(arguments.snapshot)
     check_files(settings)
-    baseline = _baseline(settings)
-    results = _compare(audit_one(arguments.snapshot, partition, settings), baseline)
+    baseline = read_baseline(settings)
+    results = baseline.compare(audit_one(arguments.snapshot, partition, settings))
     verdict = build_verdict(results, settings.fail_on)
     if settings.format == "json":
         print_result(render_audit_json(results, verdict))
     else:
         print_result(render_partition(results, colour=stdout_colour()))
-        print_result(render_status_line(verdict))
+        print_result(render_status_line(verdict, colour=stdout_colour()))
     return verdict["exit_status"]
 
 
@@ -123,45 +136,17 @@ COMMANDS: dict[str, Command] = {
     "run": run,
     "ingest": ingest,
     "audit": audit,
+    "quality": quality,
     "report": report,
+    "history": history,
     "show": show,
+    "capture-plan": capture_plan,
     "explain": explain,
 }
 
 
-@contextmanager
-def _spark(app_name: str, settings: Settings) -> Iterator[Any]:
-    from replica_audit.spark.session import build_session
-
-    spark = build_session(app_name, settings.spark)
-    try:
-        yield spark
-    finally:
-        spark.stop()
-
-
-def _baseline(settings: Settings) -> list[dict[str, Any]] | None:
-    """Findings of the baseline, None without one; read before anything else is started, as it may be no audit.json."""
-    if settings.baseline is None:
-        return None
-    path = local_path(settings.baseline) or settings.baseline
-    try:
-        with open(path, encoding="utf-8") as stream:
-            return parse_baseline(stream.read(), settings.baseline)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"baseline {settings.baseline}: {error}") from error
-
-
-def _compare(results: Results, baseline: list[dict[str, Any]] | None) -> Results:
-    if baseline is None:
-        return results
-    audited = {(row["topic"], row["partition"]) for row in results.rows("partitions")}
-    findings = compare_findings(results.rows("findings"), baseline, audited)
-    return replace(results, tables={**results.tables, "findings": findings})
-
-
-def _report(results: Results, settings: Settings) -> int:
-    written = write_report(results, settings.report, settings.fail_on)
+def _report(results: Results, settings: Settings, earlier: Earlier | None) -> int:
+    written = write_report(results, settings.report, settings.fail_on, earlier)
     if not settings.quiet:
         print_note(f"report: {written}")
     return _show_summary(results, settings)
@@ -173,5 +158,7 @@ def _show_summary(results: Results, settings: Settings) -> int:
         print_result(render_audit_json(results, verdict))
     else:
         print_result(render_summary(results, colour=stdout_colour()))
-        print_result(render_status_line(verdict))
+        if failed := render_failed(results, colour=stdout_colour()):
+            print_result(failed)
+        print_result(render_status_line(verdict, colour=stdout_colour()))
     return verdict["exit_status"]

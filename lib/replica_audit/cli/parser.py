@@ -6,19 +6,23 @@ import argparse
 from typing import Any, NoReturn
 
 from replica_audit import __version__
+from replica_audit.cli.capture_plan import add_capture_arguments
 from replica_audit.config import FAIL_LEVELS, FORMATS, KEYS, Settings
 from replica_audit.errors import UsageError
 from replica_audit.model import PROTOCOLS
 
 #: Commands of the public interface that this version does not have yet.
-NOT_YET = ("quality", "verify", "elect", "salvage")
+NOT_YET = ("verify", "elect", "salvage")
 
 _COMMANDS = {
-    "run": "ingest a snapshot, audit it and report: the main job",
+    "run": "ingest a snapshot, audit it, check the quality and report: the main job",
     "ingest": "read a snapshot into the warehouse",
     "audit": "audit an ingested snapshot",
+    "quality": "check the quality of a finished audit with Great Expectations",
     "report": "write the report of a finished audit",
+    "history": "show the audits of a warehouse: verdicts over time, when findings first appeared",
     "show": "audit one partition in the terminal, without Spark",
+    "capture-plan": "print how to copy the log dirs of given brokers, as a shell script",
     "explain": "say what a finding means, how it is proven and what to do",
 }
 
@@ -89,12 +93,23 @@ def _add_arguments(name: str, command: argparse.ArgumentParser) -> None:
         command.add_argument("snapshot", metavar="SNAPSHOT", nargs="?", help="directory or URI of the copied log dirs")
     if name == "show":
         command.add_argument("topic_partition", metavar="TOPIC-PARTITION", nargs="?", help="for example orders-0")
+    if name == "capture-plan":
+        add_capture_arguments(command)
     if name == "explain":
         command.add_argument("code", metavar="CODE", nargs="?", help="for example HWM-LOSS")
     if name == "audit":
         command.add_argument("--snapshot-id", metavar="ID", help="which ingested snapshot (default: the latest)")
-    if name == "report":
+    if name == "history":
+        command.add_argument("--limit", metavar="N", type=_count, help="only the latest N audits (default: all)")
+        command.add_argument("--prune", action="store_true", help="first remove audits that keep_days and keep_audits do not keep")
+    if name in ("report", "quality"):
         command.add_argument("--audit-id", metavar="ID", help="which finished audit (default: the latest)")
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of 1 or more")
+    return int(text)
 
 
 def _common_options() -> argparse.ArgumentParser:
@@ -121,9 +136,11 @@ def _common_options() -> argparse.ArgumentParser:
     )  # fmt: skip
     group.add_argument("--baseline", metavar="FILE", help=help_of["baseline"])
     group.add_argument("--format", choices=FORMATS, help=f"{help_of['format']} (default: {default.format})")
-    group.add_argument(
-        "--no-quality", dest="quality", action="store_false", help="leave the quality checks out (there are none yet)"
-    )
+    group.add_argument("--no-quality", dest="quality", action="store_false", help="leave the quality checks out")
+    group.add_argument("--suites", metavar="FILE", action="append", help=f"{help_of['suites']}; repeatable")
+    group.add_argument("--keep-days", metavar="N", help=f"{help_of['keep_days']} (default: all are kept)")
+    group.add_argument("--keep-audits", metavar="N", help=f"{help_of['keep_audits']} (default: all)")
+    group.add_argument("--time-travel-days", metavar="N", help=f"{help_of['time_travel_days']} (default: {default.time_travel_days})")
     group.add_argument("--quiet", action="store_true", help=help_of["quiet"])
     shown = "show the settings and where they come from"
     group.add_argument("--print-config", action="store_true", default=False, help=shown)

@@ -52,6 +52,9 @@ def check_files(settings: Settings) -> None:
         path = getattr(settings, name)
         if path is not None and not os.path.isfile(local_path(path) or ""):
             raise UsageError(f"--{name} {path}: no such local file")
+    for path in settings.suites if settings.quality else ():
+        if not os.path.isfile(path):
+            raise UsageError(f"--suites {path}: no such local file")
 
 
 def lies_inside(place: str, snapshot: str) -> bool:

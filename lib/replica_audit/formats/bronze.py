@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from replica_audit.formats.inventory import Inventory
+from replica_audit.formats.states import state_rows
 from replica_audit.formats.summary import summary_to_json
-from replica_audit.model import CheckpointFile, Leadership, QuarantineRow, ReplicaDir, SegmentSummary
+from replica_audit.model import CheckpointFile, QuarantineRow, ReplicaDir, SegmentSummary
 
 #: `file` of `offset_checkpoints` → the fields of `ReplicaDir` that hold its value and its state.
 CHECKPOINTS = {
@@ -27,7 +28,7 @@ def bronze_rows(inventory: Inventory) -> dict[str, list[dict]]:
             *(row for replica in inventory.replicas for row in _checkpoint_rows(replica)),
             *_orphan_rows(inventory),
         ],
-        "partition_states": [_state_row(leadership) for leadership in inventory.leaderships],
+        "partition_states": [row for leadership in inventory.leaderships for row in state_rows(leadership)],
         "quarantine": [quarantine_row(row) for row in inventory.quarantine],
     }
 
@@ -131,22 +132,4 @@ def _checkpoint_row(broker_id: int, log_dir: str, file: str, topic: str, partiti
         "topic": topic,
         "partition": partition,
         "value": value,
-    }
-
-
-def _state_row(leadership: Leadership) -> dict:
-    return {
-        "topic": leadership.topic,
-        "partition": leadership.partition,
-        "source": leadership.source,
-        "time_ms": None,
-        "topic_id": leadership.topic_id,
-        "leader_id": leadership.leader_id,
-        "leader_epoch": leadership.leader_epoch,
-        "partition_epoch": None,
-        "isr": None if leadership.isr is None else list(leadership.isr),
-        "elr": list(leadership.elr),
-        "last_known_elr": list(leadership.last_known_elr),
-        "replicas": None if leadership.replicas is None else list(leadership.replicas),
-        "configs": dict(leadership.configs),
     }

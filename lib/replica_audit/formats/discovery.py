@@ -6,9 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 
+from replica_audit.formats.broker_logs import broker_of_path, is_broker_log
 from replica_audit.formats.describe import Listing, parse_topics_describe
 from replica_audit.formats.errors import FormatError
 from replica_audit.formats.inventory import (
+    BrokerLogFile,
     DuplicateReplica,
     Inventory,
     LogDir,
@@ -19,13 +21,17 @@ from replica_audit.formats.inventory import (
 from replica_audit.formats.leadership import parse_leadership
 from replica_audit.formats.log_dirs import Folder, arrange_folders, choose_cluster, find_log_dirs, identify_log_dir
 from replica_audit.formats.manifest import parse_manifest
+from replica_audit.formats.metadata.reading import read_metadata
 from replica_audit.formats.names import LOG_DIR_FILES, parse_directory_name, parse_file_name
-from replica_audit.formats.replica_dirs import read_offset_files, read_replica
+from replica_audit.formats.progress import progress_form
+from replica_audit.formats.replica_dirs import OffsetFile, read_offset_files, read_replica
+from replica_audit.formats.stand_ins import Found, read_stand_ins
 from replica_audit.formats.storage import Snapshot
+from replica_audit.formats.zookeeper import ZOOKEEPER_PATTERN, complete_from_listing, parse_zookeeper
 from replica_audit.model import Leadership, QuarantineRow, ReplicaDir, TopicPartition
 
 #: Directories of a log dir that are no partitions and no mistake.
-_KNOWN_DIRECTORIES = {"remote-log-index-cache"}
+_KNOWN_DIRECTORIES = {"remote-log-index-cache", "dump", "logs"}
 _TABLE_ENDINGS = (".jsonl", ".csv", ".parquet")
 
 
@@ -57,6 +63,7 @@ class _Discovery:
         self._orphans: list[OffsetCheckpoint] = []
         self._metadata_logs: list[MetadataLog] = []
         self._topics: set[str] = set()
+        self._offset_files: dict[str, dict[str, OffsetFile]] = {}
 
     def inventory(self) -> Inventory:
         found = find_log_dirs(self._folders)
@@ -74,7 +81,9 @@ class _Discovery:
         manifest = self._read_root("manifest.json", "manifest", parse_manifest)
         dumps = [entry.path for entry in self._files if self._kind(entry.path) == "dump_text"]
         tables = [entry.path for entry in self._files if self._kind(entry.path) == "batch_table"]
+        progress = [(entry.path, entry.size) for entry in self._files if self._kind(entry.path) == "replica_progress"]
         self._counts.update(self._kind(entry.path) for entry in self._files)
+        self._add_stand_ins(dumps, tables, [one for one in log_dirs if one not in foreign and one.kind == "broker"])
         return Inventory(
             cluster_id=cluster_id,
             log_dirs=tuple(log_dirs),
@@ -90,11 +99,38 @@ class _Discovery:
             manifest=manifest,
             dump_paths=tuple(dumps),
             table_paths=tuple(tables),
+            broker_logs=self._find_broker_logs(log_dirs),
+            progress_files=tuple(progress),
             topics=tuple(sorted(self._topics)),
             counts=dict(sorted(self._counts.items())),
             size_bytes=sum(entry.size for entry in self._files),
             quarantine=tuple(sorted(self._quarantine, key=lambda row: (row.path, row.code, row.reason))),
         )
+
+    def _find_broker_logs(self, log_dirs: list[LogDir]) -> tuple[BrokerLogFile, ...]:
+        found = []
+        for entry in self._files:
+            if self._kind(entry.path) != "broker_log":
+                continue
+            around = [one for one in log_dirs if one.path and entry.path.startswith(f"{one.path}/") and one.broker_id is not None]
+            owner = max(around, key=lambda one: len(one.path), default=None)
+            broker_id = owner.broker_id if owner else broker_of_path(entry.path)
+            found.append(BrokerLogFile(entry.path, entry.size, broker_id))
+            if broker_id is None:
+                reason = "whose log this is cannot be told: put it into a directory broker-<id>"
+                self._quarantine.append(_row("INPUT-IGNORED", entry.path, reason))
+        return tuple(one for one in found if one.broker_id is not None)
+
+    def _add_stand_ins(self, dumps: list[str], tables: list[str], log_dirs: list[LogDir]) -> None:
+        """Take the logs that only texts and tables show."""
+        found = Found(log_dirs, self._offset_files, self._replicas, self._segments)
+        added = read_stand_ins(self._snapshot, dumps, tables, found, self._is_wanted)
+        self._replicas, self._segments = list(added.replicas), list(added.segments)
+        self._topics.update(added.topics)
+        self._counts.update(added.counts)
+        self._quarantine += added.quarantine
+        known = {(one.log_dir, one.topic, one.partition) for one in self._replicas}
+        self._orphans = [one for one in self._orphans if (one.log_dir, one.topic, one.partition) not in known]
 
     def _look_into(self, log_dir: LogDir, folder: Folder, log_dirs: set[str], is_foreign: bool) -> None:
         for name, entry in folder.files.items():
@@ -126,6 +162,7 @@ class _Discovery:
     ) -> None:
         offsets, rows = read_offset_files(self._snapshot, folder, broker_id)
         self._quarantine += rows
+        self._offset_files[log_dir.path] = offsets
         present = {topic_partition for topic_partition, _ in partitions}
         for name, file in offsets.items():
             for at, value in file.entries.items():
@@ -153,6 +190,8 @@ class _Discovery:
         """Remember what the files below a directory of a log dir are counted as."""
         prefix = "foreign_" if is_foreign else ""
         for name, entry in folder.files.items():
+            if (_stand_in(entry.path) or is_broker_log(entry.path)) and kind in ("current", "other") and not is_foreign:
+                continue
             known = parse_file_name(name).counted_as if kind in ("current", "metadata") else f"in_{kind}_directory"
             self._kinds[entry.path] = f"{prefix}metadata_{known}" if kind == "metadata" else f"{prefix}{known}"
         for child in folder.folders.values():
@@ -162,16 +201,12 @@ class _Discovery:
         """What a file is counted as; `_look_into` has named those of log dirs."""
         known = self._kinds.get(path)
         if known is None:
-            folder, _, name = path.rpartition("/")
-            if name.endswith(".dump.txt") or (name.endswith(".txt") and folder.rpartition("/")[2] == "dump"):
-                known = "dump_text"
-            elif name.endswith(_TABLE_ENDINGS):
-                known = "batch_table"
-            else:
-                known = "unknown"
+            known = "replica_progress" if progress_form(path) else "broker_log" if is_broker_log(path) else _stand_in(path) or "unknown"
         return known
 
     def _read_leadership(self) -> tuple[tuple[Leadership, ...], tuple[str, ...]]:
+        metadata = read_metadata(self._snapshot, self._metadata_logs)
+        self._quarantine += metadata.quarantine
         found: dict[tuple[str, str, int], Leadership] = {}
         paths = []
         for name in sorted(self._folders[""].files):
@@ -186,10 +221,21 @@ class _Discovery:
             for problem in listing.problems:
                 code = "CAP-UNREADABLE" if "Topic" in problem.found else "INPUT-IGNORED"
                 self._quarantine.append(_row(code, name, str(problem)))
+        for name in sorted(name for name in self._folders[""].files if fnmatchcase(name, ZOOKEEPER_PATTERN)):
+            states = self._read_root(name, "zookeeper", parse_zookeeper)
+            paths += [] if states is None else [name]
+            for one in states or ():
+                listed = found.get(("topics_describe", one.topic, one.partition))
+                found[one.source, one.topic, one.partition] = complete_from_listing(one, listed)
         given = self._read_root("leadership.json", "leadership", parse_leadership)
         if given is not None:
             paths.append("leadership.json")
             found.update({(one.source, one.topic, one.partition): one for one in given})
+        # A metadata log of which the newest part cannot be read is older than a listing that somebody made.
+        given = {key[1:] for key in found} if metadata.doubtful else set()
+        found.update(
+            {(one.source, one.topic, one.partition): one for one in metadata.leaderships if (one.topic, one.partition) not in given}
+        )
         wanted = [one for one in found.values() if self._is_wanted(one.topic)]
         return tuple(sorted(wanted, key=lambda one: (one.topic, one.partition, one.source))), tuple(paths)
 
@@ -210,6 +256,14 @@ class _Discovery:
             places[replica.broker_id, replica.topic, replica.partition].append(replica.log_dir)
         several = {key: tuple(sorted(log_dirs)) for key, log_dirs in sorted(places.items()) if len(log_dirs) > 1}
         return tuple(DuplicateReplica(*key, log_dirs) for key, log_dirs in several.items())
+
+
+def _stand_in(path: str) -> str | None:
+    """dump_text or batch_table by the name of a file."""
+    folder, _, name = path.rpartition("/")
+    if name.endswith(".dump.txt") or (name.endswith(".txt") and folder.rpartition("/")[2] == "dump"):
+        return "dump_text"
+    return "batch_table" if name.endswith(_TABLE_ENDINGS) and not fnmatchcase(name, "replica[_-]progress*") else None
 
 
 def _replica_key(replica: ReplicaDir) -> tuple:

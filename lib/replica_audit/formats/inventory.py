@@ -27,8 +27,27 @@ class LogDir:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Where a part of a segment's text or table is: bytes [start, end) of a text, or some rows of a table in them."""
+
+    path: str
+    start: int = 0
+    end: int = 0
+    dumped_path: str = ""
+    """As the text has it."""
+    columns: tuple[str, ...] = ()
+    """Those that a table has values in."""
+    log_dir: str = ""
+    """As the table has it."""
+    segment_base_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """A segment of a replica, as Kafka would load it: a `.swap` that wins is one, what it replaces is not."""
+    """A segment of a replica, as Kafka would load it: a `.swap` that wins is one, what it replaces is not.
+
+    Where `source` is not segment, `path` is a name for the reader and what is there is read from `parts`.
+    """
 
     broker_id: int
     log_dir: str
@@ -37,6 +56,10 @@ class SegmentFile:
     path: str
     base_offset: int
     size_bytes: int
+    """Bytes to read."""
+    source: str = "segment"
+    """segment, dump_text, batch_table or record_table."""
+    parts: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +98,16 @@ class MetadataLog:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerLogFile:
+    """A `server.log`, `state-change.log` or `controller.log`, rotated or not."""
+
+    path: str
+    size_bytes: int
+    broker_id: int | None
+    """Of the log dir that it lies in, else of a directory `broker-<id>` on its path; None where neither says."""
+
+
+@dataclass(frozen=True, slots=True)
 class Inventory:
     """Everything in a snapshot; all tuples are sorted."""
 
@@ -98,6 +131,10 @@ class Inventory:
     """Text of kafka-dump-log."""
     table_paths: tuple[str, ...]
     """Batch or record metadata as JSONL, CSV or Parquet."""
+    broker_logs: tuple[BrokerLogFile, ...]
+    """Brokers' own logs."""
+    progress_files: tuple[tuple[str, int], ...]
+    """Path and size of the files of `replica_progress`."""
     topics: tuple[str, ...]
     """All topics that have a current directory, also those that the filter left out."""
     counts: Mapping[str, int]

@@ -91,3 +91,9 @@ def parse_file_name(name: str) -> FileName:
     if match:
         return FileName("kraft_snapshot", match.group(3) or "live", int(match.group(1)))
     return FileName("tmp" if name.endswith(".tmp") else "unknown", "live", None)
+
+
+def parse_snapshot_name(name: str) -> tuple[int, int] | None:
+    """End offset and controller epoch of a KRaft snapshot by its name; None where it is no complete one."""
+    match = _KRAFT_SNAPSHOT.fullmatch(name)
+    return None if match is None or match.group(3) else (int(match.group(1)), int(match.group(2)))

@@ -80,7 +80,12 @@ class Snapshot:
         return cls(uri, filesystem, root)
 
     def __reduce__(self) -> tuple:
-        return Snapshot.open, (self.uri if not self._is_local else self._root,)
+        return Snapshot.open, (self.location,)
+
+    @property
+    def location(self) -> str:
+        """What opens this snapshot again from any directory and process: an absolute path, or the URI."""
+        return self._root if self._is_local else self.uri
 
     @property
     def name(self) -> str:
@@ -103,6 +108,16 @@ class Snapshot:
             is_dir = info.type == fs.FileType.Directory
             entries.append(Entry(info.path[start:].rstrip("/"), 0 if is_dir else info.size or 0, is_dir, mtime))
         return Tree(tuple(sorted(entries)), ())
+
+    def list_directory(self, path: str) -> tuple[Entry, ...]:
+        """What is directly below a directory, sorted by path; nothing where there is no such directory. Raises OSError."""
+        selector = fs.FileSelector(self.absolute(path), recursive=False, allow_not_found=True)
+        start = len(self._root.rstrip("/")) + 1
+        entries = []
+        for info in self._filesystem.get_file_info(selector):
+            is_dir = info.type == fs.FileType.Directory
+            entries.append(Entry(info.path[start:].rstrip("/"), 0 if is_dir else info.size or 0, is_dir))
+        return tuple(sorted(entries))
 
     def open_file(self, path: str) -> BinaryIO:
         """The file at `path`, seekable, to be closed by the caller; raises OSError."""

@@ -12,8 +12,9 @@ import numpy as np
 from replica_audit.formats.batches import DELETE_HORIZON
 from replica_audit.formats.digests import count_records, digest_chunks, least_timestamps, merge_chunks
 from replica_audit.formats.irregularities import IrregularityFinder
+from replica_audit.formats.open_transactions import TransactionFinder
 from replica_audit.formats.segments import WINDOW_BYTES, scan_segment
-from replica_audit.model import ChunkDigest, Damage, EpochStart, Irregularity, SegmentSummary
+from replica_audit.model import ChunkDigest, Damage, EpochStart, Irregularity, OpenTransaction, SegmentSummary
 
 __all__ = [
     "Summariser",
@@ -28,11 +29,15 @@ _NO_TIME = np.iinfo(np.int64).max
 
 
 class Summariser:
-    """Builds the `SegmentSummary` of one file from the items of `scan_segment`, in their order."""
+    """Builds the `SegmentSummary` of one file from the items of `scan_segment`, in their order.
 
-    def __init__(self, path: str, base_offset: int, size_bytes: int) -> None:
-        self._facts: dict[str, Any] = {"path": path, "base_offset": base_offset, "size_bytes": size_bytes}
+    `facts`: source, form and unproven, where they are not those of a segment file.
+    """
+
+    def __init__(self, path: str, base_offset: int, size_bytes: int, **facts: Any) -> None:
+        self._facts: dict[str, Any] = {"path": path, "base_offset": base_offset, "size_bytes": size_bytes, **facts}
         self._finder = IrregularityFinder(base_offset)
+        self._transactions = TransactionFinder()
         self._chunks: dict[int, ChunkDigest] = {}
         self._damage: list[Damage] = []
         self._epoch_starts: list[EpochStart] = []
@@ -47,6 +52,7 @@ class Summariser:
             self._finder.pass_damage()
         elif len(item):
             self._finder.watch(item)
+            self._transactions.watch(item)
             self._add_facts(item)
             self._add_epochs(item)
             self._chunks = merge_chunks((self._chunks.values(), digest_chunks(item)))
@@ -74,6 +80,8 @@ class Summariser:
             chunks=tuple(self._chunks.values()),
             first_timestamp_ms=None if self._first_timestamp == _NO_TIME else self._first_timestamp,
             last_timestamp_ms=None if self._last_timestamp < 0 else self._last_timestamp,
+            open_transactions=self._transactions.open_transactions(),
+            ended_producers=self._transactions.ended_producers(),
         )
 
     def _add_facts(self, batches: np.ndarray) -> None:
@@ -141,6 +149,9 @@ def summary_from_json(text: str) -> SegmentSummary:
         ("irregularities", Irregularity),
         ("damage", Damage),
         ("chunks", ChunkDigest),
+        ("open_transactions", OpenTransaction),
     ):
         fields[name] = tuple(kind(**one) for one in fields[name])
+    fields["ended_producers"] = tuple(fields["ended_producers"])
+    fields["unproven"] = tuple(fields.get("unproven", ()))
     return SegmentSummary(**fields)

@@ -4,29 +4,50 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from replica_audit.auditing.earlier import Earlier
 from replica_audit.reporting.audit_json import render_audit_json, render_object
+from replica_audit.reporting.junit import render_junit
+from replica_audit.reporting.markdown import render_markdown
+from replica_audit.reporting.metrics import render_failure_metrics, render_metrics
+from replica_audit.reporting.page.document import render_page
 from replica_audit.reporting.verdict import build_verdict
 from replica_audit.results import Results
 
+#: What `write_report` writes, by name.
+REPORT_FILES = ("audit.json", "index.html", "junit.xml", "metrics.prom", "summary.md", "verdict.json")
 
-def write_report(results: Results, directory: str, fail_on: str) -> str:
-    """Write audit.json, then verdict.json, into `directory`; returns its path.
 
-    verdict.json is last, so that a watcher that waits for it finds the rest.
+def write_report(results: Results, directory: str, fail_on: str, earlier: Earlier | None = None) -> str:
+    """Write every file of the report into `directory`, which is made; returns its path.
+
+    `earlier` is the audit that the page compares verdicts with. verdict.json is last, so that a watcher that waits for
+    it finds the rest.
     """
     path = _make_directory(directory)
+    verdict = build_verdict(results, fail_on)
     write_file(os.path.join(path, "audit.json"), render_audit_json(results))
-    write_file(os.path.join(path, "verdict.json"), render_object(build_verdict(results, fail_on)))
+    data_docs = "data_docs/index.html"
+    known = data_docs if results.rows("quality") and os.path.exists(os.path.join(path, data_docs)) else None
+    write_file(os.path.join(path, "index.html"), render_page(results, verdict, earlier, known))
+    write_file(os.path.join(path, "summary.md"), render_markdown(results, verdict))
+    write_file(os.path.join(path, "junit.xml"), render_junit(results, verdict))
+    write_file(os.path.join(path, "metrics.prom"), render_metrics(results, verdict))
+    write_file(os.path.join(path, "verdict.json"), render_object(verdict))
     return path
 
 
 def write_failure(failure: Mapping[str, Any], directory: str) -> str:
-    """Write verdict.json of a run that ended in an error; files of an earlier run stay, its audit_id is not theirs."""
+    """Write verdict.json and metrics.prom of a run that ended in an error.
+
+    Other files of an earlier run stay; the audit_id in verdict.json is not theirs.
+    """
     path = _make_directory(directory)
+    write_file(os.path.join(path, "metrics.prom"), render_failure_metrics(failure, time.time()))
     write_file(os.path.join(path, "verdict.json"), render_object(failure))
     return path
 

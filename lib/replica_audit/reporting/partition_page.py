@@ -37,6 +37,9 @@ def render_partition(results: Results, colour: bool = False) -> str:
         lines += _section("Replicas", _replicas(rows("replicas")), colour)
         lines += _section("Lineage (epoch:start offset)", _lineages(rows("replicas")), colour)
         lines += _section("High watermark", _high_watermark(rows("high_watermarks")), colour)
+        timeline = rows("high_watermark_timeline")
+        if timeline:
+            lines += _section("High watermark over time (observations)", _timeline(timeline), colour)
         lines += _section("Divergences from the reference", _divergences(rows("divergences")), colour)
         lines += _section("Truncation, by protocol", _truncations(rows("truncations")), colour)
         lines += _section("Findings", _findings(rows("findings"), colour), colour)
@@ -75,7 +78,7 @@ def _replicas(replicas: Sequence[Mapping[str, Any]]) -> list[str]:
             row["common_prefix_end"],
             row["batch_count"],
             row["tail_kind"],
-            "clean" if row["clean_shutdown"] else "no",
+            {True: "clean", False: "no", None: "-"}[row["clean_shutdown"]],
         ]
         table.append([clean(cell) for cell in cells])
     lines = align_columns(table, right=(0, *range(2, 9)), indent="  ")
@@ -118,6 +121,28 @@ def _high_watermark(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             if evidence:
                 lines += wrap(f"{name}: {evidence}", "  ", "    ")
     return lines
+
+
+def _timeline(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Observations at which something moved or deviates; the others are counted."""
+    told, before = [], None
+    for row in rows:
+        mark = (row["leader_id"], row["leader_epoch"], row["isr"], row["hw_recomputed"], row["hw_observed"], row["deviation"])
+        if mark != before:
+            told.append(row)
+        before = mark
+    lines = []
+    for row in told[:LIMIT]:
+        isr = "unknown" if row["isr"] is None else ", ".join(map(str, row["isr"])) or "none"
+        text = f"{render_time(row['time_ms'])} {row['occasion']}: leader {clean(row['leader_id'])}, epoch {clean(row['leader_epoch'])}, ISR {isr}"
+        text += f", high watermark {clean(row['hw_observed'])}, by the rule {clean(row['hw_recomputed'])}"
+        if row["limiting_broker_id"] is not None:
+            text += f", limited by broker {row['limiting_broker_id']}"
+        lines += wrap(text + (f": {row['deviation']}" if row["deviation"] else ""), "  ", "    ")
+    if len(told) > LIMIT:
+        lines.append(f"  and {len(told) - LIMIT} more moves (see audit.json)")
+    quiet = len(rows) - len(told)
+    return [*lines, *([f"  {render_count(quiet, 'observation')} at which nothing changed"] if quiet else [])]
 
 
 def _divergences(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from replica_audit.auditing.catalogue import VERDICTS
+from replica_audit.reporting.answer import build_answer
 from replica_audit.reporting.findings import render_findings, worst_first
 from replica_audit.reporting.layout import (
     WIDTH,
@@ -20,6 +21,9 @@ from replica_audit.reporting.layout import (
     render_range,
     wrap,
 )
+from replica_audit.reporting.ranges import join_ranges
+from replica_audit.reporting.sentences import plain_text
+from replica_audit.reporting.verdict import build_verdict
 from replica_audit.results import Results
 
 #: Partitions and findings that a terminal shows; audit.json has them all.
@@ -28,18 +32,25 @@ FINDING_LIMIT = 20
 
 _HEAD = ("TOPIC", "PART", "VERDICT", "LEADER", "HIGH WATERMARK", "DROPPED", "DIVERGENT", "WORST FINDING")
 _RIGHT = (1, 3, 4, 5)
+#: Style of each verdict, worst first.
+VERDICT_STYLES = dict(
+    zip(VERDICTS, ("critical", "critical", "high", "high", "medium", "medium", "low", "good"), strict=True)
+)
+
+_TONES = {"bad": "critical", "warn": "medium", "unknown": "medium", "good": "good"}
+
 #: Columns that give way when a table is too wide, first one first.
 _GIVE_WAY = (6, 7, 5, 4)
 
 
 def render_summary(results: Results, colour: bool = False) -> str:
-    """Header, partitions (worst verdict first) and findings; no line is longer than WIDTH on the screen."""
+    """Header, answer, partitions (worst verdict first) and findings; no line is longer than WIDTH on the screen."""
     audit = results.audit
     lines = wrap(
         f"Audit {audit.get('audit_id') or '-'} of snapshot {audit.get('snapshot_id') or '-'}"
         + (f", cluster {audit['cluster_id']}" if audit.get("cluster_id") else "")
     )
-    lines += ["", *_partition_table(results, colour)]
+    lines += ["", *_answer(results, colour), "", *_partition_table(results, colour)]
     findings = [row for row in results.rows("findings") if row["status"] != "resolved"]
     if findings:
         lines += ["", paint("Findings, worst first (replica-audit explain CODE says more)", "head", colour)]
@@ -53,15 +64,13 @@ def render_summary(results: Results, colour: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-def join_ranges(rows: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
-    """Ranges of divergence rows of one replica, those that touch joined."""
-    joined: list[tuple[int, int]] = []
-    for start, end in sorted((row["start_offset"], row["end_offset"]) for row in rows):
-        if joined and start <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
-        else:
-            joined.append((start, end))
-    return joined
+def _answer(results: Results, colour: bool) -> list[str]:
+    """The page's headline, and what it says to do first."""
+    answer = build_answer(results, build_verdict(results, "never"))
+    lines = [paint(line, _TONES[answer.tone], colour) for line in wrap(answer.headline)]
+    for step in answer.first_steps[:1]:
+        lines += wrap(f"First: {plain_text(step)}")
+    return lines
 
 
 def _partition_table(results: Results, colour: bool) -> list[str]:
@@ -125,8 +134,12 @@ def _lay_out(rows: list[list[str]], colour: bool) -> list[str]:
             row[0] = elide(row[0], max(9, longest - surplus))
     lines = align_columns(shown, right=[columns.index(n) for n in _RIGHT if n in columns])
     answer = [paint(lines[0], "head", colour)]
+    before = max(len(row[0]) for row in shown)
     for line, row in zip(lines[1:], rows, strict=True):
-        answer.append(line)
+        # Behind the topic, which may be named like a verdict.
+        start = line.index(row[2], before)
+        end = start + len(row[2])
+        answer.append(f"{line[:start]}{paint(line[start:end], VERDICT_STYLES[row[2]], colour)}{line[end:]}")
         for column in sorted(below):
             if row[column]:
                 answer += wrap(f"{_HEAD[column].lower()}: {row[column]}", "    ", "      ")

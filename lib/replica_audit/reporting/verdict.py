@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS, at_or_above, worst_verdict
-from replica_audit.reporting.layout import render_count
+from replica_audit.reporting.layout import paint, render_count
+from replica_audit.reporting.quality import count_quality, render_shortfall
 from replica_audit.results import Results
 
 SCHEMA_VERSION = 1
+
+_STATUS_STYLES = {"OK": "good", "WARNING": "medium", "CRITICAL": "critical", "UNKNOWN": "medium"}
 
 #: Codes of input that could not be read at all: the audit is then not whole.
 UNREADABLE_CODES = ("CAP-UNREADABLE", "CHK-MALFORMED")
@@ -26,12 +29,14 @@ def build_verdict(results: Results, fail_on: str) -> dict[str, Any]:
     counts = Counter(row["severity"] for row in findings if row["status"] == "new")
     partitions = Counter(row["verdict"] for row in results.rows("partitions"))
     untrusted = _untrusted(results)
+    quality = count_quality(results)
+    failed = [severity for severity, count in quality["failed"].items() if count] if quality else []
     # The audit may know worse than its partitions: input that belongs to none of them.
     judged = [results.audit["verdict"]] if results.audit.get("verdict") else []
-    failing = any(at_or_above(severity, fail_on) for severity in counts)
+    failing = any(at_or_above(severity, fail_on) for severity in (*counts, *failed))
     exit_status = 1 if failing else 3 if untrusted else 0
     if exit_status == 0:
-        status = "WARNING" if any(at_or_above(severity, "medium") for severity in counts) else "OK"
+        status = "WARNING" if any(at_or_above(severity, "medium") for severity in (*counts, *failed)) else "OK"
     else:
         status = "CRITICAL" if exit_status == 1 else "UNKNOWN"
     return {
@@ -45,6 +50,7 @@ def build_verdict(results: Results, fail_on: str) -> dict[str, Any]:
         "partitions": {verdict: partitions[verdict] for verdict in VERDICTS},
         "known_findings": sum(row["status"] == "known" for row in findings),
         "resolved_findings": sum(row["status"] == "resolved" for row in findings),
+        "quality": quality,
         "untrusted": untrusted,
     }
 
@@ -62,17 +68,19 @@ def build_failure(exit_status: int, fail_on: str, reason: str) -> dict[str, Any]
         "partitions": dict.fromkeys(VERDICTS, 0),
         "known_findings": 0,
         "resolved_findings": 0,
+        "quality": None,
         "untrusted": reason,
     }
 
 
-def render_status_line(verdict: Mapping[str, Any]) -> str:
+def render_status_line(verdict: Mapping[str, Any], colour: bool = False) -> str:
     """The last line of `run`: the status, then counts; for UNKNOWN the reason as well."""
     count = sum(verdict["partitions"].values())
     counts = ", ".join(f"{number} {severity}" for severity, number in verdict["findings"].items() if number)
     findings = f"findings: {counts}" if counts else "no findings"
     partitions = render_count(count, "partition")
-    line = f"{verdict['status']}: {partitions}, {verdict['verdict']}; {findings}"
+    status = paint(verdict["status"], _STATUS_STYLES[verdict["status"]], colour)
+    line = f"{status}: {partitions}, {verdict['verdict']}; {findings}" + render_shortfall(verdict["quality"])
     if verdict["status"] == "UNKNOWN" and verdict["untrusted"]:
         line += f"; {' '.join(str(verdict['untrusted']).split())}"
     return line
@@ -92,4 +100,6 @@ def _untrusted(results: Results) -> str | None:
         reasons.append(f"{render_count(inconclusive, 'partition')} inconclusive")
     if unreadable:
         reasons.append(f"{render_count(unreadable, 'input')} unreadable")
+    if quality := sum(row["error"] is not None for row in results.rows("quality")):
+        reasons.append(f"{render_count(quality, 'quality expectation')} not looked at")
     return ", ".join(reasons) or None

@@ -19,10 +19,12 @@ _SNAPSHOT = "snapshot"
 
 
 def snapshot_answers(warehouse: Warehouse, snapshot_id: str) -> list[tuple[str, dict]]:
-    """What the report says of the snapshot itself: its quarantine and its inventory."""
-    quarantine = _payloads(warehouse.read("quarantine", snapshot_id=snapshot_id), "quarantine", _names("quarantine"))
+    """What the report says of the snapshot itself: its quarantine, who led when, and its inventory."""
+    tables = [
+        _payloads(warehouse.read(table, snapshot_id=snapshot_id), table, _names(table)) for table in ("quarantine", "partition_states")
+    ]
     inventory = _payloads(warehouse.read("snapshots", snapshot_id=snapshot_id), _SNAPSHOT, ["*"])
-    return _collect([quarantine, inventory])
+    return _collect([*tables, inventory])
 
 
 def audit_answers(warehouse: Warehouse, audit_id: str, tables: Iterable[str]) -> list[tuple[str, dict]]:
@@ -30,14 +32,16 @@ def audit_answers(warehouse: Warehouse, audit_id: str, tables: Iterable[str]) ->
     return _collect([_payloads(warehouse.read(table, audit_id=audit_id), table, _names(table)) for table in tables])
 
 
-def assemble_results(finished: Mapping[str, Any], answers: Iterable[tuple[str, dict]]) -> Results:
-    """Results from a `finished` row of `audits` and (table, row) pairs in any order."""
+def assemble_results(finished: Mapping[str, Any], answers: Iterable[tuple[str, dict]], observations: int = 0) -> Results:
+    """Results from a `finished` row of `audits` and (table, row) pairs in any order, and how many observations there were."""
     tables: dict[str, list[dict]] = {table: [] for table in REPORT_TABLES}
     snapshot: dict = {}
     for kind, row in answers:
         if kind == _SNAPSHOT:
             snapshot = row
         else:
+            if row.get("configs") is not None:
+                row = {**row, "configs": dict(sorted(row["configs"].items()))}  # the engine gives a map in any order
             tables[kind].append(row)
     verdicts = [row["verdict"] for row in tables["partitions"]]
     unplaced = any(row["topic"] is None and row["code"] == "CAP-UNREADABLE" for row in tables["findings"])
@@ -52,6 +56,7 @@ def assemble_results(finished: Mapping[str, Any], answers: Iterable[tuple[str, d
             "segments": snapshot.get("segment_count"),
             "size_bytes": snapshot.get("size_bytes"),
             "files": snapshot.get("inventory"),
+            **({"observations": observations} if observations else {}),
         },
     }
     return Results(audit, {table: sort_rows(rows) for table, rows in tables.items()})

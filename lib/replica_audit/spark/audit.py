@@ -1,7 +1,8 @@
 """The audit stage: bronze rows to answers, one call of the pure functions per partition, wherever Spark runs it.
 
 Two rounds. The first sees of every partition its summaries and checkpoints only, which decides most of them; what it
-cannot decide it asks batches for. The second sees those partitions with the batches of just these chunks.
+cannot decide it asks batches for, and what the coordinator says of transactions without an end. The second sees those partitions with the batches of just these chunks, and reads the
+records of the few among them that differ though their offsets agree, or belong to compacted replicas, from the segments.
 """
 
 from __future__ import annotations
@@ -11,14 +12,19 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.capture_times import times_of_manifest
 from replica_audit.auditing.evidence import EVIDENCE_TABLES, AuditOptions, parse_kafka_version
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
-from replica_audit.model import CHUNK_OFFSETS
+from replica_audit.formats.storage import Snapshot
+from replica_audit.model import CHUNK_OFFSETS, TransactionState
+from replica_audit.protocol.timeline import rule_of
 from replica_audit.results import Results
 from replica_audit.spark.answers import assemble_results, snapshot_answers
+from replica_audit.spark.observations import log_evidence, observation_count, timeline_answers, timeline_evidence, write_timeline
 from replica_audit.spark.scanning import BATCH_COLUMNS
 from replica_audit.spark.session import compile_queries
+from replica_audit.spark.transactions import read_transactions
 from replica_audit.spark.warehouse import Warehouse, now
 from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES, ddl
 
@@ -28,27 +34,41 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _NEED = "need"
+_OPEN = "open"
 _BATCH = "batch"
+#: What a row of observations weighs when it is decided whether compiling queries pays.
+_ROW_BYTES = 100
 _OUT_DDL = "topic string, partition int, kind string, payload string"
 
 #: Tables that this stage computes; `quarantine` is the snapshot's, the others belong to other commands.
 AUDITED_TABLES = ("partitions", "replicas", "high_watermarks", "divergences", "truncations", "findings")
 
 
-def audit(spark: SparkSession, snapshot_id: str | None, settings: Settings, progress) -> Results:
-    """Audit an ingested snapshot (the latest when `snapshot_id` is None), write its tables and return its results."""
+def audit(
+    spark: SparkSession, snapshot_id: str | None, settings: Settings, progress, snapshot_uri: str | None = None
+) -> Results:
+    """Audit an ingested snapshot (the latest when `snapshot_id` is None), write its tables and return its results.
+
+    The records of batches that differ are read from the snapshot at `snapshot_uri`, else from where it was ingested.
+    """
     started = now()
-    warehouse = Warehouse(spark, settings.warehouse, settings.catalog)
+    warehouse = Warehouse(spark, settings.warehouse, settings.catalog, settings.time_travel_days)
     ingested = warehouse.latest("ingest", **({"snapshot_id": snapshot_id} if snapshot_id else {}))
     snapshot_id, cluster_id = ingested["snapshot_id"], ingested["cluster_id"]
-    snapshot = warehouse.read("snapshots", snapshot_id=snapshot_id).select("manifest", "size_bytes").first()
-    compile_queries(spark, snapshot["size_bytes"])
+    snapshot = warehouse.read("snapshots", snapshot_id=snapshot_id).select("manifest", "size_bytes", "location").first()
     options = _options(snapshot, cluster_id, settings)
+    location = snapshot["location"] if snapshot_uri is None else Snapshot.open(snapshot_uri).location
     ids = {"cluster_id": cluster_id, "snapshot_id": snapshot_id, "audit_id": uuid.uuid4().hex}
     stage = {"started": started, **ids}
+    observed = observation_count(warehouse, snapshot_id)
+    compile_queries(spark, snapshot["size_bytes"] + _ROW_BYTES * observed)
+    warehouse.describe_commits(stage="audit", snapshot_id=snapshot_id, audit_id=ids["audit_id"])
     progress.begin("auditing")
     try:
-        results = _audit_partitions(warehouse, snapshot_id, options).persist()
+        if observed:
+            write_timeline(warehouse, ids, rule_of(options.kafka_version))
+        timeline = timeline_evidence(warehouse, ids["audit_id"]) if observed else None
+        results = _audit_partitions(warehouse, snapshot_id, options, location, timeline).persist()
         try:
             unplaced = list(_log_dir_findings(warehouse, ids))
             warehouse.append_all(_frames(warehouse, results, unplaced, ids), "audit_id")
@@ -60,9 +80,10 @@ def audit(spark: SparkSession, snapshot_id: str | None, settings: Settings, prog
         raise
     finally:
         progress.end()
-    finished = warehouse.record("audit", "finished", **stage)
+    finished = warehouse.record("audit", "finished", tables=AUDITED_TABLES, **stage)
     answers += [("findings", row) for row in unplaced]
-    return assemble_results(finished, [*answers, *snapshot_answers(warehouse, snapshot_id)])
+    rows, observations = timeline_answers(warehouse, ids["audit_id"]) if observed else ([], 0)
+    return assemble_results(finished, [*answers, *rows, *snapshot_answers(warehouse, snapshot_id)], observations)
 
 
 def _options(snapshot: Mapping, cluster_id: str | None, settings: Settings) -> AuditOptions:
@@ -71,19 +92,28 @@ def _options(snapshot: Mapping, cluster_id: str | None, settings: Settings) -> A
         version = parse_kafka_version(settings.kafka_version or manifest.get("kafka_version"))
     except ValueError as error:
         raise UsageError(str(error)) from error
-    return AuditOptions(settings.protocol, version, manifest.get("quiesced"), cluster_id)
+    times = times_of_manifest(manifest.get("brokers") or ())
+    return AuditOptions(settings.protocol, version, manifest.get("quiesced"), cluster_id, times)
 
 
-def _audit_partitions(warehouse: Warehouse, snapshot_id: str, options: AuditOptions) -> DataFrame:
+def _audit_partitions(
+    warehouse: Warehouse, snapshot_id: str, options: AuditOptions, location: str, timeline: DataFrame | None
+) -> DataFrame:
     """Rows of `_OUT_DDL` for every report table, and those of the log dirs as a whole."""
     from pyspark.sql import functions as F
 
-    evidence = _evidence(warehouse, snapshot_id).persist()
+    evidence = _evidence(warehouse, snapshot_id)
+    for more in (timeline, log_evidence(warehouse, snapshot_id)):
+        evidence = evidence if more is None else evidence.unionByName(more)
+    evidence = evidence.persist()
     first = evidence.groupBy("topic", "partition").applyInArrow(_first_round(options), _OUT_DDL).persist()
-    needs = first.where(F.col("kind") == _NEED)
-    answers = first.where(F.col("kind") != _NEED)
+    needs = first.where(F.col("kind").isin(_NEED, _OPEN))
+    answers = first.where(~F.col("kind").isin(_NEED, _OPEN))
     if needs.isEmpty():
         return answers
+    producers = {json.loads(row["payload"]) for row in needs.where(F.col("kind") == _OPEN).select("payload").distinct().collect()}
+    transactions = read_transactions(evidence.sparkSession, warehouse, snapshot_id, location, producers)
+    questions, needs = needs.select("topic", "partition").distinct(), needs.where(F.col("kind") == _NEED)
     wanted = needs.select("topic", "partition", F.from_json("payload", "broker_id int, log_dir string, chunk bigint").alias("need"))
     wanted = wanted.select("topic", "partition", "need.*")
     batches = (
@@ -91,7 +121,7 @@ def _audit_partitions(warehouse: Warehouse, snapshot_id: str, options: AuditOpti
         .withColumn("chunk", F.floor(F.col("base_offset") / F.lit(CHUNK_OFFSETS)))
         .join(F.broadcast(wanted), ["topic", "partition", "broker_id", "log_dir", "chunk"])
     )
-    asked = evidence.join(F.broadcast(wanted.select("topic", "partition").distinct()), ["topic", "partition"])
+    asked = evidence.join(F.broadcast(questions), ["topic", "partition"])
     second = (
         asked.select("topic", "partition", "kind", "payload", "broker_id", "log_dir", F.lit(None).cast(_batch_type()).alias(_BATCH))
         .unionByName(
@@ -106,7 +136,7 @@ def _audit_partitions(warehouse: Warehouse, snapshot_id: str, options: AuditOpti
             )
         )
         .groupBy("topic", "partition")
-        .applyInArrow(_second_round(options), _OUT_DDL)
+        .applyInArrow(_second_round(options, location, transactions), _OUT_DDL)
     )
     return answers.unionByName(second)
 
@@ -135,13 +165,14 @@ def _batch_type() -> str:
 
 def _first_round(options: AuditOptions):
     def audit_group(table: pa.Table) -> pa.Table:
-        from replica_audit.auditing.partition import audit_partition, needed_batches
+        from replica_audit.auditing.partition import audit_partition, needed_batches, open_producers
         from replica_audit.auditing.tables import report_rows
 
         evidence = _group_evidence(table, options)
-        needed = needed_batches(evidence)
-        if needed:
-            rows = [
+        needed, producers = needed_batches(evidence), open_producers(evidence)
+        if needed or producers:
+            rows = [(_OPEN, producer) for producer in sorted(producers)]
+            rows += [
                 (_NEED, {"broker_id": broker_id, "log_dir": log_dir, "chunk": chunk})
                 for (broker_id, log_dir), chunks in sorted(needed.items())
                 for chunk in sorted(chunks)
@@ -153,16 +184,19 @@ def _first_round(options: AuditOptions):
     return audit_group
 
 
-def _second_round(options: AuditOptions):
+def _second_round(options: AuditOptions, location: str, transactions: Mapping[int, TransactionState]):
+    """Records are read right here, on the executor: they are shuffled nowhere, and neither they nor their hashes outlive the call."""
+
     def audit_group(table: pa.Table) -> pa.Table:
         import pyarrow.compute as pc
 
         from replica_audit.auditing.partition import audit_partition
         from replica_audit.auditing.tables import report_rows
+        from replica_audit.formats.record_reader import RecordReader
 
         is_batch = pc.equal(table["kind"], _BATCH)
         evidence = _group_evidence(table.filter(pc.invert(is_batch)), options)
-        outcome = audit_partition(evidence, _group_batches(table.filter(is_batch)))
+        outcome = audit_partition(evidence, _group_batches(table.filter(is_batch)), RecordReader(location), transactions)
         return _answer(evidence.topic_partition, _table_rows(report_rows(outcome)))
 
     return audit_group
@@ -202,7 +236,7 @@ def _table_rows(rows: Mapping[str, list[dict]]) -> list[tuple[str, dict]]:
     return [(name, row) for name, of_table in rows.items() for row in of_table]
 
 
-def _answer(topic_partition, rows: list[tuple[str, dict]]) -> pa.Table:
+def _answer(topic_partition, rows: list[tuple[str, dict | int]]) -> pa.Table:
     import pyarrow as pa
 
     count = len(rows)
@@ -246,5 +280,5 @@ def _log_dir_findings(warehouse: Warehouse, ids: Mapping[str, str | None]) -> It
     )
     filled = warehouse.read("segments", snapshot_id=snapshot_id).where("batch_count > 0").select("broker_id", "log_dir").distinct()
     log_dirs = [row.asDict() for row in suspicious.join(filled, ["broker_id", "log_dir"], "left_semi").collect()]
-    unplaced = warehouse.read("quarantine", snapshot_id=snapshot_id).where("topic is null and code = 'CAP-UNREADABLE'")
+    unplaced = warehouse.read("quarantine", snapshot_id=snapshot_id).where("topic is null and code in ('CAP-UNREADABLE', 'META-FORK')")
     return log_dir_findings(log_dirs, [row.asDict() for row in unplaced.collect()], ids["cluster_id"])

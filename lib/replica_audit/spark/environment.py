@@ -161,6 +161,21 @@ def check_worker_python(executable: str, remote: bool) -> None:
         )
 
 
+def lacking_package(error: Exception) -> EngineError | None:
+    """The error to raise for `error` of a Spark job when a package is what executors lack; None when it is not that."""
+    found = re.search(r"ModuleNotFoundError: No module named '(\w+)", str(error))
+    if found is None or type(error).__module__.split(".")[0] not in ("pyspark", "py4j"):
+        return None
+    if found[1] == "replica_audit":
+        remedy = "give spark-submit --py-files build/replica_audit.zip (make zip)"
+    else:
+        remedy = (
+            "give spark-submit --archives build/environment.tar.gz#environment (make environment) "
+            "and --conf spark.pyspark.python=./environment/bin/python"
+        )
+    return EngineError(f"the executors' Python has no {found[1]}; {remedy}")
+
+
 def main() -> int:
     """Print the Java that a local session would use (`python -m replica_audit.spark.environment`)."""
     try:

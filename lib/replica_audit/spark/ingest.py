@@ -15,7 +15,9 @@ from replica_audit.formats.batches import PREFIX_BYTES
 from replica_audit.formats.bronze import bronze_rows
 from replica_audit.auditing.snapshot import open_snapshot
 from replica_audit.formats.inventory import Inventory, SegmentFile
+from replica_audit.formats.sources import hash_part
 from replica_audit.formats.storage import Snapshot
+from replica_audit.spark.observations import LOG_EVENTS, PROGRESS, problems_of, scan_broker_logs, scan_progress
 from replica_audit.spark.scanning import scan_files
 from replica_audit.spark.session import COMPILE_FROM_BYTES, compile_queries
 from replica_audit.spark.warehouse import Warehouse, now, run_together
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Read at both ends of every segment for the snapshot's id: a batch header.
 _HEADER_BYTES = 61
+#: Read at both ends of a file of observations.
+_TEXT_BYTES = 4096
 _READERS = 16
 
 #: The scan gives batches, and summaries of segments. Where batches are large their rows are few, and are kept for the
@@ -42,18 +46,19 @@ def ingest(spark: SparkSession, uri: str, settings: Settings, progress) -> str:
     started = now()
     snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership)
     snapshot_id = identify(snapshot, inventory)
-    warehouse = Warehouse(spark, settings.warehouse, settings.catalog)
+    warehouse = Warehouse(spark, settings.warehouse, settings.catalog, settings.time_travel_days)
     earlier = warehouse.runs("ingest", snapshot_id=snapshot_id)
     if any(run["state"] == "finished" for run in earlier):
         return snapshot_id
     stage = {"started": started, "snapshot_id": snapshot_id, "audit_id": None, "cluster_id": inventory.cluster_id}
+    warehouse.describe_commits(stage="ingest", snapshot_id=snapshot_id)
     warehouse.record("ingest", "running", **stage)
     try:
-        _write(spark, warehouse, snapshot, inventory, snapshot_id, bool(earlier), progress)
+        _write(spark, warehouse, snapshot, inventory, snapshot_id, bool(earlier), progress, settings.topics)
     except BaseException:
         warehouse.record("ingest", "failed", **stage)
         raise
-    warehouse.record("ingest", "finished", **stage)
+    warehouse.record("ingest", "finished", tables=("snapshots", "batches"), **stage)
     return snapshot_id
 
 
@@ -63,8 +68,10 @@ def identify(snapshot: Snapshot, inventory: Inventory) -> str:
     Two copies of one state have one id, wherever they lie; a file that changed makes another.
     """
     digest = hashlib.sha256()
+    parts = sorted({(part.path, part.start, part.end) for file in inventory.segments for part in file.parts})
     with ThreadPoolExecutor(_READERS) as pool:
-        ends = pool.map(lambda file: _ends(snapshot, file), inventory.segments)
+        hashes = dict(zip(parts, pool.map(lambda part: hash_part(snapshot, *part), parts), strict=True))
+        ends = pool.map(lambda file: _ends(snapshot, file, hashes), inventory.segments)
         rows = [
             f"{file.broker_id}\x00{file.path}\x00{file.size_bytes}\x00{edge}" for file, edge in zip(inventory.segments, ends)
         ]
@@ -77,29 +84,38 @@ def identify(snapshot: Snapshot, inventory: Inventory) -> str:
             repr(inventory.manifest),
         )
     )
+    texts = [*inventory.progress_files, *((file.path, file.size_bytes) for file in inventory.broker_logs)]
+    rows += [f"{path}\x00{size}\x00{_edges(snapshot, path, size, _TEXT_BYTES)}" for path, size in texts]
     for text in (small, *sorted(rows)):
         digest.update(text.encode("utf-8", "surrogateescape") + b"\x01")
     return digest.hexdigest()[:32]
 
 
-def _ends(snapshot: Snapshot, file: SegmentFile) -> str:
+def _ends(snapshot: Snapshot, file: SegmentFile, hashes: Mapping[tuple, str]) -> str:
+    if file.source != "segment":
+        return " ".join(hashes[part.path, part.start, part.end] for part in file.parts)
+    return _edges(snapshot, file.path, file.size_bytes, _HEADER_BYTES)
+
+
+def _edges(snapshot: Snapshot, path: str, size: int, length: int) -> str:
     try:
-        with snapshot.open_file(file.path) as stream:
-            head = stream.read(_HEADER_BYTES)
-            stream.seek(max(0, file.size_bytes - _HEADER_BYTES))
-            return (head + stream.read(_HEADER_BYTES)).hex()
+        with snapshot.open_file(path) as stream:
+            head = stream.read(length)
+            stream.seek(max(0, size - length))
+            return (head + stream.read(length)).hex()
     except OSError as error:
         return f"unreadable: {error}"  # the scan puts it into quarantine
 
 
 def _write(
-    spark: SparkSession, warehouse: Warehouse, snapshot: Snapshot, inventory: Inventory, snapshot_id: str, again: bool, progress
+    spark: SparkSession, warehouse: Warehouse, snapshot: Snapshot, inventory: Inventory, snapshot_id: str, again: bool, progress,
+    topics: tuple[str, ...],
 ) -> None:
     """Write all bronze tables; `again`: an earlier attempt may have left rows of this snapshot, which are replaced."""
     ids = {"cluster_id": inventory.cluster_id, "snapshot_id": snapshot_id}
     rows = bronze_rows(inventory)
     size = sum(file.size_bytes for file in inventory.segments)
-    compile_queries(spark, size)
+    compile_queries(spark, size + sum(size for _, size in inventory.progress_files))
     put = partial(warehouse.put, again=again, key="snapshot_id", value=snapshot_id)
     with _counted(spark, progress, len(inventory.segments), size) as done:
         scanned = scan_files(spark, snapshot, inventory.segments, done=done)
@@ -107,13 +123,18 @@ def _write(
         if keeps := size < COMPILE_FROM_BYTES or _batch_bytes(snapshot, inventory.segments) >= _KEEP_FROM_BATCH_BYTES:
             scanned = summaries = scanned.persist()
         try:
+            problems = warehouse.frame("quarantine", rows.pop("quarantine"), ids)
+            if inventory.progress_files:
+                put(PROGRESS, _named(scan_progress(spark, snapshot, inventory.progress_files, topics), ids))
+                problems = problems.unionByName(problems_of(warehouse, PROGRESS, snapshot_id))
+            if inventory.broker_logs:
+                put(LOG_EVENTS, _named(scan_broker_logs(spark, snapshot, inventory.broker_logs), ids))
+                problems = problems.unionByName(problems_of(warehouse, LOG_EVENTS, snapshot_id))
             put("batches", _named(scanned, ids).where("kind = 'batch'"))
             found = _named(summaries, ids)
             frames = {
                 "segments": _unpack(found, "segment", "segments"),
-                "quarantine": _unpack(found, "quarantine", "quarantine").unionByName(
-                    warehouse.frame("quarantine", rows.pop("quarantine"), ids)
-                ),
+                "quarantine": _unpack(found, "quarantine", "quarantine").unionByName(problems),
                 **{table: warehouse.frame(table, of_table, ids).coalesce(1) for table, of_table in rows.items()},
                 "snapshots": _snapshot_row(warehouse, snapshot, inventory, ids),
             }
@@ -126,7 +147,7 @@ def _write(
 def _batch_bytes(snapshot: Snapshot, files: tuple[SegmentFile, ...]) -> float:
     """Mean size of the first batches of the largest segments; 0 when none can be read."""
     sizes = []
-    for file in sorted(files, key=lambda file: -file.size_bytes)[:_READERS]:
+    for file in sorted((one for one in files if one.source == "segment"), key=lambda file: -file.size_bytes)[:_READERS]:
         try:
             with snapshot.open_file(file.path) as stream:
                 head = stream.read(PREFIX_BYTES)
@@ -156,6 +177,7 @@ def _unpack(named: DataFrame, kind: str, table: str) -> DataFrame:
 def _snapshot_row(warehouse: Warehouse, snapshot: Snapshot, inventory: Inventory, ids: dict) -> DataFrame:
     row = {
         "uri": snapshot.name,
+        "location": snapshot.location,
         "manifest": None if inventory.manifest is None else _manifest_text(inventory),
         "log_dir_count": len(inventory.log_dirs),
         "replica_count": len(inventory.replicas),

@@ -85,15 +85,13 @@ def scan_file(snapshot: Snapshot, file: SegmentFile, rows: bool) -> Iterator[pa.
     from replica_audit.auditing.snapshot import unreadable_row
     from replica_audit.formats.bronze import damage_rows, segment_row
     from replica_audit.formats.errors import FormatError
-    from replica_audit.formats.segments import scan_segment
-    from replica_audit.formats.summary import Summariser
+    from replica_audit.formats.sources import open_source
     from replica_audit.model import Damage
 
     names = {"broker_id": file.broker_id, "log_dir": file.log_dir, "topic": file.topic, "partition": file.partition}
-    summariser = Summariser(file.path, file.base_offset, file.size_bytes)
     try:
-        with snapshot.open_file(file.path) as stream:
-            for item in scan_segment(stream, file.size_bytes, file.base_offset):
+        with open_source(snapshot, file) as (items, summariser):
+            for item in items:
                 summariser.add(item)
                 if rows and not isinstance(item, Damage) and len(item):
                     yield _batch_rows(file, item)

@@ -7,6 +7,7 @@ so, which is written last; readers take finished stages only.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _WRITERS = 4
 
 #: Table properties, given when a table is made. A row of `batches` is cheaper to write than its statistics.
+_PERIODS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 _PROPERTIES = {"batches": {"delta.dataSkippingNumIndexedCols": "0"}}
 
 #: Spark's and Delta's names for a table that is not there.
@@ -36,11 +38,23 @@ def now() -> str:
 class Warehouse:
     """Delta tables below a directory or URI, or in a schema of a catalog."""
 
-    def __init__(self, spark: SparkSession, location: str, catalog: str | None = None) -> None:
-        """`catalog` is NAME.SCHEMA and goes before `location`."""
+    def __init__(
+        self, spark: SparkSession, location: str, catalog: str | None = None, time_travel_days: int | None = None
+    ) -> None:
+        """`catalog` is NAME.SCHEMA and goes before `location`.
+
+        `time_travel_days`: how long versions of new tables can be read after they were replaced; None is Delta's own.
+        """
         self._spark = spark
         self._location = location.rstrip("/")
         self._catalog = catalog
+        self._commit: dict[str, str | None] = {}
+        period = f"interval {time_travel_days} days"
+        self._periods = {} if time_travel_days is None else {name: period for name in _PERIODS}
+
+    def describe_commits(self, **run: str | None) -> None:
+        """Say which run the commits from now on are of: `userMetadata` in the history of every table."""
+        self._commit = run
 
     def columns(self, table: str) -> tuple[Column, ...]:
         """All columns of a table, ids first. There is one `quarantine`, that of the snapshot."""
@@ -105,14 +119,26 @@ class Warehouse:
     def _write(self, table: str, frame: DataFrame, key: str, mode: str, options: Mapping[str, str]) -> None:
         columns = [column.name for column in self.columns(table)]
         writer = frame.select(*columns).write.format("delta").mode(mode).partitionBy(key)
-        for name, value in {"userMetadata": f"replica-audit {__version__}", **_PROPERTIES.get(table, {}), **options}.items():
+        properties = {**self._periods, **_PROPERTIES.get(table, {})}
+        for name, value in {"userMetadata": self._user_metadata(self._commit), **properties, **options}.items():
             writer = writer.option(name, value)
         writer.saveAsTable(self._name(table)) if self._catalog else writer.save(self._name(table))
 
     def record(
-        self, stage: str, state: str, *, started: str, snapshot_id: str, audit_id: str | None, cluster_id: str | None
+        self,
+        stage: str,
+        state: str,
+        *,
+        started: str,
+        snapshot_id: str,
+        audit_id: str | None,
+        cluster_id: str | None,
+        tables: Iterable[str] = (),
     ) -> dict:
-        """Append a row to `audits` and return it: the last thing a stage does when it has finished or failed."""
+        """Append a row to `audits` and return it: the last thing a stage does when it has finished or failed.
+
+        `tables` are those that the stage wrote: their versions go into `table_versions`.
+        """
         row = {
             "cluster_id": cluster_id,
             "snapshot_id": snapshot_id,
@@ -122,11 +148,67 @@ class Warehouse:
             "started": started,
             "finished": None if state == "running" else now(),
             "tool_version": __version__,
-            "table_versions": None,
+            "table_versions": self.versions(tables) or None,
         }
-        writer = self.frame("audits", [row], {}).coalesce(1).write.format("delta").mode("append")
+        writer = self.frame("audits", [row], {}).coalesce(1).write.format("delta").mode("append").options(**self._periods)
+        described = {"stage": stage, "snapshot_id": snapshot_id, "audit_id": audit_id}
+        writer = writer.option("userMetadata", self._user_metadata(described))
         writer.saveAsTable(self._name("audits")) if self._catalog else writer.save(self._name("audits"))
         return row
+
+    def versions(self, tables: Iterable[str]) -> dict[str, int]:
+        """The Delta version of each table as this session knows it: that of its own last commit, or a later one.
+
+        Rows are only ever added, so a later version has the rows of the earlier too.
+        """
+        from delta.tables import DeltaTable
+
+        found = {}
+        for table in tables:
+            name = self._name(table)
+            handle = DeltaTable.forName(self._spark, name) if self._catalog else DeltaTable.forPath(self._spark, name)
+            # `history(1)` says it too, but reads the log with a job of its own, half a second for each table.
+            found[table] = handle._jdt.deltaLog().unsafeVolatileSnapshot().version()
+        return found
+
+    def numbers(self, numbers: Mapping[str, int]) -> DataFrame:
+        """A DataFrame (audit_id, number)."""
+        return self._spark.createDataFrame(list(numbers.items()), "audit_id string, number int")
+
+    def mark_removed(self, audit_ids: Iterable[str], snapshot_ids: Iterable[str]) -> None:
+        """Set the rows of these audits, and all rows of these snapshots, in `audits` to the state `removed`."""
+        places = [f"{key} IN ({_literals(ids)})" for key, ids in (("audit_id", audit_ids), ("snapshot_id", snapshot_ids)) if ids]
+        self._sql(f"UPDATE {self._reference('audits')} SET state = 'removed' WHERE {' OR '.join(places)}")
+
+    def delete(self, table: str, key: str, values: Iterable[str]) -> None:
+        """Delete the rows whose `key` column is one of `values`, where the table exists."""
+        values = list(values)
+        if values and self.exists(table):
+            self._sql(f"DELETE FROM {self._reference(table)} WHERE {key} IN ({_literals(values)})")
+
+    def vacuum(self, table: str) -> None:
+        """Delete the files that no version within the table's period needs; sets the period first."""
+        if not self.exists(table):
+            return
+        if self._periods:
+            properties = ", ".join(f"'{name}' = '{value}'" for name, value in self._periods.items())
+            self._sql(f"ALTER TABLE {self._reference(table)} SET TBLPROPERTIES ({properties})")
+        self._spark.sql(f"VACUUM {self._reference(table)}").collect()
+
+    def _sql(self, statement: str) -> None:
+        """Run a statement that commits; a statement has no option for `userMetadata`, the session has."""
+        name = "spark.databricks.delta.commitInfo.userMetadata"
+        self._spark.conf.set(name, self._user_metadata(self._commit))
+        try:
+            self._spark.sql(statement).collect()
+        finally:
+            self._spark.conf.unset(name)
+
+    def _reference(self, table: str) -> str:
+        return self._name(table) if self._catalog else f"delta.`{self._name(table)}`"
+
+    def _user_metadata(self, run: Mapping[str, str | None]) -> str:
+        return json.dumps({"tool": f"replica-audit {__version__}", **run}, sort_keys=True)
 
     def runs(self, stage: str, **equals: str) -> list[dict]:
         """Rows of `stage` in `audits`, oldest first, in whatever state."""
@@ -145,6 +227,11 @@ class Warehouse:
 
     def _name(self, table: str) -> str:
         return f"{self._catalog}.{table}" if self._catalog else f"{self._location}/{table}"
+
+
+def _literals(values: Iterable[str]) -> str:
+    """Values of our own making (ids, states) as SQL literals."""
+    return ", ".join("'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'" for value in values)
 
 
 def run_together(tasks: Iterable[Callable[[], None]]) -> None:

@@ -119,6 +119,19 @@ CODES = (
         traps="",
     ),
     Code(
+        code="CAP-SECOND-HAND",
+        severities=("medium", "info"),
+        verdicts=("INCONCLUSIVE",),
+        summary="A replica's log is known from a text or table only",
+        meaning="The snapshot has no segments of it, but text of kafka-dump-log or a table of batches or records. What "
+        "the files would have shown besides is not known. Medium where it leaves open what the log holds, or it cannot "
+        "be compared with the others: then nothing is concluded from it.",
+        proof="The text or table, and what it leaves unproven, point by point.",
+        remedy="Copy the replica's directory. If there is only text: give the listing without --deep-iteration too, "
+        "whole and of one moment, and all replicas in the same form.",
+        traps="Checksums in a text are the verdicts of the tool that printed it.",
+    ),
+    Code(
         code="CAP-UNREADABLE",
         severities=("high",),
         verdicts=("INCONCLUSIVE",),

@@ -87,7 +87,8 @@ CODES = (
         proof="The number of keys, and the offsets of the records in question; never a key.",
         remedy="Rebuild the replica that kept the old value; use a longer delete.retention.ms than the longest "
         "time for which a broker may be down.",
-        traps="Records of aborted transactions are left out of the comparison.",
+        traps="Records of aborted transactions are left out of the comparison, as are keys with records past the shorter "
+        "log's end, and keys that the longer log may have deleted there.",
     ),
     Code(
         code="DIV-BATCHING",

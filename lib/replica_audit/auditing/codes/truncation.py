@@ -11,8 +11,10 @@ CODES = (
         verdicts=("COMMITTED_LOSS",),
         summary="A follower would truncate below its own high watermark",
         meaning="When this broker follows the leader it deletes records that it had seen committed, because the leader "
-        "has others there. It is what a 4.x broker logs as 'Truncating ... below high watermark'.",
-        proof="The replayed offset, the follower's checkpoint and log end, and the conflicting records between.",
+        "has others there. It is what a 4.x broker logs as 'Truncating ... below high watermark'; where a broker's own log says "
+        "that it did so, the records are gone from that replica already.",
+        proof="The replayed offset, the follower's checkpoint and log end, and the conflicting records between; or the line of the "
+        "log, and the reference's epoch that begins at that offset.",
         remedy="As for HWM-LOSS: keep the broker from rejoining, copy its log directory, then decide.",
         traps="A tail that is merely ahead of an earlier copied leader does not conflict and is not reported.",
     ),
@@ -82,6 +84,17 @@ CODES = (
         proof="Both log ends and the records between.",
         remedy="See the findings for that range, if any.",
         traps="Copies of different moments.",
+    ),
+    Code(
+        code="TRN-LOGGED",
+        severities=("medium", "info"),
+        verdicts=(),
+        summary="A broker's log tells of a truncation",
+        meaning="The broker cut this replica's log at that time. Medium where it went below the replica's own high watermark, "
+        "or where the replica then led without having been in sync again: committed records may be gone and no file shows it.",
+        proof="The line of the broker's log: offset, time, and what it was cut to.",
+        remedy="Compare with what producers were told at that time; records that were lost so are in backups only.",
+        traps="A follower before 0.11 cuts to its high watermark at every start, and fetches the rest again.",
     ),
     Code(
         code="TRN-CACHE-DISAGREES",

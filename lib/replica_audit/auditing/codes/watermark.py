@@ -73,11 +73,12 @@ CODES = (
         verdicts=(),
         summary="The high watermark did not move though nothing held it",
         meaning="By the rule (the least log end of the in-sync replicas) the high watermark should have advanced, and "
-        "the observed one did not. Consumers do not see the records above it.",
+        "the observed one did not from one observation to the next; or one replica held it for longer than half as long "
+        "again as replica.lag.time.max.ms, after which it has to leave the ISR. Consumers do not see the records above it.",
         proof="The timeline of observations with the recomputed and the observed high watermark.",
         remedy="Look at the leader's fetch sessions and at the ISR changes of that time; restarting the leader's "
         "fetchers, or moving leadership, sets it going.",
-        traps="The high watermark moves one fetch after the log end does.",
+        traps="The high watermark moves one fetch after the log end does; below min.insync.replicas it stands still since 3.7.",
     ),
     Code(
         code="HWM-AHEAD",
@@ -89,7 +90,7 @@ CODES = (
         proof="The observation, the log ends of the in-sync replicas known at that moment, and the recomputed value. "
         "Confidence suspect: the observations may lack a fetch.",
         remedy="Compare the in-sync replicas up to that offset; upgrade brokers before 3.1.",
-        traps="Observations of different moments.",
+        traps="Observations of different moments: read the high watermark first, then the log ends.",
     ),
     Code(
         code="HWM-REGRESSED",
@@ -153,9 +154,10 @@ CODES = (
         summary="A transaction has records but will get no marker",
         meaning="The last stable offset stands still at its first record, so read_committed consumers see nothing "
         "after it, and the cleaner stops there as well.",
-        proof="The producer id, producer epoch and first offset; no control record after them.",
+        proof="The producer id, producer epoch and first offset; no control record after them; the coordinator's log, or a "
+        "later epoch of the producer, that says the transaction is over.",
         remedy="kafka-transactions.sh find-hanging, then abort, for this partition.",
-        traps="A transaction that is simply in progress.",
+        traps="A transaction that is simply in progress; a log that was copied before the marker was written.",
     ),
     Code(
         code="TXN-MARKER-LOST",

@@ -11,7 +11,7 @@ def judge(case: Case) -> Iterator[Finding]:
     """META-* and CAP-* that files, listing and directories show."""
     yield from _leader(case)
     yield from _missing_replicas(case)
-    for facts in case.replicas:
+    for facts in (*case.replicas, *case.set_aside):
         directory = facts.directory
         unread = directory.segment_count - len(facts.segments)
         if unread > 0:
@@ -41,11 +41,10 @@ def judge(case: Case) -> Iterator[Finding]:
 def _leader(case: Case) -> Iterator[Finding]:
     reference = case.reference
     if reference.leader_id is None:
-        stopped = all(facts.directory.clean_shutdown for facts in case.replicas)
         yield finding(
             "META-NO-LEADER",
             f"no leader; compared with broker {reference.facts.broker_id}, and truncation says what would happen if it were elected",
-            severity="info" if stopped else "medium",
+            severity="info" if case.stopped else "medium",
             evidence=[Evidence("leadership", reference.source)],
         )
     if reference.outdated:
@@ -57,6 +56,15 @@ def _leader(case: Case) -> Iterator[Finding]:
             confidence="likely",
             broker_id=reference.facts.broker_id,
             evidence=[Evidence("leadership", reference.source)],
+        )
+    if reference.predates:
+        yield finding(
+            "CAP-SKEW",
+            f"broker {reference.facts.broker_id} leads in epoch {reference.leader_epoch} by the metadata log, and its own epoch file does not "
+            "know that epoch: its files were copied before it began to lead, so what others have past its end proves nothing",
+            confidence="likely",
+            broker_id=reference.facts.broker_id,
+            evidence=[Evidence("lineage", "as found", reference.facts.broker_id, reference.facts.directory.epoch_file.path)],
         )
     if reference.isr is None:
         yield finding(
@@ -70,7 +78,7 @@ def _leader(case: Case) -> Iterator[Finding]:
 def _missing_replicas(case: Case) -> Iterator[Finding]:
     if case.leadership is None or case.leadership.replicas is None:
         return
-    present = {facts.broker_id for facts in (*case.replicas, *case.foreign)}
+    present = {facts.broker_id for facts in (*case.replicas, *case.foreign, *case.set_aside)}
     for broker_id in case.leadership.replicas:
         if broker_id in present:
             continue

@@ -20,7 +20,7 @@ _CODES = {
 
 def judge(case: Case) -> Iterator[Finding]:
     """LOG-* and CAP-MISSING-SEGMENT of every replica that was compared."""
-    for facts in case.replicas:
+    for facts in (*case.replicas, *case.set_aside):
         for segment in facts.segments:
             for damage in segment.damage:
                 yield _damage(case, facts, segment, damage)
@@ -54,10 +54,15 @@ def _tail(facts: ReplicaFacts, damage: Damage, start: int, place: Evidence, wher
     clean = facts.directory.clean_shutdown
     shared = {"broker_id": facts.broker_id, "start_offset": start}
     stopped = "the clean-shutdown flag is set, so a crash does not explain it" if clean else "the broker was not stopped cleanly"
+    if clean is None:
+        stopped = "how the broker was stopped is not known"
+    if not damage.length:
+        return _stopped_listing(damage, place, where, shared)
     if damage.kind == "partial":
+        is_told = "tail" in facts.unproven
         return finding(
             "LOG-TAIL-PARTIAL",
-            f"{where}: the last batch is incomplete ({damage.length} bytes); {stopped}",
+            f"{where}: {damage.reason if is_told else f'the last batch is incomplete ({damage.length} bytes)'}; {stopped}",
             severity="medium" if clean else "low",
             evidence=[place, considered("live copy: a file read while it is written ends inside a batch")],
             **shared,
@@ -74,6 +79,18 @@ def _tail(facts: ReplicaFacts, damage: Damage, start: int, place: Evidence, wher
         "LOG-TAIL-GARBAGE",
         f"{where}: {damage.length} bytes after the last sound batch are neither a batch nor zeros",
         evidence=[place],
+        **shared,
+    )
+
+
+def _stopped_listing(damage: Damage, place: Evidence, where: str, shared: dict) -> Finding:
+    """The place where the dump tool died. On zeros that is how it ends the listing of a preallocated segment."""
+    is_zero = damage.kind == "zero_filled"
+    return finding(
+        "LOG-TAIL-ZERO" if is_zero else "LOG-TAIL-GARBAGE",
+        f"{where}: {damage.reason}",
+        severity="info" if is_zero else None,
+        evidence=[place, considered("preallocation: an active segment may be zero-filled past its data")] if is_zero else [place],
         **shared,
     )
 
@@ -103,7 +120,9 @@ def _corrupt_middle(case: Case, facts: ReplicaFacts, start: int, end: int, place
         and other.log_end_offset >= end
         and not other.cannot_read(start, max(end, start + 1))
     ]
-    if facts.loaded.cut_position is not None:
+    if facts.directory.clean_shutdown is None:
+        notice = f"a full recovery would cut the log there and destroy {destroyed} offsets of sound records after it"
+    elif facts.loaded.cut_position is not None:
         notice = f"the next start cuts the log there and destroys {destroyed} offsets of sound records after it"
     else:
         notice = (

@@ -64,7 +64,7 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
 
 def _contradictions(case: Case, facts: ReplicaFacts, place: Evidence) -> Iterator[Finding]:
     """Epochs of batches that the file does not give for their offsets: EPO-CACHE-MISSING, one for the whole file."""
-    if not facts.has_epochs:
+    if not facts.has_epochs or facts.directory.epoch_file.state == "not_given":
         return
     written = Lineage.of(facts.directory.checkpoint_epochs or ())
     cut_from_start = _cut_from_start(facts, written)
@@ -136,6 +136,9 @@ def _start_mismatch(case: Case, item: Comparison) -> Iterator[Finding]:
             continue
         if leader.cannot_read(*sorted((start, other))) or follower.cannot_read(*sorted((start, other))):
             continue
+        if any(part.kind == "format" and part.start_offset <= min(start, other) < part.end_offset for part in item.alignment.differences):
+            # One side has these records in a format without epochs.
+            continue
         yield finding(
             "EPO-START-MISMATCH",
             f"epoch {epoch} begins at {start} on broker {follower.broker_id} and at {other} on broker {leader.broker_id}; "
@@ -162,6 +165,9 @@ def _unknown_epochs(case: Case, item: Comparison) -> Iterator[Finding]:
         if epoch in known or first is None or epoch < first or epoch > (case.reference.leader_epoch or 0):
             continue
         in_tail = any(part.start_offset <= start and part.end_offset >= follower.log_end_offset for part in item.stretches)
+        # A reference that fetched a cleaned log never had the epochs of which nothing was left.
+        if leader.compacted and not any(part.start_offset <= start < part.end_offset for part in item.stretches):
+            continue
         yield finding(
             "EPO-UNKNOWN-TO-LEADER",
             f"broker {follower.broker_id} has records of epoch {epoch} from {start} on; broker {leader.broker_id} never had that epoch",

@@ -1,10 +1,11 @@
-"""High watermark, loss and replication state (F.5)."""
+"""The high watermark and loss (F.5)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replica_audit.auditing.comparison import Comparison
+from replica_audit.auditing.comparison import Comparison, Run
+from replica_audit.auditing.elections import describe
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding, offsets
 
@@ -13,16 +14,12 @@ _HIGH_WATERMARK_OVER_TAIL = ((2, 8), (3, 5))
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    """HWM-* and REP-*."""
+    """HWM-*, but for HWM-UNDER-MIN-ISR."""
     for item in case.comparisons:
         yield from _loss(case, item)
-        yield from _ahead(case, item)
-        yield from _short(case, item)
-        yield from _lag(case, item)
     for facts in case.replicas:
         yield from _above_log_end(case, facts)
     yield from _suffix(case)
-    yield from _replication(case)
 
 
 def _loss(case: Case, item: Comparison) -> Iterator[Finding]:
@@ -56,104 +53,20 @@ def _loss(case: Case, item: Comparison) -> Iterator[Finding]:
                     if suspect
                     else "the checkpoint was learnt from the present leader: no, the logs differ up to it"
                 ),
+                *_history(run),
             ],
         )
 
 
-def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
-    ahead = item.alignment.ahead
-    if not ahead:
-        return
-    start, end = ahead[0].base_offset, ahead[-1].end_offset
-    leader = case.reference.facts
-    text = f"broker {item.follower.broker_id} has {offsets(start, end)}, past the end of broker {leader.broker_id} at {leader.log_end_offset}"
-    current = case.reference.leader_epoch
-    led_later = max((batch.epoch for batch in ahead if batch.epoch is not None), default=-1) > (-1 if current is None else current)
-    if led_later:
-        yield _skew(item.follower, f"{text}, of a later leader epoch: the leadership given is older than the logs", start, end)
-    elif case.quiesced:
-        yield finding(
-            "REP-LEADER-SHORTER",
-            f"{text}; the copies are of one moment, so the reference lost its tail or is not the leader",
-            confidence="likely",
-            broker_id=item.follower.broker_id,
-            start_offset=start,
-            end_offset=end,
-            evidence=[considered("capture skew: no, the cluster was at rest")],
-        )
-    else:
-        yield _skew(item.follower, text, start, end)
-
-
-def _skew(facts: ReplicaFacts, text: str, start: int, end: int) -> Finding:
-    return finding(
-        "CAP-SKEW",
-        f"{text}; copies of a running cluster are of different moments, which explains it",
-        confidence="likely",
-        broker_id=facts.broker_id,
-        start_offset=start,
-        end_offset=end,
-        evidence=[considered("loss: a manifest with quiesced: true, or cleanly stopped brokers, would decide")],
-    )
-
-
-def proven_lower(case: Case) -> int:
-    """The lower bound before the two were put in order (method capture_skew swaps them)."""
-    mark = case.high_watermark
-    return mark.hw_upper if mark.method == "capture_skew" else mark.hw_lower
-
-
-def _short(case: Case, item: Comparison) -> Iterator[Finding]:
-    """An in-sync replica without a conflict that ends below what is proven committed."""
-    follower, lower = item.follower, proven_lower(case)
-    suffix = case.high_watermark.lowest_suffix
-    if not case.in_isr(follower.broker_id) or item.conflicts or follower.found_end_offset >= lower:
-        return
-    if suffix is not None and suffix[0] == follower.broker_id:
-        return
-    start, end = follower.found_end_offset, lower
-    text = f"broker {follower.broker_id} is in sync but ends at {start}, below {end}, which is proven committed"
-    shared = {"broker_id": follower.broker_id, "start_offset": start, "end_offset": end}
-    proof = Evidence("checkpoint", case.high_watermark.lower_evidence)
-    if case.quiesced:
-        yield finding(
-            "REP-ISR-SHORT",
-            f"{text}: if it leads next, committed records are gone",
-            severity="high",
-            verdict="WILL_LOSE_ON_TRUNCATION",
-            confidence="likely",
-            evidence=[proof, considered("capture skew: no, the cluster was at rest")],
-            **shared,
-        )
-    elif not follower.has_epochs and follower.directory.high_watermark_checkpoint == start and not follower.empty:
-        yield finding(
-            "REP-ISR-SHORT",
-            f"{text}; it ends exactly at its own high watermark, as a follower does that was cut there before 0.11",
-            severity="medium",
-            verdict="INCONCLUSIVE",
-            confidence="suspect",
-            evidence=[proof, considered("capture skew: possible, a manifest with quiesced: true would decide")],
-            **shared,
-        )
-    else:
-        yield _skew(follower, text, start, end)
-
-
-def _lag(case: Case, item: Comparison) -> Iterator[Finding]:
-    follower, leader = item.follower, case.reference.facts
-    assigned = case.leadership.replicas if case.leadership else None
-    behind = leader.log_end_offset - follower.log_end_offset
-    if behind <= 0 or item.diverging_suffix(leader.log_end_offset) is not None:
-        return
-    if assigned is not None and follower.broker_id not in assigned:
-        return
-    yield finding(
-        "REP-LAG",
-        f"broker {follower.broker_id} is {behind} offsets and {item.lag.size_bytes} bytes behind broker {leader.broker_id}",
-        broker_id=follower.broker_id,
-        start_offset=follower.log_end_offset,
-        end_offset=leader.log_end_offset,
-    )
+def _history(run: Run) -> list[Evidence]:
+    """The election that left committed records behind; a clean one does that when its winner had lost its own tail."""
+    cause = run.cause
+    if cause is None or cause.election is None:
+        return []
+    found = [Evidence("leadership", describe(cause.election), cause.election.leader_id, value=str(cause.election.leader_epoch))]
+    if cause.clean:
+        found.append(considered(f"a clean election loses nothing: broker {cause.election.leader_id} must have lost the end of its own log"))
+    return found
 
 
 def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
@@ -220,27 +133,3 @@ def _suffix(case: Case) -> Iterator[Finding]:
         end_offset=lower,
         evidence=[Evidence("checkpoint", case.high_watermark.lower_evidence)],
     )
-
-
-def _replication(case: Case) -> Iterator[Finding]:
-    isr = case.reference.isr
-    if isr is None:
-        return
-    assigned = case.leadership.replicas
-    if assigned is not None and len(isr) < len(assigned):
-        yield finding(
-            "REP-UNDER-REPLICATED",
-            f"in sync: {_brokers(isr)}; assigned: {_brokers(assigned)}",
-            evidence=[Evidence("leadership", case.leadership.source)],
-        )
-    minimum = case.config("min.insync.replicas")
-    if minimum is not None and minimum.isdigit() and len(isr) < min(int(minimum), len(assigned or isr) or int(minimum)):
-        yield finding(
-            "HWM-UNDER-MIN-ISR",
-            f"{len(isr)} in sync, min.insync.replicas is {minimum}: acks=all is refused, and since 3.7 the high watermark stands still",
-            evidence=[Evidence("leadership", f"min.insync.replicas={minimum}", value=case.leadership.source)],
-        )
-
-
-def _brokers(ids: tuple[int, ...]) -> str:
-    return ", ".join(map(str, sorted(ids))) or "none"

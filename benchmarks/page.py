@@ -1,0 +1,71 @@
+"""How much index.html weighs and how long it takes to write, for audits of many partitions.
+
+Run as `python benchmarks/page.py [--partitions 10000] [--write FILE]`; ends with status 1 when the page of either audit
+weighs 5 MB or more. `--write` leaves the page of the first audit for a look at it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.support.large_audit import audit_models, large_results  # noqa: E402
+
+from replica_audit.reporting.page.document import render_page  # noqa: E402
+from replica_audit.reporting.verdict import build_verdict  # noqa: E402
+
+TARGET = 5_000_000
+
+SAMPLES = ROOT / "data" / "samples"
+FIXTURES = ROOT / "tests" / "fixtures"
+
+BAD = [
+    (SAMPLES / "diverged-unclean", "ledger-0"),
+    (SAMPLES / "diverged-unclean", "ledger-1"),
+    (SAMPLES / "kip279-1-before", "kip279-0"),
+    (SAMPLES / "zombie", "orders-0"),
+    (SAMPLES / "isr-minimum", "orders-0"),
+    (SAMPLES / "fast-failover", "orders-0"),
+]
+CALM = [
+    (FIXTURES / "healthy", "codecs-0"),
+    (FIXTURES / "healthy", "payments-txn-0"),
+    (SAMPLES / "hw-truncation-before", "orders-0"),
+]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--partitions", type=int, default=10_000)
+    parser.add_argument("--write", metavar="FILE")
+    arguments = parser.parse_args()
+    bad, calm = (audit_models((str(path), name) for path, name in models) for models in (BAD, CALM))
+    worst = 0
+    for title, share in (("one in twenty is bad", 0.05), ("every one is bad", 1.0)):
+        results = large_results(arguments.partitions, bad, calm, share)
+        verdict = build_verdict(results, "high")
+        started = time.process_time()
+        page = render_page(results, verdict)
+        seconds = time.process_time() - started
+        size = len(page.encode("utf-8"))
+        worst = max(worst, size)
+        rows = sum(len(results.rows(table)) for table in results.tables)
+        print(
+            f"{arguments.partitions} partitions, {title}: {size / 1e6:.2f} MB from {rows} rows "
+            f"in {seconds:.1f} s of processor time"
+        )
+        if arguments.write and share < 1:
+            Path(arguments.write).write_text(page, encoding="utf-8")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"peak memory {peak:.0f} MiB; target: less than {TARGET / 1e6:.0f} MB each")
+    return int(worst >= TARGET)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

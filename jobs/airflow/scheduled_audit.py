@@ -1,0 +1,151 @@
+"""A daily audit of the day's snapshot under Airflow 3.3: `spark-submit` makes it, a gate judges it.
+
+    arguments  →  audit (spark-submit jobs/run.py)  →  gate (reads verdict.json)
+
+The audit runs with `--fail-on never`, so that it fails only where it could not do its work; that is tried again. What
+it found is judged by the gate, which fails at once and for good: another try would find the same.
+
+Places are Airflow Variables (in the environment: `AIRFLOW_VAR_` and the name in capitals), read when a task runs:
+
+| Variable | what it is | default |
+|---|---|---|
+| `replica_audit_home` | the clone, after `make install zip` | `/opt/replica-audit` |
+| `replica_audit_snapshots` | directory or URI; a snapshot for each day, `2025-01-31` | `/srv/replica-audit/snapshots` |
+| `replica_audit_warehouse` | directory or URI of the Delta tables | `/srv/replica-audit/warehouse` |
+| `replica_audit_reports` | local or mounted directory; each run gets one in it | `/srv/replica-audit/reports` |
+| `replica_audit_properties` | Spark's properties for your cluster | `conf/spark-defaults.conf` of the clone |
+
+The cluster is the connection `spark_default`. The driver runs on Airflow's worker, in client mode: there the report
+stays, and there the exit status is the job's own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG, Asset, Param, RetryDecision, RetryPolicy, task
+from airflow.sdk.exceptions import AirflowFailException
+
+SEVERITIES = ("critical", "high", "medium", "low", "info")
+
+#: Tables of answers that a finished audit has added to; a DAG of yours can be scheduled on any of them.
+TABLES = ("partitions", "replicas", "high_watermarks", "divergences", "truncations", "findings")
+
+
+def _variable(name: str, default: str) -> str:
+    """Jinja expression of an Airflow Variable; `default` is an expression too."""
+    return f"var.value.get('replica_audit_{name}', {default})"
+
+
+def _template(*expressions: str) -> str:
+    return "{{ " + " ~ ".join(expressions) + " }}"
+
+
+_HOME = _variable("home", "'/opt/replica-audit'")
+_SNAPSHOTS = _variable("snapshots", "'/srv/replica-audit/snapshots'")
+
+HOME = _template(_HOME)
+PROPERTIES = _template(_variable("properties", f"{_HOME} ~ '/conf/spark-defaults.conf'"))
+SNAPSHOT = _template(f"params.snapshot or {_SNAPSHOTS}", "'/'", "(dag_run.run_after | ds)")
+WAREHOUSE = _template(_variable("warehouse", "'/srv/replica-audit/warehouse'"))
+REPORT = _template(_variable("reports", "'/srv/replica-audit/reports'"), "'/'", "(dag_run.run_after | ts_nodash)")
+
+#: Exit statuses of the job that another try cannot change.
+LASTING = {
+    2: "usage, configuration or no such snapshot",
+    3: "the audit cannot be trusted whole: the last lines of its log and verdict.json say what could not be read",
+}
+
+
+class ToolErrorsOnly(RetryPolicy):
+    """Tries again what may pass (a lost executor, storage that does not answer), but no status of `LASTING`."""
+
+    def evaluate(self, exception, try_number, max_tries, context=None) -> RetryDecision:
+        status = re.search(r"Error code is: (\d+)", str(exception))
+        reason = LASTING.get(int(status[1])) if status else None
+        return RetryDecision.fail(f"status {status[1]}: {reason}") if status and reason else RetryDecision.default()
+
+
+with DAG(
+    dag_id="replica_audit",
+    description="What diverged between Kafka's replicas, what a truncation would drop, what was committed",
+    doc_md=__doc__,
+    schedule="0 4 * * *",
+    start_date=datetime(2025, 1, 1, tzinfo=timezone.utc),
+    catchup=False,
+    # One writer to a warehouse: two audits at a time would only wait for each other.
+    max_active_runs=1,
+    dagrun_timeout=timedelta(hours=8),
+    default_args={"retries": 2, "retry_delay": timedelta(minutes=5)},
+    tags=["kafka", "audit"],
+    params={
+        "snapshot": Param(None, type=["null", "string"], minLength=1, description="Directory or URI; null: today's"),
+        "topics": Param([], type="array", items={"type": "string", "minLength": 1}, description="Shell patterns"),
+        "protocol": Param(
+            "fetch",
+            enum=["high-watermark", "kip-101", "kip-279", "fetch"],
+            description="Truncation that findings use: fetch is Kafka 2.8 and later",
+        ),
+        "fail_on": Param("high", enum=[*SEVERITIES, "never"], description="Least severity that the gate stops at"),
+        "baseline": Param(
+            None, type=["null", "string"], minLength=1, description="audit.json whose findings are known already"
+        ),
+        "quality": Param(True, type="boolean", description="Check the quality of the tables too"),
+    },
+) as dag:
+
+    @task
+    def arguments(snapshot: str, warehouse: str, report: str, params=None) -> list[str]:
+        """Command line of jobs/run.py."""
+        given = [snapshot, "--warehouse", warehouse, "--report", report, "--fail-on", "never"]
+        given += ["--protocol", params["protocol"]]
+        given += [f"--topic={topic}" for topic in params["topics"]]
+        given += [f"--baseline={params['baseline']}"] if params["baseline"] else []
+        given += [] if params["quality"] else ["--no-quality"]
+        return given
+
+    @task(execution_timeout=timedelta(minutes=5))
+    def gate(report: str, fail_on: str) -> dict:
+        """The verdict, when no new finding and no failed quality check is as severe as `fail_on`.
+
+        Otherwise the run fails here, without another try. A verdict that cannot be read is an ordinary failure, though:
+        a shared file system may show it late.
+        """
+        verdict = json.loads((Path(report) / "verdict.json").read_text(encoding="utf-8"))
+        stopping = SEVERITIES[: SEVERITIES.index(fail_on) + 1] if fail_on in SEVERITIES else ()
+        counted = {"findings": verdict["findings"], "quality": (verdict.get("quality") or {}).get("failed", {})}
+        reasons = [
+            f"{kind}: " + ", ".join(f"{counts[name]} {name}" for name in stopping if counts.get(name))
+            for kind, counts in counted.items()
+            if any(counts.get(name) for name in stopping)
+        ]
+        if verdict["exit_status"] != 0:
+            raise AirflowFailException(f"status {verdict['exit_status']}: {verdict['untrusted']}; report: {report}")
+        if reasons:
+            raise AirflowFailException(f"{'; '.join([verdict['verdict'], *reasons])}; report: {report}")
+        return verdict
+
+    audit = SparkSubmitOperator(
+        task_id="audit",
+        application=HOME + "/jobs/run.py",
+        application_args=arguments(snapshot=SNAPSHOT, warehouse=WAREHOUSE, report=REPORT),
+        py_files=HOME + "/build/replica_audit.zip",
+        properties_file=PROPERTIES,
+        conf={
+            # The properties name this file relative to the clone.
+            "spark.jars.ivySettings": HOME + "/conf/ivysettings.xml",
+            "spark.pyspark.driver.python": HOME + "/.venv/bin/python",
+        },
+        # For executors that see the clone; spark.pyspark.python in your properties goes before it.
+        env_vars={"PYSPARK_PYTHON": HOME + "/.venv/bin/python"},
+        name="replica-audit {{ dag_run.run_after | ts_nodash }}",
+        deploy_mode="client",
+        execution_timeout=timedelta(hours=2),
+        retry_policy=ToolErrorsOnly(),
+        outlets=[Asset(f"replica_audit.{name}") for name in (*TABLES, "report")],
+    )
+    audit >> gate(report=REPORT, fail_on="{{ params.fail_on }}")

@@ -1,0 +1,58 @@
+"""When each log dir was copied, by the manifest: what a later copy lacks of an earlier one no skew explains (C.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from replica_audit.auditing.facts import ReplicaFacts
+from replica_audit.formats.manifest import CopiedLogDir
+
+#: Clocks of brokers that were copied by different machines may differ by this.
+_CLOCKS_DIFFER_MS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureTimes:
+    """The copies of a snapshot."""
+
+    copies: tuple[CopiedLogDir, ...] = ()
+
+    def of(self, facts: ReplicaFacts) -> CopiedLogDir | None:
+        """The copy that a replica is of, where the manifest has both its times."""
+        own = [
+            one
+            for one in self.copies
+            if one.broker_id == facts.broker_id and None not in (one.started_ms, one.finished_ms)
+        ]
+        exact = [one for one in own if one.log_dir == facts.directory.log_dir]
+        return exact[0] if exact else own[0] if len(own) == 1 else None
+
+    def is_later(self, one: ReplicaFacts, other: ReplicaFacts) -> bool:
+        """Whether `one` was copied after the copy of `other` had ended, beyond what clocks differ by."""
+        later, earlier = self.of(one), self.of(other)
+        return later is not None and earlier is not None and later.started_ms >= earlier.finished_ms + _CLOCKS_DIFFER_MS
+
+    def describe(self, replicas: Sequence[ReplicaFacts]) -> str | None:
+        """The times of the copies in words; None where the manifest lacks one."""
+        found = [(facts, self.of(facts)) for facts in replicas]
+        if any(copy is None for _, copy in found):
+            return None
+        return ", ".join(
+            f"broker {facts.broker_id} was copied from {_time(copy.started_ms)} to {_time(copy.finished_ms)}"
+            for facts, copy in found
+        )
+
+
+def times_of_manifest(brokers: Iterable[Mapping[str, Any]]) -> CaptureTimes:
+    """From the `brokers` of a manifest as its JSON has them (`spark/ingest.py` keeps it so)."""
+    return CaptureTimes(tuple(CopiedLogDir(**one) for one in brokers))
+
+
+def _time(time_ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(time_ms / 1000, timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+    except (OverflowError, OSError, ValueError):
+        return f"{time_ms} ms"

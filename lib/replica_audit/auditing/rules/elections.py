@@ -1,0 +1,74 @@
+"""Unclean elections of the partition's history (F.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replica_audit.auditing.comparison import Run
+from replica_audit.auditing.elections import PastElections, describe, past_elections
+from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding
+from replica_audit.protocol.election import Election
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    """META-UNCLEAN-ELECTION, one for each: high while a replica still holds records that it left behind."""
+    past = past_elections(case.replicas, case.leadership)
+    if past is None:
+        return
+    for election in past.elections:
+        if not election.clean:
+            yield _unclean(case, past, election)
+
+
+def _unclean(case: Case, past: PastElections, election: Election) -> Finding:
+    left: dict[int, list[Run]] = {}
+    for item in case.comparisons:
+        for run in item.runs:
+            if run.cause is not None and election in run.cause.elections:
+                left.setdefault(item.follower.broker_id, []).append(run)
+    start = past.start_of(election.leader_epoch)
+    end = max((run.end_offset for runs in left.values() for run in runs), default=None)
+    began = "" if start is None else f"; its epoch begins at offset {start}"
+    evidence = [
+        Evidence(
+            "leadership",
+            f"record {election.metadata_offset} of the metadata log: {describe(election)}",
+            election.leader_id,
+            value=str(election.leader_epoch),
+        )
+    ]
+    if left:
+        parts = [f"broker {broker} still has {_loss(runs)}" for broker, runs in sorted(left.items())]
+        message = f"{describe(election)}{began}; {'; '.join(parts)}; none of them are on broker {case.reference.facts.broker_id}"
+        evidence.append(considered("healed: no, they are cut as soon as their broker follows"))
+    else:
+        message = f"{describe(election)}{began}; no replica here still holds records that it left behind"
+        evidence.append(considered(_unseen(case, election)))
+    return finding(
+        "META-UNCLEAN-ELECTION",
+        message,
+        severity="high" if left else "info",
+        verdict="WILL_LOSE_ON_TRUNCATION" if left else None,
+        broker_id=election.leader_id,
+        start_offset=start,
+        end_offset=end if start is not None and end is not None and end > start else None,
+        replica_epoch=election.leader_epoch,
+        evidence=evidence,
+    )
+
+
+def _loss(runs: list[Run]) -> str:
+    """The three ways to count what one replica holds of it: all, proven committed, promised."""
+    records, committed = sum(run.tally.record_count for run in runs), sum(run.committed_records for run in runs)
+    promised = [run.cause.promised_records for run in runs if run.cause is not None]
+    known = None if None in promised else sum(promised)
+    more = "" if known is None else f", at most {known} promised by acks=all"
+    return f"{records} records from {min(run.start_offset for run in runs)} on ({committed} below a proven high watermark{more})"
+
+
+def _unseen(case: Case, election: Election) -> str:
+    here = {facts.broker_id for facts in case.replicas}
+    before = election.previous_leader_id
+    if before is not None and before != election.leader_id and before not in here:
+        return f"loss: open, broker {before}, which led before, is not in the snapshot"
+    return "loss: whatever was above that offset on the leader before has been cut since, or never was; nothing here tells how much"

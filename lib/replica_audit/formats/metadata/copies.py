@@ -1,0 +1,163 @@
+"""One node's copy of the metadata log: which offsets it holds without a break, and its snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from replica_audit.formats.batches import BATCH_DTYPE, CONTROL
+from replica_audit.formats.errors import FormatError
+from replica_audit.formats.inventory import MetadataLog
+from replica_audit.formats.metadata.entries import Entry, read_entries, scan_headers
+from replica_audit.formats.metadata.messages import Voters
+from replica_audit.formats.names import parse_file_name, parse_snapshot_name
+from replica_audit.formats.storage import Snapshot
+
+#: Nobody knows how much further a log went whose end cannot be read.
+_ANYWHERE = (2**31, 2**63)
+
+#: What a running controller or one that was killed leaves at the end of its log.
+_HARMLESS_TAILS = ("partial", "zero_filled")
+
+
+@dataclass(frozen=True, slots=True)
+class StateSnapshot:
+    """A `.checkpoint` file: the state of everything below `end_offset`, which was committed."""
+
+    end_offset: int
+    epoch: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Sound batches (`BATCH_DTYPE`) of one segment, in order and without a gap."""
+
+    path: str
+    headers: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataCopy:
+    """The last stretch without a break of one node's log; a log whose records are all in its snapshot is empty."""
+
+    log: MetadataLog
+    start_offset: int
+    end_offset: int
+    epoch: int
+    """Controller epoch of its last record, or of its snapshot where that is all it has; -1 where it has neither."""
+    pieces: tuple[Piece, ...]
+    snapshots: tuple[StateSnapshot, ...]
+    """By end offset."""
+    problems: tuple[tuple[str, int | None, str], ...] = field(default=())
+    """(path, position, reason) of what could not be read; a torn or zero-filled end is none."""
+    reach: tuple[int, int] = (-1, 0)
+    """Like `newness`, of the last batch that the files show or may have hidden in what could not be read."""
+
+    @property
+    def node_id(self) -> int | None:
+        return self.log.node_id
+
+    @property
+    def newness(self) -> tuple[int, int]:
+        """Greater is newer (`OffsetAndEpoch.compareTo`)."""
+        return self.epoch, self.end_offset
+
+    @property
+    def keys(self) -> np.ndarray:
+        """Base offset, epoch and checksum of every batch: what two copies of one log have in common."""
+        parts = [piece.headers[["base_offset", "leader_epoch", "crc"]] for piece in self.pieces]
+        return np.concatenate(parts) if parts else np.empty(0, BATCH_DTYPE)[["base_offset", "leader_epoch", "crc"]]
+
+    def entries(self, snapshot: Snapshot, start_offset: int, end_offset: int | None = None) -> Iterator[Entry]:
+        """Its entries from `start_offset` on, below `end_offset`; raises FormatError and OSError."""
+        for piece in self.pieces:
+            wanted = piece.headers[piece.headers["last_offset"] >= start_offset]
+            if end_offset is not None:
+                wanted = wanted[wanted["base_offset"] < end_offset]
+            if not len(wanted):
+                continue
+            with snapshot.open_file(piece.path) as stream:
+                for entry in read_entries(stream, piece.path, wanted):
+                    if start_offset <= entry.offset and (end_offset is None or entry.offset < end_offset):
+                        yield entry
+
+    def voters(self, snapshot: Snapshot) -> tuple[int, ...] | None:
+        """The voters that its last control record names; None where it has none."""
+        for piece in reversed(self.pieces):
+            control = piece.headers[(piece.headers["attributes"] & CONTROL) != 0]
+            for header in control[::-1]:
+                with snapshot.open_file(piece.path) as stream:
+                    named = [
+                        entry.message.ids
+                        for entry in read_entries(stream, piece.path, np.array([header]))
+                        if isinstance(entry.message, Voters)
+                    ]
+                if named:
+                    return named[-1]
+        return None
+
+
+def read_copy(snapshot: Snapshot, log: MetadataLog) -> MetadataCopy:
+    """Scan the headers of one copy. Nothing is raised for what cannot be read: it is in `problems`."""
+    problems: list[tuple[str, int | None, str]] = []
+    runs: list[list[Piece]] = []
+    expected, reach = None, (-1, 0)
+    for path in log.segment_paths:
+        base = parse_file_name(path.rpartition("/")[2]).base_offset or 0
+        try:
+            with snapshot.open_file(path) as stream:
+                size = stream.seek(0, 2)
+                headers, damage, shown = scan_headers(stream, size, base)
+        except (OSError, FormatError) as error:
+            problems.append((path, getattr(error, "position", None), str(error)))
+            expected, reach = None, _ANYWHERE
+            continue
+        for stretch in _stretches(headers):
+            first = int(stretch["base_offset"][0])
+            if expected is None or first != expected:
+                runs.append([])
+            runs[-1].append(Piece(path, stretch))
+            expected = int(stretch["last_offset"][-1]) + 1
+            reach = max(reach, (int(stretch["leader_epoch"][-1]), expected))
+        reach = max(reach, shown)
+        last = path == log.segment_paths[-1]
+        for one in damage:
+            if not (last and one.kind in _HARMLESS_TAILS):
+                problems.append((path, one.position, one.reason))
+                if last and one.next_offset is None:
+                    reach = _ANYWHERE
+    snapshots = tuple(sorted(_snapshots(log), key=lambda one: (one.end_offset, one.epoch)))
+    run = _usable(runs, snapshots)
+    end = int(run[-1].headers["last_offset"][-1]) + 1 if run else 0
+    epoch = int(run[-1].headers["leader_epoch"][-1]) if run else -1
+    if snapshots and (snapshots[-1].epoch, snapshots[-1].end_offset) > (epoch, end):
+        run, end, epoch = (), snapshots[-1].end_offset, snapshots[-1].epoch
+    start = int(run[0].headers["base_offset"][0]) if run else end
+    return MetadataCopy(log, start, end, epoch, tuple(run), snapshots, tuple(problems), max(reach, (epoch, end)))
+
+
+def _stretches(headers: np.ndarray) -> list[np.ndarray]:
+    """Cut where an offset does not follow the one before: metadata logs have no gaps."""
+    if not len(headers):
+        return []
+    breaks = np.flatnonzero(headers["base_offset"][1:] != headers["last_offset"][:-1] + 1) + 1
+    return np.split(headers, breaks)
+
+
+def _snapshots(log: MetadataLog) -> Iterator[StateSnapshot]:
+    for path in log.snapshot_paths:
+        name = parse_snapshot_name(path.rpartition("/")[2])
+        if name is not None:
+            yield StateSnapshot(*name, path)
+
+
+def _usable(runs: list[list[Piece]], snapshots: tuple[StateSnapshot, ...]) -> list[Piece] | tuple[()]:
+    """The last run that begins at 0 or where a snapshot leads up to."""
+    for run in reversed(runs):
+        start, end = int(run[0].headers["base_offset"][0]), int(run[-1].headers["last_offset"][-1]) + 1
+        if start == 0 or any(start <= one.end_offset <= end for one in snapshots):
+            return run
+    return ()

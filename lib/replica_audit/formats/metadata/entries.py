@@ -1,0 +1,119 @@
+"""The entries of a metadata log or snapshot: batches taken apart into timed messages (`RecordsIterator`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+
+from replica_audit.formats.batches import BATCH_DTYPE, CODEC_MASK, CONTROL, HEADER_BYTES
+from replica_audit.formats.codecs import CodecError, decompress
+from replica_audit.formats.errors import FormatError
+from replica_audit.formats.metadata.fields import FieldReader, MessageError
+from replica_audit.formats.metadata.messages import (
+    KRAFT_VOTERS,
+    LEADER_CHANGE,
+    SNAPSHOT_FOOTER,
+    SNAPSHOT_HEADER,
+    Message,
+    Voters,
+)
+from replica_audit.formats.metadata.parsing import parse_message, parse_snapshot_time, parse_voters
+from replica_audit.formats.segments import scan_segment
+from replica_audit.model import Damage
+
+_HINT = "copy the metadata log again, or take another node's; the topics' listing is used where there is none"
+
+#: A controller's batches are at most 8 MiB (`MAX_BATCH_SIZE_BYTES`).
+_GREATEST_BATCH = 64 << 20
+
+
+class SnapshotTime(NamedTuple):
+    """The time of the last record that a snapshot contains, in ms."""
+
+    time_ms: int
+
+
+class SnapshotEnd(NamedTuple):
+    """The footer of a snapshot: without it the snapshot is incomplete."""
+
+
+class Entry(NamedTuple):
+    """A message of the log with its offset, the batch's leader (controller) epoch, and its time in ms."""
+
+    offset: int
+    epoch: int
+    time_ms: int
+    message: Message | Voters | SnapshotTime | SnapshotEnd
+
+
+def scan_headers(stream: BinaryIO, size_bytes: int, base_offset: int) -> tuple[np.ndarray, list[Damage], tuple[int, int]]:
+    """The sound batches of a file (`BATCH_DTYPE`) in order, and what lies between and behind them.
+
+    Third the greatest (controller epoch, end offset) that the headers of batches with a wrong checksum show.
+    """
+    parts, damage, shown = [np.empty(0, BATCH_DTYPE)], [], (-1, 0)
+    for item in scan_segment(stream, size_bytes, base_offset):
+        if isinstance(item, Damage):
+            damage.append(item)
+            continue
+        sound = item["crc_valid"] & (item["magic"] == 2)
+        for bad in item[~sound]:
+            reason = f"expected a batch of magic 2 with a right checksum, found magic {bad['magic']} and crc {bad['crc']}"
+            place = int(bad["position"]), int(bad["size"])
+            damage.append(Damage(*place, reason, "corrupt", int(bad["base_offset"]), int(bad["last_offset"]) + 1))
+            shown = max(shown, (int(bad["leader_epoch"]), int(bad["last_offset"]) + 1))
+        parts.append(item[sound])
+    return np.concatenate(parts), damage, shown
+
+
+def read_entries(stream: BinaryIO, path: str, headers: np.ndarray) -> Iterator[Entry]:
+    """Entries of the batches `headers` of one file, in order; kinds that say nothing of leadership are left out.
+
+    Raises FormatError, naming the batch, for records that cannot be taken apart.
+    """
+    for header in headers:
+        position, size = int(header["position"]), int(header["size"])
+        if size > _GREATEST_BATCH:
+            raise FormatError(path, position, f"a batch of at most {_GREATEST_BATCH} bytes", f"{size} bytes", _HINT)
+        stream.seek(position)
+        data = stream.read(size)
+        try:
+            yield from _batch_entries(header, data)
+        except (MessageError, CodecError) as error:
+            raise FormatError(path, position, "a batch of metadata records", str(error), _HINT) from error
+
+
+def _batch_entries(header: np.void, data: bytes) -> Iterator[Entry]:
+    attributes = int(header["attributes"])
+    reader = FieldReader(decompress(attributes & CODEC_MASK, data[HEADER_BYTES:], _GREATEST_BATCH))
+    base, epoch, time_ms = int(header["base_offset"]), int(header["leader_epoch"]), int(header["base_timestamp"])
+    for _ in range(int(header["record_count"])):
+        record = FieldReader(reader.take(reader.varlong()))
+        record.int8()
+        at, offset = time_ms + record.varlong(), base + record.varlong()
+        key, value = _nullable(record), _nullable(record)
+        for _ in range(record.varlong()):
+            _nullable(record), _nullable(record)
+        record.finish()
+        message = _parse_control(key, value) if attributes & CONTROL else parse_message(value or b"")
+        if message is not None:
+            yield Entry(offset, epoch, at, message)
+    reader.finish()
+
+
+def _nullable(record: FieldReader) -> bytes | None:
+    length = record.varlong()
+    return None if length < 0 else record.take(length)
+
+
+def _parse_control(key: bytes | None, value: bytes | None) -> Voters | SnapshotTime | SnapshotEnd | None:
+    reader = FieldReader(key or b"")
+    reader.int16()
+    kind = reader.int16()
+    if kind in (LEADER_CHANGE, KRAFT_VOTERS):
+        return parse_voters(kind, value or b"")
+    if kind == SNAPSHOT_HEADER:
+        return SnapshotTime(parse_snapshot_time(value or b""))
+    return SnapshotEnd() if kind == SNAPSHOT_FOOTER else None

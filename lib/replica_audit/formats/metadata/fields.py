@@ -1,0 +1,132 @@
+"""Fields of Kafka's flexible messages, as they lie in metadata records (`ByteBufferAccessor`, KIP-482)."""
+
+from __future__ import annotations
+
+import base64
+import struct
+
+_INT8, _INT16, _UINT16, _INT32, _INT64 = (struct.Struct(f">{code}") for code in "bhHiq")
+_UUID_BYTES = 16
+
+
+class MessageError(ValueError):
+    """Bytes that are not the message that they should be: says what was expected and found, and at which byte."""
+
+
+class FieldReader:
+    """Reads one message front to back; every method raises MessageError where the bytes end or cannot be."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+
+    @property
+    def left(self) -> int:
+        """Bytes not read yet."""
+        return len(self._data) - self._position
+
+    def take(self, count: int) -> bytes:
+        """The next `count` bytes."""
+        if not 0 <= count <= self.left:
+            raise MessageError(f"expected {count} bytes at byte {self._position} of the message, found {self.left}")
+        self._position += count
+        return self._data[self._position - count : self._position]
+
+    def uvarint(self) -> int:
+        """An unsigned varint of at most 32 bits."""
+        value = shift = 0
+        while True:
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+            if shift > 28:
+                raise MessageError(f"expected a varint of at most 5 bytes before byte {self._position}, found a longer one")
+        if value >= 2**32:
+            raise MessageError(f"expected a varint of 32 bits before byte {self._position}, found {value}")
+        return value
+
+    def varlong(self) -> int:
+        """A zig-zag varint of at most 64 bits, as record fields are."""
+        value = shift = 0
+        while True:
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+            if shift > 63:
+                raise MessageError(f"expected a varint of at most 10 bytes before byte {self._position}, found a longer one")
+        return (value >> 1) ^ -(value & 1)
+
+    def int8(self) -> int:
+        return _INT8.unpack(self.take(1))[0]
+
+    def int16(self) -> int:
+        return _INT16.unpack(self.take(2))[0]
+
+    def uint16(self) -> int:
+        return _UINT16.unpack(self.take(2))[0]
+
+    def int32(self) -> int:
+        return _INT32.unpack(self.take(4))[0]
+
+    def int64(self) -> int:
+        return _INT64.unpack(self.take(8))[0]
+
+    def boolean(self) -> bool:
+        return self.take(1) != b"\x00"
+
+    def uuid(self) -> str:
+        """A UUID as Kafka prints it: base64url without padding, 22 characters."""
+        return base64.urlsafe_b64encode(self.take(_UUID_BYTES)).rstrip(b"=").decode("ascii")
+
+    def nullable_string(self) -> str | None:
+        """A compact string; None for null."""
+        length = self.uvarint()
+        if not length:
+            return None
+        data = self.take(length - 1)
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError:
+            raise MessageError(f"expected UTF-8 before byte {self._position} of the message, found other bytes") from None
+
+    def string(self) -> str:
+        """A compact string that is not null."""
+        text = self.nullable_string()
+        if text is None:
+            raise MessageError(f"expected a string before byte {self._position} of the message, found null")
+        return text
+
+    def array_length(self) -> int:
+        """Elements of a compact array; null counts as none. Never more than there are bytes left."""
+        length = max(0, self.uvarint() - 1)
+        if length > self.left:
+            raise MessageError(f"expected an array within the message before byte {self._position}, found {length} elements")
+        return length
+
+    def ids(self) -> tuple[int, ...]:
+        """A compact array of int32."""
+        return tuple(self.int32() for _ in range(self.array_length()))
+
+    def uuids(self) -> tuple[str, ...]:
+        """A compact array of UUIDs."""
+        return tuple(self.uuid() for _ in range(self.array_length()))
+
+    def tags(self) -> dict[int, FieldReader]:
+        """The tagged fields at the end of a structure, by tag; those of later versions are there too, to be skipped."""
+        found: dict[int, FieldReader] = {}
+        last = -1
+        for _ in range(self.uvarint()):
+            tag, size = self.uvarint(), self.uvarint()
+            if tag <= last:
+                raise MessageError(f"expected tags in ascending order before byte {self._position}, found {tag} after {last}")
+            found[tag], last = FieldReader(self.take(size)), tag
+        return found
+
+    def finish(self) -> None:
+        """Raise MessageError unless everything was read."""
+        if self.left:
+            raise MessageError(f"expected the end of the message at byte {self._position}, found {self.left} more bytes")

@@ -1,0 +1,233 @@
+"""The state that metadata records add up to, and every partition's states on the way (`MetadataImage`, D.2)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+
+from replica_audit.formats.metadata.entries import Entry, SnapshotEnd, SnapshotTime
+from replica_audit.formats.metadata.fields import MessageError
+from replica_audit.formats.metadata.messages import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    BrokerGone,
+    BrokerState,
+    ConfigSet,
+    ElrCleared,
+    FeatureSet,
+    Message,
+    PartitionChanged,
+    PartitionSet,
+    TopicCreated,
+    TopicRemoved,
+    Transaction,
+    Voters,
+)
+from replica_audit.formats.states import leadership_of_history
+from replica_audit.model import Leadership, PartitionState
+
+#: Broker configs that are a topic's default → the topic config's name. Others are not kept: they may be secret.
+_DEFAULTS = {
+    "min.insync.replicas": "min.insync.replicas",
+    "unclean.leader.election.enable": "unclean.leader.election.enable",
+    "log.cleanup.policy": "cleanup.policy",
+    "log.message.timestamp.type": "message.timestamp.type",
+}
+_CLUSTER = ""
+
+
+class MetadataImage:
+    """Topics, partitions, configs and brokers after the entries applied so far, and each partition's history."""
+
+    def __init__(self) -> None:
+        self.voters: tuple[int, ...] = ()
+        self.features: dict[str, int] = {}
+        self._names: dict[str, str] = {}
+        self._states: dict[str, dict[int, list[PartitionState]]] = {}
+        self._configs: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
+        self._brokers: dict[int, tuple[bool, bool]] = {}
+        self._held: list[Entry] | None = None
+        self._uncommitted = False
+
+    def apply_snapshot(self, entries: Iterable[Entry], end_offset: int) -> bool:
+        """Take the state of a snapshot that ends at `end_offset`; False where it has no footer and is not to be used."""
+        time_ms, complete = 0, False
+        for entry in entries:
+            if isinstance(entry.message, SnapshotTime):
+                time_ms = entry.message.time_ms
+            elif isinstance(entry.message, SnapshotEnd):
+                complete = True
+            else:
+                self._apply(entry._replace(offset=end_offset, time_ms=time_ms), "snapshot")
+        return complete
+
+    def apply_log(self, entries: Iterable[Entry], committed_end: int | None) -> None:
+        """Take log records in order; from `committed_end` on they are tentative (None: it is not known where).
+
+        Records of a metadata transaction count only once it has ended.
+        """
+        for entry in entries:
+            if committed_end is not None and entry.offset >= committed_end and not self._uncommitted:
+                # A transaction that is open here has not ended for anybody who sees committed records only.
+                self._uncommitted = True
+            message = entry.message
+            if isinstance(message, Transaction):
+                held, self._held = self._held, [] if message.kind == "begin" else None
+                for one in held if held and message.kind == "end" else ():
+                    self._apply(one, None)
+            elif self._held is not None and not isinstance(message, Voters):
+                self._held.append(entry)
+            else:
+                self._apply(entry, None)
+
+    def leaderships(self) -> list[Leadership]:
+        """The last committed state of every partition of every topic that exists, with its history."""
+        found = []
+        for topic_id, partitions in self._states.items():
+            for partition, states in partitions.items():
+                committed = [state for state in states if not state.uncommitted]
+                if committed:
+                    found.append(self._leadership(topic_id, partition, committed[-1], tuple(states)))
+        return sorted(found, key=lambda one: (one.topic, one.partition))
+
+    def _leadership(
+        self, topic_id: str, partition: int, last: PartitionState, states: tuple[PartitionState, ...]
+    ) -> Leadership:
+        idle = [broker for broker in last.replicas if any(self._brokers.get(broker, (True, False)))]
+        return leadership_of_history(self._names[topic_id], partition, topic_id, states, tuple(sorted(idle)))
+
+    def _apply(self, entry: Entry, occasion: str | None) -> None:
+        message: Message | Voters = entry.message
+        if isinstance(message, PartitionChanged):
+            self._change(entry, message)
+        elif isinstance(message, PartitionSet):
+            self._set(entry, message, occasion or "created")
+        elif isinstance(message, ConfigSet):
+            self._configure(entry, message)
+        elif isinstance(message, BrokerState):
+            fenced, stopping = self._brokers.get(message.broker_id, (False, False))
+            self._brokers[message.broker_id] = (
+                fenced if message.fenced is None else message.fenced,
+                stopping if message.in_controlled_shutdown is None else message.in_controlled_shutdown,
+            )
+        elif isinstance(message, BrokerGone):
+            self._brokers.pop(message.broker_id, None)
+        elif isinstance(message, TopicCreated):
+            self._names[message.topic_id] = message.name
+            self._states.setdefault(message.topic_id, {})
+        elif isinstance(message, TopicRemoved):
+            self._remove(message)
+        elif isinstance(message, FeatureSet):
+            self.features[message.name] = message.level
+        elif isinstance(message, ElrCleared):
+            self._clear_elr(entry, message)
+        elif isinstance(message, Voters):
+            self.voters = message.ids
+
+    def _remove(self, message: TopicRemoved) -> None:
+        # Above what is committed the topic still exists for everybody who has to know.
+        if not self._uncommitted:
+            name = self._names.pop(message.topic_id, None)
+            self._states.pop(message.topic_id, None)
+            self._configs.pop((TOPIC_RESOURCE, name), None)
+
+    def _set(self, entry: Entry, message: PartitionSet, occasion: str) -> None:
+        states = self._partitions(message.topic_id).setdefault(message.partition, [])
+        leader = None if message.leader < 0 else message.leader
+        states.append(
+            PartitionState(
+                time_ms=entry.time_ms,
+                metadata_offset=entry.offset,
+                occasion=occasion,
+                leader_id=leader,
+                leader_epoch=message.leader_epoch,
+                partition_epoch=message.partition_epoch,
+                isr=tuple(sorted(message.isr)),
+                elr=tuple(sorted(message.elr)),
+                last_known_elr=tuple(sorted(message.last_known_elr)),
+                replicas=message.replicas,
+                removing=message.removing,
+                adding=message.adding,
+                directories=message.directories,
+                recovering=message.recovering,
+                configs=self._effective(self._names[message.topic_id], leader),
+                uncommitted=self._uncommitted,
+            )
+        )
+
+    def _change(self, entry: Entry, message: PartitionChanged) -> None:
+        """`PartitionRegistration.merge`: a leader that is given begins a new epoch, even the same one."""
+        states = self._partitions(message.topic_id).get(message.partition)
+        if not states:
+            raise MessageError(f"expected partition {message.partition} of topic {message.topic_id} to exist at offset {entry.offset}, found none")
+        last = states[-1]
+        leader = last.leader_id if message.leader is None else (None if message.leader < 0 else message.leader)
+        given = {
+            "isr": message.isr and tuple(sorted(message.isr)),
+            "elr": message.elr and tuple(sorted(message.elr)),
+            "last_known_elr": message.last_known_elr and tuple(sorted(message.last_known_elr)),
+            "replicas": message.replicas,
+            "removing": message.removing,
+            "adding": message.adding,
+            "directories": message.directories,
+            "recovering": message.recovering,
+        }
+        states.append(
+            replace(
+                last,
+                time_ms=entry.time_ms,
+                metadata_offset=entry.offset,
+                occasion="changed",
+                leader_id=leader,
+                leader_epoch=last.leader_epoch + (message.leader is not None),
+                partition_epoch=last.partition_epoch + 1,
+                configs=self._effective(self._names[message.topic_id], leader),
+                uncommitted=self._uncommitted,
+                **{name: value for name, value in given.items() if value is not None},
+            )
+        )
+
+    def _configure(self, entry: Entry, message: ConfigSet) -> None:
+        is_topic = message.resource_type == TOPIC_RESOURCE
+        if not is_topic and (message.resource_type != BROKER_RESOURCE or message.name not in _DEFAULTS):
+            return
+        of_resource = self._configs[message.resource_type, message.resource]
+        if message.value is None:
+            of_resource.pop(message.name, None)
+        else:
+            of_resource[message.name] = message.value
+        for topic_id, name in self._names.items():
+            if not is_topic or name == message.resource:
+                for states in self._states[topic_id].values():
+                    self._restate(entry, states, "configured", configs=self._effective(name, states[-1].leader_id))
+
+    def _clear_elr(self, entry: Entry, message: ElrCleared) -> None:
+        for topic_id, name in self._names.items():
+            if message.topic in ("", name):
+                for states in self._states[topic_id].values():
+                    self._restate(entry, states, "elr_cleared", elr=(), last_known_elr=())
+
+    def _restate(self, entry: Entry, states: list[PartitionState], occasion: str, **changes) -> None:
+        last = states[-1]
+        if all(getattr(last, name) == value for name, value in changes.items()):
+            return
+        if last.time_ms == entry.time_ms and last.occasion in ("created", "snapshot"):
+            # Configs of a new topic come with it.
+            states[-1] = replace(last, **changes)
+            return
+        changed = {"time_ms": entry.time_ms, "metadata_offset": entry.offset, "occasion": occasion}
+        states.append(replace(last, **changed, uncommitted=self._uncommitted, **changes))
+
+    def _partitions(self, topic_id: str) -> dict[int, list[PartitionState]]:
+        if topic_id not in self._states:
+            raise MessageError(f"expected topic {topic_id} to exist, found none")
+        return self._states[topic_id]
+
+    def _effective(self, topic: str, leader_id: int | None) -> dict[str, str]:
+        """Topic config over the leader's over the cluster's; what server.properties says is not in the log."""
+        layers = [(BROKER_RESOURCE, _CLUSTER)] + ([(BROKER_RESOURCE, str(leader_id))] if leader_id is not None else [])
+        found: dict[str, str] = {}
+        for layer in layers:
+            found.update({_DEFAULTS[name]: value for name, value in self._configs.get(layer, {}).items()})
+        return {**found, **self._configs.get((TOPIC_RESOURCE, topic), {})}

@@ -1,0 +1,126 @@
+"""Several nodes' copies of the metadata log beside each other: the newest, what is committed, and forks (Raft)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from replica_audit.formats.metadata.copies import MetadataCopy, StateSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Two copies that contradict each other where one of them was committed."""
+
+    copy: MetadataCopy
+    other: MetadataCopy
+    offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """What the copies at hand say together."""
+
+    newest: MetadataCopy
+    agreed: Mapping[str, int]
+    """By path of a copy: the offset up to which it is a prefix of the newest one."""
+    committed_end: int | None
+    """Records from here on are held by no majority of the voters; None where too few voters are at hand to tell."""
+    forks: tuple[Fork, ...]
+    whole: bool
+    """A majority of the voters' copies was read to its end: nothing that was committed can be missing."""
+    snapshots: tuple[StateSnapshot, ...]
+    """Of every copy, those on the newest one's lineage, by end offset."""
+
+
+def weigh_copies(copies: Sequence[MetadataCopy], voters: Sequence[int] | None) -> Quorum:
+    """Compare the copies; `voters` as the newest copy names them, None where nothing does (then nobody is asked)."""
+    newest = newest_copy(copies)
+    agreed = {copy.log.path: min(_parting(newest, copy) or copy.end_offset, newest.end_offset) for copy in copies}
+    lineage = [one for copy in copies for one in copy.snapshots if one.end_offset <= max(agreed[copy.log.path], _behind(copy, newest))]
+    lineage.sort(key=lambda one: (one.end_offset, one.path))
+    forks = tuple(_forks(copies, newest, voters or ()))
+    committed = _committed_end(copies, agreed, voters)
+    if committed is not None and lineage:
+        committed = max(committed, lineage[-1].end_offset)
+    whole = [copy for copy in copies if copy.node_id in (voters or ()) and copy.reach <= copy.newness]
+    return Quorum(newest, agreed, committed, forks, bool(voters) and len(whole) > len(voters) // 2, tuple(lineage))
+
+
+def newest_copy(copies: Sequence[MetadataCopy]) -> MetadataCopy:
+    """The copy with the greatest (epoch, end offset); of equals the one that reaches back furthest, then the first."""
+    return min(copies, key=lambda copy: (-copy.epoch, -copy.end_offset, copy.start_offset, copy.log.path))
+
+
+def _behind(copy: MetadataCopy, newest: MetadataCopy) -> int:
+    """Where two copies have no record in common, what the older one ends with lies behind the newer one's start."""
+    apart = copy.end_offset <= newest.start_offset and copy.epoch <= newest.epoch
+    return copy.end_offset if apart else 0
+
+
+def _parting(one: MetadataCopy, other: MetadataCopy) -> int | None:
+    """The first offset at which two copies hold different records; None where they hold none."""
+    start, end = max(one.start_offset, other.start_offset), min(one.end_offset, other.end_offset)
+    mine, theirs = one.keys, other.keys
+    mine = mine[(mine["base_offset"] >= start) & (mine["base_offset"] < end)]
+    theirs = theirs[(theirs["base_offset"] >= start) & (theirs["base_offset"] < end)]
+    length = min(len(mine), len(theirs))
+    differs = np.flatnonzero(mine[:length] != theirs[:length])
+    if len(differs):
+        return int(min(mine["base_offset"][differs[0]], theirs["base_offset"][differs[0]]))
+    if len(mine) != len(theirs):
+        longer = mine if len(mine) > len(theirs) else theirs
+        return int(longer["base_offset"][length])
+    return None
+
+
+def _committed_end(
+    copies: Sequence[MetadataCopy], agreed: Mapping[str, int], voters: Sequence[int] | None
+) -> int | None:
+    if not voters:
+        return None
+    ends = sorted((agreed[copy.log.path] for copy in copies if copy.node_id in voters), reverse=True)
+    majority = len(voters) // 2 + 1
+    return ends[majority - 1] if len(ends) >= majority else None
+
+
+def _forks(copies: Sequence[MetadataCopy], newest: MetadataCopy, voters: Sequence[int]) -> list[Fork]:
+    """Contradictions that no uncommitted tail explains.
+
+    A voter's tail that the newest copy does not have is legal as long as nothing shows that it was committed: its node
+    took a snapshot of it, or a majority of the voters hold it. Two records of one epoch at one offset are never legal.
+    """
+    found = []
+    apart: dict[str, int] = {}
+    for copy in copies:
+        parting = _parting(newest, copy) if copy is not newest else None
+        if parting is None:
+            continue
+        apart[copy.log.path] = parting
+        mine, theirs = _epoch_at(copy, parting), _epoch_at(newest, parting)
+        covering = [one for one in copy.snapshots if one.end_offset > parting and one.epoch < newest.epoch]
+        if mine == theirs and mine is not None:
+            found.append(Fork(copy, newest, parting, f"both have records of controller epoch {mine} there, and not the same"))
+        elif covering:
+            reason = f"its snapshot {covering[0].path} was taken of what it has there, so that was committed"
+            found.append(Fork(copy, newest, parting, reason))
+    dissenters = [copy for copy in copies if copy.log.path in apart and copy.node_id in voters]
+    majority = len(voters) // 2 + 1
+    if voters and len(dissenters) >= majority:
+        first = min(dissenters, key=lambda copy: copy.log.path)
+        together = [copy for copy in dissenters if (_parting(first, copy) or first.end_offset) > apart[first.log.path]]
+        if len(together) >= majority and not any(fork.copy is first for fork in found):
+            names = ", ".join(str(copy.node_id) for copy in together)
+            found.append(Fork(first, newest, apart[first.log.path], f"nodes {names}, a majority of the voters, agree on it"))
+    return found
+
+
+def _epoch_at(copy: MetadataCopy, offset: int) -> int | None:
+    for piece in copy.pieces:
+        at = (piece.headers["base_offset"] <= offset) & (offset <= piece.headers["last_offset"])
+        if at.any():
+            return int(piece.headers["leader_epoch"][at][0])
+    return None

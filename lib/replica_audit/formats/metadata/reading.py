@@ -1,0 +1,136 @@
+"""Leadership and its history out of all copies of the metadata log that a snapshot holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from replica_audit.formats.errors import FormatError
+from replica_audit.formats.inventory import MetadataLog
+from replica_audit.formats.metadata.copies import MetadataCopy, StateSnapshot, read_copy
+from replica_audit.formats.metadata.entries import Entry, read_entries, scan_headers
+from replica_audit.formats.metadata.fields import MessageError
+from replica_audit.formats.metadata.image import MetadataImage
+from replica_audit.formats.metadata.quorum import Fork, Quorum, newest_copy, weigh_copies
+from replica_audit.formats.storage import Snapshot
+from replica_audit.model import Leadership, QuarantineRow
+
+_ASIDE = "; what is known of leadership comes from the other copies"
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataReading:
+    """What the metadata log says, and what of it could not be used."""
+
+    leaderships: tuple[Leadership, ...] = ()
+    quarantine: tuple[QuarantineRow, ...] = ()
+    doubtful: bool = False
+    """Part of the newest copy could not be read: the leadership may be older than what a listing says."""
+
+
+def read_metadata(snapshot: Snapshot, logs: Sequence[MetadataLog]) -> MetadataReading:
+    """Every partition's leadership with its history, from the newest copy and what older copies add before it.
+
+    Nothing is raised for what cannot be read: CAP-UNREADABLE in `quarantine` where it matters, INPUT-IGNORED where
+    another copy makes up for it, META-FORK where copies contradict each other.
+    """
+    copies = [read_copy(snapshot, log) for log in logs]
+    usable = [copy for copy in copies if copy.epoch >= 0 or copy.end_offset > 0]
+    refused: dict[str, Exception] = {}
+    reading = None
+    while usable and reading is None:
+        newest = newest_copy(usable)
+        try:
+            quorum = weigh_copies(usable, newest.voters(snapshot) or _configured_voters(snapshot, newest))
+            reading = quorum, tuple(_replay(snapshot, usable, quorum))
+        except (FormatError, MessageError, OSError) as error:
+            refused[newest.log.path] = error
+            usable = [copy for copy in usable if copy is not newest]
+    if reading is None:
+        rows = [row for copy in copies for row in _unread(copy, refused.get(copy.log.path), lost=True)]
+        return MetadataReading(quarantine=tuple(rows), doubtful=bool(rows))
+    quorum, leaderships = reading
+    rows, doubtful = [], False
+    for copy in copies:
+        # What cannot be read of a copy matters when it may be newer than what was read, and committed.
+        error = refused.get(copy.log.path)
+        newer = copy.reach > quorum.newest.newness and not quorum.whole
+        doubtful |= newer
+        rows += _unread(copy, error, lost=newer)
+    return MetadataReading(leaderships, (*rows, *map(_fork_row, quorum.forks)), doubtful)
+
+
+def _replay(snapshot: Snapshot, copies: Sequence[MetadataCopy], quorum: Quorum) -> list[Leadership]:
+    newest = quorum.newest
+    older = _older_copy(copies, quorum)
+    start = newest.start_offset if older is None else older.start_offset
+    end = newest.end_offset
+    image, begin = _first_image(snapshot, quorum, start, end)
+    image.apply_log(_entries(snapshot, newest, older, begin), quorum.committed_end)
+    return image.leaderships()
+
+
+def _entries(snapshot: Snapshot, newest: MetadataCopy, older: MetadataCopy | None, begin: int) -> Iterator[Entry]:
+    if older is not None:
+        yield from older.entries(snapshot, begin, newest.start_offset)
+    yield from newest.entries(snapshot, max(begin, newest.start_offset))
+
+
+def _older_copy(copies: Sequence[MetadataCopy], quorum: Quorum) -> MetadataCopy | None:
+    """The copy of the same log that reaches back furthest and up to where the newest one begins."""
+    newest = quorum.newest
+    fitting = [
+        copy
+        for copy in copies
+        if copy.start_offset < newest.start_offset <= quorum.agreed[copy.log.path] and copy.pieces and not copy.problems
+    ]
+    return min(fitting, key=lambda copy: (copy.start_offset, copy.log.path), default=None)
+
+
+def _first_image(snapshot: Snapshot, quorum: Quorum, start: int, end: int) -> tuple[MetadataImage, int]:
+    """The state that the log's records are applied to, and the offset from which they are."""
+    if start == 0:
+        return MetadataImage(), 0
+    for one in quorum.snapshots:
+        if start <= one.end_offset <= end:
+            image = MetadataImage()
+            if image.apply_snapshot(_snapshot_entries(snapshot, one), one.end_offset):
+                return image, one.end_offset
+    raise FormatError(
+        quorum.newest.log.path,
+        None,
+        f"a complete .checkpoint file that ends between offset {start}, where the log begins, and {end}",
+        "none",
+        "copy the .checkpoint files of __cluster_metadata-0 as well",
+    )
+
+
+def _snapshot_entries(snapshot: Snapshot, one: StateSnapshot) -> list[Entry]:
+    with snapshot.open_file(one.path) as stream:
+        headers, damage, _ = scan_headers(stream, stream.seek(0, 2), 0)
+        if damage:
+            return []  # without its footer it is refused, and the next one is tried
+        return list(read_entries(stream, one.path, headers))
+
+
+def _configured_voters(snapshot: Snapshot, copy: MetadataCopy) -> tuple[int, ...] | None:
+    """The voters that quorum-state names; None where there is none, or it says nothing (KIP-853)."""
+    try:
+        state = json.loads(snapshot.read_bytes(f"{copy.log.path}/quorum-state"))
+        return tuple(sorted(int(voter["voterId"]) for voter in state["currentVoters"])) or None
+    except (OSError, ValueError, KeyError, TypeError, FormatError):
+        return None  # then nothing counts as tentative
+
+
+def _unread(copy: MetadataCopy, error: Exception | None, *, lost: bool) -> list[QuarantineRow]:
+    problems = list(copy.problems)
+    if error is not None:
+        problems.append((copy.log.path, getattr(error, "position", None), str(error)))
+    code, more = ("CAP-UNREADABLE", "") if lost else ("INPUT-IGNORED", _ASIDE)
+    return [QuarantineRow(copy.node_id, path, position, None, code, reason + more) for path, position, reason in problems]
+
+
+def _fork_row(fork: Fork) -> QuarantineRow:
+    reason = f"from offset {fork.offset} on it differs from {fork.other.log.path}: {fork.reason}"
+    return QuarantineRow(fork.copy.node_id, fork.copy.log.path, None, None, "META-FORK", reason)

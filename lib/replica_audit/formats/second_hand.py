@@ -1,0 +1,69 @@
+"""Logs that are known from a listing or a table, not from their files, and what such input leaves unproven."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from replica_audit.model import Damage
+
+#: A fingerprint of what is shown of records stands where a batch's own CRC is not shown; no CRC is as great.
+FINGERPRINT = 1 << 40
+
+#: What second-hand input may leave unproven, in the words of `SegmentSummary.unproven`.
+UNPROVEN = {
+    "checksums": "checksums are what the input says of them, and were not computed again",
+    "checksum_verdicts": "nothing says which checksums are right; all were taken to be",
+    "batch_checksums": "no checksums of batches: records are compared by their offsets, times and sizes, and by what else "
+    "is shown of them",
+    "contents": "nothing stands for the contents of records: equal offsets, times and sizes do not prove equal "
+    "records",
+    "sizes": "sizes are not those of the file",
+    "positions": "no positions in the file: the order of batches in it, and repeated ones, cannot be judged",
+    "leader_epochs": "no leader epochs: whether a difference is a tail that will be cut, or stays, cannot be told",
+    "base_offsets": "offsets at which compressed entries begin are not shown, and taken from where the entry before ends",
+    "record_counts": "numbers of records are not shown, and taken from the offsets",
+    "first_timestamps": "times of first records are not shown",
+    "timestamps": "no times of records",
+    "attributes": "codecs, control records and transactions are not told apart",
+    "producers": "no producer fields: repeated batches of a producer are not seen",
+    "tail": "what the bytes after the last batch are is not shown",
+    "rest": "what follows the place where the dump tool stopped is not shown",
+    "left_out": "lines of the listing are missing or cannot be read: the log goes on, or has more in the middle",
+    "one_moment": "two listings of the same file show different batches: they are of different moments, and the longer "
+    "one counts",
+}
+
+#: Of these, those that leave open what the log holds, so that it cannot be compared with another.
+UNDECIDED = ("leader_epochs", "left_out", "one_moment")
+
+#: Forms: what stands for a record batch. A segment file is of the first; legacy entries without compression look the
+#: same in it and in a deep listing of 0.10 to 2.1, where a fingerprint stands for a compressed entry.
+BATCHES, ENTRIES, RECORDS = "batches", "entries", "records of kafka-dump-log"
+
+
+class SecondHandLog(NamedTuple):
+    """What `scan_segment` would give of a segment, as far as the input tells."""
+
+    batches: np.ndarray
+    damage: tuple[Damage, ...]
+    size_bytes: int
+    unproven: tuple[str, ...]
+    """Words of `UNPROVEN`."""
+    form: str
+    """What stands for a record batch: only logs of one form can be compared batch by batch."""
+
+
+def are_comparable(one: str, other: str) -> bool:
+    """Whether logs of these two forms can be compared batch by batch; '' is that of a log without batches."""
+    return one == other or not one or not other or {one, other} in ({BATCHES, ENTRIES}, {RECORDS, ENTRIES})
+
+
+def join_forms(forms: Iterable[str]) -> str:
+    """The form of a log whose segments have these; several that do not go together are one of its own."""
+    found = set(forms)
+    if len(found) > 1:
+        found.discard(ENTRIES)
+    return " and ".join(sorted(found))

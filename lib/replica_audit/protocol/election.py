@@ -1,0 +1,83 @@
+"""Elections out of a partition's history: which replica was elected when, and whether that was clean.
+
+Kafka: `PartitionChangeBuilder.electLeader`, `PartitionRegistration.merge`; KIP-966 for eligible leader replicas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from replica_audit.model import PartitionState
+
+
+@dataclass(frozen=True, slots=True)
+class Election:
+    """A replica began to lead in a new epoch."""
+
+    leader_epoch: int
+    leader_id: int
+    time_ms: int
+    """The controller's clock."""
+    metadata_offset: int
+    clean: bool
+    """The new leader was in the ISR or among the eligible leader replicas, so it had everything that was committed, as
+    long as its own log was whole. A last known leader that comes back is not (LastKnownElr)."""
+    previous_leader_id: int | None
+    """Who led before, whether or not somebody still did; None where the history does not reach back so far."""
+    previous_epoch: int | None
+    """Leader epoch of that leader."""
+    previous_isr: tuple[int, ...]
+    previous_elr: tuple[int, ...]
+    from_last_known: bool
+    """Elected as the last known leader, after ISR and eligible leader replicas had become empty."""
+
+
+def elections(history: Sequence[PartitionState]) -> tuple[Election, ...]:
+    """Every committed election of a history, oldest first; the first leader of a new partition is none.
+
+    A leader that stays and gets a new epoch (before metadata version 3.6 with every change of the ISR, and when replicas
+    are removed) was not elected.
+    """
+    found: list[Election] = []
+    committed = [state for state in history if not state.uncommitted]
+    led: PartitionState | None = None
+    for before, after in zip(committed, committed[1:]):
+        if before.leader_id is not None:
+            led = before
+        if after.leader_id is None or after.leader_epoch <= before.leader_epoch or after.leader_id == before.leader_id:
+            continue
+        chosen = after.leader_id
+        eligible = chosen in before.isr or chosen in before.elr
+        # The controller itself says so with the recovery state that it sets.
+        said_unclean = after.recovering and not before.recovering
+        found.append(
+            Election(
+                leader_epoch=after.leader_epoch,
+                leader_id=chosen,
+                time_ms=after.time_ms,
+                metadata_offset=after.metadata_offset,
+                clean=eligible and not said_unclean,
+                previous_leader_id=None if led is None else led.leader_id,
+                previous_epoch=None if led is None else led.leader_epoch,
+                previous_isr=before.isr,
+                previous_elr=before.elr,
+                from_last_known=not eligible and chosen in before.last_known_elr,
+            )
+        )
+    return tuple(found)
+
+
+def last_led(history: Sequence[PartitionState]) -> PartitionState | None:
+    """The last committed state with a leader; None where nobody ever led."""
+    return next((state for state in reversed(history) if not state.uncommitted and state.leader_id is not None), None)
+
+
+def first_known_epoch(history: Sequence[PartitionState]) -> int | None:
+    """The leader epoch from which on every election is in the history: -1 for a whole one, None without any.
+
+    A history that begins with a snapshot does not tell how the epoch of the snapshot came about.
+    """
+    if not history:
+        return None
+    return -1 if history[0].occasion == "created" else history[0].leader_epoch

@@ -1,0 +1,36 @@
+"""Great Expectations, imported once for this room: nothing is sent to its makers, and Spark Connect is left alone.
+
+The package looks whether Spark Connect can be imported. Without its own packages Spark then ends the process, with 0,
+when the main module is no file (`python -c`): it takes that for a run of its doctests. We have no use for Connect.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_CONNECT = ("pyspark.sql.connect.dataframe", "pyspark.sql.connect.session")
+
+
+@contextmanager
+def _without_connect() -> Iterator[None]:
+    hidden = [name for name in _CONNECT if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # None makes an import fail
+    try:
+        yield
+    finally:
+        for name in hidden:
+            sys.modules.pop(name, None)
+
+
+# Read when the package is imported.
+os.environ["GX_ANALYTICS_ENABLED"] = "false"
+with _without_connect():
+    import great_expectations as gx
+    import great_expectations.checkpoint
+    import great_expectations.execution_engine.sparkdf_execution_engine
+    import great_expectations.expectations  # noqa: F401
+
+__all__ = ["gx"]

@@ -1,0 +1,200 @@
+"""Suites and actions as files give them: the built-in ones, then the user's, read strictly and merged.
+
+Great Expectations is not needed here, so that a wrong file is told before anything is started.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from typing import Any
+
+from replica_audit.errors import UsageError
+from replica_audit.tables import BRONZE_TABLES, FACT_TABLES, REPORT_TABLES
+from replica_audit.yaml_file import parse_yaml_mapping, parse_yaml_text
+
+#: Severities that a file may name. Ours are those of findings; Great Expectations' own `warning` is our medium.
+SEVERITY_NAMES: Mapping[str, str] = {
+    "critical": "critical",
+    "high": "high",
+    "medium": "medium",
+    "warning": "medium",
+    "low": "low",
+    "info": "info",
+}
+
+#: Tables that a suite may look at.
+CHECKED_TABLES = (*FACT_TABLES, *(name for name in REPORT_TABLES if name != "quality"), *BRONZE_TABLES)
+
+_SUITE_KEYS = {"name", "table", "expectations"}
+_EXPECTATION_KEYS = {"name", "type", "kwargs", "severity", "description", "enabled"}
+_VARIABLE = re.compile(r"\$\{(\w+)\}|(?<!\\)\$([A-Za-z_]\w*)")
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectationSpec:
+    """One expectation: `type` and `kwargs` as Great Expectations names them, `severity` as findings have it."""
+
+    name: str
+    type: str
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    severity: str = "critical"
+    description: str | None = None
+    enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Expectations on one table."""
+
+    name: str
+    table: str
+    expectations: tuple[ExpectationSpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QualityPlan:
+    """What is checked, and which Actions are told: each a mapping with `type` and `name`, as Great Expectations stores them."""
+
+    suites: tuple[Suite, ...]
+    actions: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Tables that the suites look at, each once."""
+        return tuple(dict.fromkeys(suite.table for suite in self.suites))
+
+
+def load_plan(paths: Iterable[str] = ()) -> QualityPlan:
+    """The built-in suites, extended by the files at `paths` in their order; raises UsageError naming file and place."""
+    builtin = files(__package__).joinpath("suites.yaml").read_text(encoding="utf-8")
+    plan = _parse(parse_yaml_text(builtin, "suites.yaml"), "suites.yaml")
+    for path in paths:
+        plan = _extend(plan, _parse(parse_yaml_mapping(path, "suites"), path), path)
+    kept = (replace(suite, expectations=tuple(one for one in suite.expectations if one.enabled)) for suite in plan.suites)
+    return replace(plan, suites=tuple(suite for suite in kept if suite.expectations))
+
+
+def _extend(plan: QualityPlan, own: QualityPlan, path: str) -> QualityPlan:
+    suites = {suite.name: suite for suite in plan.suites}
+    for suite in own.suites:
+        known = suites.get(suite.name)
+        if known is None:
+            suites[suite.name] = suite
+            continue
+        if known.table != suite.table:
+            raise UsageError(f"{path}: suite {suite.name} looks at table {known.table}, not {suite.table}: choose another name")
+        merged = {one.name: one for one in (*known.expectations, *suite.expectations)}
+        suites[suite.name] = replace(known, expectations=tuple(merged.values()))
+    names = {action["name"] for action in plan.actions}
+    for action in own.actions:
+        if action["name"] in names:
+            raise UsageError(f"{path}: there are two actions named {action['name']}")
+    return QualityPlan(tuple(suites.values()), (*plan.actions, *own.actions))
+
+
+def _parse(content: Mapping[Any, Any], path: str) -> QualityPlan:
+    unknown = sorted(set(content) - {"suites", "actions"})
+    if unknown:
+        raise UsageError(f"{path}: {unknown[0]} is neither suites nor actions")
+    suites = tuple(_suite(item, path) for item in _list(content.get("suites"), f"{path}: suites"))
+    _check_once([suite.name for suite in suites], f"{path}: suite")
+    actions = tuple(_action(item, path) for item in _list(content.get("actions"), f"{path}: actions"))
+    _check_once([action["name"] for action in actions], f"{path}: action")
+    return QualityPlan(suites, actions)
+
+
+def _suite(item: Any, path: str) -> Suite:
+    where = f"{path}: suite"
+    item = _mapping(item, where, _SUITE_KEYS)
+    name = _text(item, "name", where)
+    where = f"{path}: suite {name}"
+    table = _text(item, "table", where)
+    if table not in CHECKED_TABLES:
+        raise UsageError(f"{where}: {table} is no table; known are {', '.join(CHECKED_TABLES)}")
+    specs = tuple(_expectation(one, where, table) for one in _list(item.get("expectations"), f"{where}: expectations"))
+    _check_once([one.name for one in specs], f"{where}: expectation")
+    return Suite(name, table, specs)
+
+
+def _expectation(item: Any, where: str, table: str) -> ExpectationSpec:
+    item = _mapping(item, f"{where}: expectation", _EXPECTATION_KEYS)
+    kind = _text(item, "type", f"{where}: expectation")
+    kwargs = item.get("kwargs") or {}
+    if not isinstance(kwargs, Mapping):
+        raise UsageError(f"{where}: {kind}: kwargs: expected names and values, found {kwargs!r}")
+    column = kwargs.get("column")
+    name = item.get("name") or kind.removeprefix("expect_").replace("_", "-") + (f"-{column}" if column else "")
+    where = f"{where}: expectation {name}"
+    severity = item.get("severity", "critical")
+    if severity not in SEVERITY_NAMES:
+        raise UsageError(f"{where}: severity {severity!r} is none of {', '.join(SEVERITY_NAMES)}")
+    enabled = item.get("enabled", True)
+    if not isinstance(enabled, bool):
+        raise UsageError(f"{where}: enabled: expected true or false, found {enabled!r}")
+    columns = table_columns(table)
+    for key in ("column", "column_A", "column_B"):
+        if key in kwargs and kwargs[key] not in columns:
+            raise UsageError(f"{where}: table {table} has no column {kwargs[key]}; it has {', '.join(columns)}")
+    return ExpectationSpec(str(name), kind, dict(kwargs), SEVERITY_NAMES[severity], item.get("description"), enabled)
+
+
+def table_columns(table: str) -> list[str]:
+    """Names of the columns that an expectation on `table` can name; `place` says in words where a row belongs."""
+    columns = FACT_TABLES.get(table) or REPORT_TABLES.get(table) or BRONZE_TABLES[table]
+    return list(dict.fromkeys(["place", *(column.name for column in columns)]))
+
+
+def _action(item: Any, path: str) -> dict[str, Any]:
+    action = _mapping(item, f"{path}: action", None)
+    name = _text(action, "name", f"{path}: action")
+    _text(action, "type", f"{path}: action {name}")
+    for variable in sorted(_variables(action)):
+        if variable not in os.environ:
+            raise UsageError(f"{path}: action {name}: the environment variable {variable} is not set")
+    return action
+
+
+def _variables(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        for found in _VARIABLE.finditer(value):
+            yield found[1] or found[2]
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from _variables(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _variables(part)
+
+
+def _mapping(item: Any, where: str, known: set[str] | None) -> dict[str, Any]:
+    if not isinstance(item, Mapping):
+        raise UsageError(f"{where}: expected keys such as name, found {item!r}")
+    unknown = sorted(str(key) for key in item if known is not None and key not in known)
+    if unknown:
+        raise UsageError(f"{where}: {unknown[0]} is none of {', '.join(sorted(known or ()))}")
+    return dict(item)
+
+
+def _list(value: Any, where: str) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise UsageError(f"{where}: expected a list, found {value!r}")
+    return value
+
+
+def _text(item: Mapping[str, Any], key: str, where: str) -> str:
+    value = item.get(key)
+    if not isinstance(value, str) or not value:
+        raise UsageError(f"{where}: {key}: expected text, found {value!r}")
+    return value
+
+
+def _check_once(names: list[str], what: str) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UsageError(f"{what} {twice[0]} is there twice")

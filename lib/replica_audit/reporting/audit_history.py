@@ -1,0 +1,75 @@
+"""The history of audits for a terminal: audits, changes of verdict, and findings by when they first appeared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from replica_audit.auditing.catalogue import SEVERITIES
+from replica_audit.auditing.history import History
+from replica_audit.reporting.layout import align_columns, clean, elide, paint, render_count, wrap
+
+#: Changes and findings that a terminal shows; --format json has them all.
+CHANGE_LIMIT = 20
+FINDING_LIMIT = 30
+
+Row = Mapping[str, Any]
+
+
+def render_history(history: History, colour: bool = False) -> str:
+    """Audits oldest first, then what changed, newest first; no line is longer than 100 characters."""
+    lines = _audits(history.audits, colour)
+    lines += _changes(history.changes, colour)
+    present = [row for row in history.findings if row["gone_since"] is None]
+    gone = [row for row in history.findings if row["gone_since"] is not None]
+    lines += _findings("Findings that are there, by when they first appeared", present, history, colour)
+    lines += _findings("Findings that are gone", gone, history, colour)
+    return "\n".join(lines) + "\n"
+
+
+def _audits(audits: Sequence[Row], colour: bool) -> list[str]:
+    several = len({audit["cluster_id"] for audit in audits}) > 1
+    table = [("AUDIT", "FINISHED", *(("CLUSTER",) if several else ()), "VERDICT", "PART", "CRIT", "HIGH", "MED", "LOW", "INFO", "NEW", "GONE")]
+    for audit in audits:
+        cluster = (elide(clean(audit["cluster_id"]), 12),) if several else ()
+        counts = (audit["findings"][severity] for severity in SEVERITIES)
+        numbers = (sum(audit["partitions"].values()), *counts, audit["new"], audit["gone"])
+        table.append((audit["audit_id"][:8], _time(audit["finished"]), *cluster, audit["verdict"], *map(str, numbers)))
+    lines = align_columns(table, right=range(len(table[0]) - 8, len(table[0])))
+    return [paint(lines[0], "head", colour), *lines[1:]]
+
+
+def _changes(changes: Sequence[Row], colour: bool) -> list[str]:
+    if not changes:
+        return []
+    lines = ["", paint("Verdicts that changed", "head", colour)]
+    for row in changes[:CHANGE_LIMIT]:
+        steps = [f"{step['verdict']} ({_time(step['finished'])})" for step in row["verdicts"]]
+        shown = steps if len(steps) <= 4 else [steps[0], "...", *steps[-3:]]
+        lines += wrap(f"{clean(row['topic'])}-{row['partition']}  {' -> '.join(shown)}", "", "    ")
+    return lines + _rest(changes, CHANGE_LIMIT)
+
+
+def _findings(title: str, findings: Sequence[Row], history: History, colour: bool) -> list[str]:
+    if not findings:
+        return []
+    lines = ["", paint(title, "head", colour)]
+    for row in findings[:FINDING_LIMIT]:
+        place = "" if row["topic"] is None else f" {clean(row['topic'])}-{row['partition']}"
+        broker = "" if row["broker_id"] is None else f" broker {row['broker_id']}"
+        head = f"{row['severity']:<8}  {row['code']}{place}{broker}"
+        told = f"first seen {_time(row['first_seen'])}, audit {row['first_audit_id'][:8]}; in {render_count(row['audits'], 'audit')}"
+        if row["gone_since"] is not None:
+            told += f"; not there {_time(row['gone_since'])}"
+        first, *rest = wrap(head, "", "          ")
+        lines += [paint(first, row["severity"], colour), *rest, *wrap(told, "          "), *wrap(row["message"], "          ")]
+    return lines + _rest(findings, FINDING_LIMIT)
+
+
+def _rest(rows: Sequence[Row], limit: int) -> list[str]:
+    return [f"and {len(rows) - limit} more (--format json has them all)"] if len(rows) > limit else []
+
+
+def _time(text: str | None) -> str:
+    """An ISO 8601 time in UTC to the second."""
+    return "-" if text is None else text[:19].replace("T", " ") + "Z"

@@ -1,0 +1,48 @@
+"""Rows of the report tables by partition, worst partition first."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from replica_audit.auditing.catalogue import VERDICTS
+from replica_audit.results import Results
+
+Row = Mapping[str, Any]
+Rows = Mapping[str, Sequence[Row]]
+
+#: Tables that say something of one partition, beside `partitions` itself.
+DETAIL_TABLES = (
+    "replicas",
+    "high_watermarks",
+    "high_watermark_timeline",
+    "partition_states",
+    "divergences",
+    "truncations",
+    "verifications",
+    "elections",
+    "findings",
+)
+
+
+def worst_partitions(results: Results) -> list[Row]:
+    """Rows of `partitions`: worst verdict first, then most committed records to be dropped, then by name."""
+
+    def key(row: Row) -> tuple:
+        return VERDICTS.index(row["verdict"]), -(row["committed_dropped"] or 0), row["topic"], row["partition"]
+
+    return sorted(results.rows("partitions"), key=key)
+
+
+def rows_by_partition(results: Results) -> Iterator[tuple[Row, Rows]]:
+    """Each partition with its rows of `DETAIL_TABLES`, in the order of `worst_partitions`."""
+    grouped: dict[str, dict[tuple, list[Row]]] = {}
+    for table in DETAIL_TABLES:
+        of_table = grouped[table] = defaultdict(list)
+        # Read through `tables`, since a version may have tables that another has not.
+        for row in results.tables.get(table, ()):
+            of_table[(row["topic"], row["partition"])].append(row)
+    for row in worst_partitions(results):
+        place = (row["topic"], row["partition"])
+        yield row, {table: grouped[table].get(place, ()) for table in DETAIL_TABLES}

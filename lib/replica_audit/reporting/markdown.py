@@ -1,0 +1,131 @@
+"""summary.md: the answer for a ticket, a chat or a CI step summary, in a screenful."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from replica_audit.reporting.answer import Answer, build_answer
+from replica_audit.reporting.findings import worst_first
+from replica_audit.reporting.grouping import Row, worst_partitions
+from replica_audit.reporting.layout import clean, render_count, render_interval, render_range
+from replica_audit.reporting.sentences import Sentence
+from replica_audit.reporting.verdict import render_status_line
+from replica_audit.results import Results
+
+#: Partitions and findings that are told; the page and audit.json have them all.
+PARTITION_LIMIT = 20
+FINDING_LIMIT = 20
+
+_MARKS = {"bad": "❌", "warn": "⚠️", "unknown": "❓", "good": "✅"}
+
+#: Words that GitHub and others make links or markup of, backslash or not: they are shown as code.
+_LINKED = re.compile(r"[@#<>&]|://|www\.|^GH-")
+_SPECIAL = re.compile(r"[\\`*_\[\]|~$]")
+
+
+def render_markdown(results: Results, verdict: Mapping[str, Any]) -> str:
+    """summary.md of `results`, whose verdict.json is `verdict`; nothing from the snapshot is taken for markup."""
+    answer = build_answer(results, verdict)
+    blocks = [f"## {_MARKS[answer.tone]} {escape(answer.headline)}", *_cases(answer)]
+    if answer.first_steps:
+        blocks.append(
+            "**Do first**\n\n" + "\n".join(f"{n}. {_render(step)}" for n, step in enumerate(answer.first_steps, 1))
+        )
+    partitions = [row for row in worst_partitions(results) if row["verdict"] != "CONSISTENT"]
+    if partitions:
+        blocks.append(_table(partitions, results))
+    findings = [
+        row for row in worst_first(results.rows("findings")) if row["status"] == "new" and row["severity"] != "info"
+    ]
+    if findings:
+        blocks.append(_findings(findings))
+    blocks.append(code_span(render_status_line(verdict)))
+    audit = results.audit
+    ids = f"audit {code_span(audit.get('audit_id'))} of snapshot {code_span(audit.get('snapshot_id'))}"
+    finished = f", finished {escape(clean(audit['finished']))}" if audit.get("finished") else ""
+    blocks.append(f"<sub>replica-audit {escape(clean(audit.get('tool_version')))}, {ids}{finished}</sub>")
+    return "\n\n".join(blocks) + "\n"
+
+
+def escape(text: str) -> str:
+    """`text` so that Markdown shows it as it is and links nothing in it."""
+    return " ".join(
+        code_span(word) if _LINKED.search(word) else _SPECIAL.sub(r"\\\g<0>", word) for word in text.split(" ")
+    )
+
+
+def code_span(value: Any) -> str:
+    """`value` as code, with a fence longer than any run of backticks in it."""
+    text = clean(value)
+    fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
+    space = " " if text.startswith("`") or text.endswith("`") or not text.strip() else ""
+    return f"{fence}{space}{text}{space}{fence}"
+
+
+def _cell(value: Any) -> str:
+    return code_span(value).replace("|", "\\|")
+
+
+def _cases(answer: Answer) -> list[str]:
+    lines = [f"- {code_span(f'{case.topic}-{case.partition}')}: {escape(case.sentence)}" for case in answer.cases]
+    return ["\n".join(lines)] * bool(lines) + [_render(sentence) for sentence in answer.more]
+
+
+def _render(sentence: Sentence) -> str:
+    return "".join(
+        f"**{escape(part)}**" if number % 2 and part else escape(part) for number, part in enumerate(sentence)
+    )
+
+
+def _table(partitions: Sequence[Row], results: Results) -> str:
+    worst = {}
+    for row in worst_first(row for row in results.rows("findings") if row["status"] != "resolved"):
+        worst.setdefault((row["topic"], row["partition"]), row)
+    lines = [
+        "| partition | verdict | leader | high watermark | will be dropped | committed | worst finding |",
+        "|---|---|--:|--:|--:|--:|---|",
+    ]
+    for row in partitions[:PARTITION_LIMIT]:
+        found = worst.get((row["topic"], row["partition"]))
+        name = f"{row['topic']}-{row['partition']}"
+        cells = [
+            _cell(name),
+            escape(row["verdict"]),
+            clean(row["leader_id"]),
+            escape(render_interval(row["hw_lower"], row["hw_upper"])),
+            clean(row["dropped_records"]),
+            clean(row["committed_dropped"]),
+            f"{found['severity']} {_cell(found['code'])}" if found else "",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    calm = len(results.rows("partitions")) - len(partitions)
+    left = len(partitions) - PARTITION_LIMIT
+    tail = [f"and {left} more" if left > 0 else "", f"{render_count(calm, 'partition')} CONSISTENT" if calm else ""]
+    text = ", ".join(part for part in tail if part)
+    return "\n".join(lines) + (f"\n\n{text}" if text else "")
+
+
+def _findings(findings: Sequence[Row]) -> str:
+    lines = []
+    for row in findings[:FINDING_LIMIT]:
+        place = (
+            ""
+            if row["topic"] is None
+            else f" {code_span(row['topic'] if row['partition'] is None else f'''{row['topic']}-{row['partition']}''')}"
+        )
+        broker = "" if row["broker_id"] is None else f", broker {row['broker_id']}"
+        where = (
+            "" if row["start_offset"] is None else f", {escape(render_range(row['start_offset'], row['end_offset']))}"
+        )
+        message = escape(clean(row["message"] or ""))
+        lines.append(f"- **{row['severity']}** {code_span(row['code'])}{place}{broker}{where}: {message}")
+    left = len(findings) - FINDING_LIMIT
+    more = f"\n\nand {left} more" if left > 0 else ""
+    return (
+        f"<details><summary>{render_count(len(findings), 'new finding')}, worst first</summary>\n\n"
+        + "\n".join(lines)
+        + more
+        + "\n\n</details>"
+    )

@@ -1,0 +1,73 @@
+"""Rows as columns, small before they are compressed: constants once, repeated values numbered, offsets as distances.
+
+A column is one of
+- {"c": value}: the same value in every row;
+- {"d": [value…], "i": [number…]}: a value's number among the distinct ones;
+- {"v": [value…]}: as they are;
+with "r": 1 where the numbers are distances from the base of the row's partition. `script/decode.js` reads them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from replica_audit.reporting.layout import clean
+
+#: Integers beyond this are no JavaScript numbers; they travel as text.
+SAFE_INTEGER = 2**53 - 1
+
+
+def encode_column(values: Sequence[Any], bases: Sequence[int | None] | None = None) -> dict[str, Any]:
+    """One column; with `bases` (one for each row) integers become distances where that is shorter."""
+    plain = [portable(value) for value in values]
+    best = _encode(plain)
+    if bases is not None:
+        moved = [
+            value - base if type(value) is int and base is not None and abs(value - base) <= SAFE_INTEGER else value
+            for value, base in zip(plain, bases, strict=True)
+        ]
+        # A row without a base would be read as a distance from nothing.
+        if all(base is not None for base in bases):
+            distances = {**_encode(moved), "r": 1}
+            best = min(best, distances, key=lambda column: len(_text(column)))
+    return best
+
+
+def portable(value: Any) -> Any:
+    """`value` with the integers that JavaScript cannot hold as text, and texts without control characters."""
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, int):
+        return value if abs(value) <= SAFE_INTEGER else str(value)
+    if isinstance(value, Mapping):
+        return {key: portable(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [portable(part) for part in value]
+    return value
+
+
+def pack(content: Any) -> str:
+    """`content` as base64 of zlib-compressed JSON (the browser's DecompressionStream("deflate"))."""
+    return base64.b64encode(zlib.compress(_text(content).encode("ascii"), 9)).decode("ascii")
+
+
+def _encode(values: list[Any]) -> dict[str, Any]:
+    numbers: dict[str, int] = {}
+    keys = [_text(value) for value in values]
+    for key in keys:
+        numbers.setdefault(key, len(numbers))
+    if len(numbers) <= 1:
+        return {"c": values[0] if values else None}
+    if len(numbers) * 2 > len(values):
+        return {"v": values}
+    return {"d": [json.loads(key) for key in numbers], "i": [numbers[key] for key in keys]}
+
+
+def _text(content: Any) -> str:
+    return json.dumps(content, separators=(",", ":"), allow_nan=False)

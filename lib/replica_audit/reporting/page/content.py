@@ -1,0 +1,133 @@
+"""What the page carries: an overview of all partitions, and the details of a few hundred at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
+from replica_audit.auditing.earlier import Earlier
+from replica_audit.reporting.findings import worst_first
+from replica_audit.reporting.grouping import DETAIL_TABLES, Row, Rows, rows_by_partition
+from replica_audit.reporting.page.columns import encode_column
+from replica_audit.reporting.story import tell_story, told_protocol
+from replica_audit.results import Results
+
+#: Partitions in one compressed piece of details: the page unpacks one piece when the first of them is opened.
+PIECE = 256
+
+#: Columns that say nothing that the page shows or does not know otherwise.
+_LEFT_OUT = {"topic", "partition", "topic_id", "cluster_id", "configs", "directories"}
+
+#: Columns of offsets, kept as distances from the reference's log end.
+_OFFSETS = {
+    "log_end_offset",
+    "loaded_log_end_offset",
+    "recovered_log_end_offset",
+    "high_watermark_checkpoint",
+    "recovery_point_checkpoint",
+    "common_prefix_end",
+    "hw_lower",
+    "hw_upper",
+    "leader_log_end_offset",
+    "start_offset",
+    "end_offset",
+    "truncate_to",
+    "record_count",
+    "hw_recomputed",
+    "hw_observed",
+}
+
+
+def build_overview(results: Results, earlier: Earlier | None) -> dict[str, Any]:
+    """Columns of every partition in the order of `worst_partitions`: what the table shows, filters and sorts by."""
+    rows = [_overview_row(partition, rows, earlier) for partition, rows in rows_by_partition(results)]
+    names = list(rows[0]) if rows else []
+    return {name: encode_column([row[name] for row in rows]) for name in names}
+
+
+def build_pieces(results: Results) -> Iterator[dict[str, Any]]:
+    """Details of `PIECE` partitions after `PIECE` partitions, in the order of the overview."""
+    protocol = told_protocol(results.rows("findings"))
+    held: list[tuple[Row, Rows]] = []
+    for item in rows_by_partition(results):
+        held.append(item)
+        if len(held) == PIECE:
+            yield _piece(held, protocol)
+            held = []
+    if held:
+        yield _piece(held, protocol)
+
+
+def build_codes(results: Results) -> dict[str, dict[str, str]]:
+    """What the codes that occur mean, so that the page explains them without asking."""
+    names = sorted({row["code"] for table in ("findings", "divergences", "quarantine") for row in results.rows(table)})
+    known = [CATALOGUE[name] for name in names if name in CATALOGUE]
+    texts = ("summary", "meaning", "proof", "remedy", "traps")
+    return {code.code: {name: getattr(code, name) for name in texts} for code in known}
+
+
+def _overview_row(partition: Row, rows: Rows, earlier: Earlier | None) -> dict[str, Any]:
+    present = [row for row in rows["findings"] if row["status"] != "resolved"]
+    worst = next(iter(worst_first(present)), None)
+    place = (partition["topic"], partition["partition"])
+    return {
+        "topic": partition["topic"],
+        "partition": partition["partition"],
+        "verdict": VERDICTS.index(partition["verdict"]),
+        "leader": partition["leader_id"],
+        "epoch": partition["leader_epoch"],
+        "hw_lower": partition["hw_lower"],
+        "hw_upper": partition["hw_upper"],
+        "dropped": partition["dropped_records"],
+        "committed": partition["committed_dropped"],
+        "isr": None if partition["isr"] is None else list(partition["isr"]),
+        "replicas": [row["broker_id"] for row in rows["replicas"]],
+        "under": partition["under_replicated"],
+        "severity": None if worst is None else SEVERITIES.index(worst["severity"]),
+        "code": None if worst is None else worst["code"],
+        "codes": sorted({row["code"] for row in present}),
+        "brokers": sorted({row["broker_id"] for row in present if row["broker_id"] is not None}),
+        "new": sum(row["status"] == "new" for row in present),
+        "known": sum(row["status"] == "known" for row in present),
+        "resolved": len(rows["findings"]) - len(present),
+        "before": VERDICTS.index(earlier.verdicts[place]) if earlier and place in earlier.verdicts else None,
+    }
+
+
+def _piece(items: Sequence[tuple[Row, Rows]], protocol: str) -> dict[str, Any]:
+    bases = [_base(partition, rows) for partition, rows in items]
+    piece: dict[str, Any] = {"bases": encode_column(bases), "tables": {}}
+    for table in DETAIL_TABLES:
+        placed = [(number, row) for number, (_, rows) in enumerate(items) for row in rows[table]]
+        if not placed:
+            continue
+        counts = [0] * len(items)
+        for number, _ in placed:
+            counts[number] += 1
+        names = [name for name in placed[0][1] if name not in _LEFT_OUT]
+        columns = {
+            name: encode_column(
+                [row[name] for _, row in placed], [bases[n] for n, _ in placed] if name in _OFFSETS else None
+            )
+            for name in names
+        }
+        piece["tables"][table] = {"rows": encode_column(counts), "columns": columns}
+    piece["story"] = [
+        [list(sentence) for sentence in tell_story(partition, rows, protocol)] for partition, rows in items
+    ]
+    return piece
+
+
+def _base(partition: Row, rows: Rows) -> int:
+    """What offsets are counted from: the reference's log end, where a browser can hold the number."""
+    ends = [row["log_end_offset"] for row in rows["replicas"] if row["broker_id"] == partition["reference_id"]]
+    return ends[0] if ends and ends[0] is not None and ends[0] <= 2**52 else 0
+
+
+def count_findings(results: Results) -> Mapping[str, Mapping[str, int]]:
+    """Findings by severity and status, worst severity first."""
+    counts = {severity: {"new": 0, "known": 0, "resolved": 0} for severity in SEVERITIES}
+    for row in results.rows("findings"):
+        counts[row["severity"]][row["status"]] += 1
+    return counts

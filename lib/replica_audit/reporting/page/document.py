@@ -1,0 +1,197 @@
+"""The page itself: the answer and the first rows as plain HTML, everything else as data that its script unpacks."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
+from replica_audit.auditing.earlier import Earlier
+from replica_audit.reporting.answer import VERDICT_WORDS, Answer, build_answer, count_held
+from replica_audit.reporting.grouping import worst_partitions
+from replica_audit.reporting.layout import clean, render_count, render_interval
+from replica_audit.reporting.page.columns import encode_column, pack, portable
+from replica_audit.reporting.page.content import PIECE, build_codes, build_overview, build_pieces, count_findings
+from replica_audit.reporting.story import told_protocol
+from replica_audit.results import Results
+
+#: Rows that are there before the script runs, and where scripts are off.
+STATIC_ROWS = 20
+#: Findings without a partition and pieces of unused input that the page lists; audit.json has them all.
+LIST_LIMIT = 500
+
+_SCRIPTS = (
+    "decode.js",
+    "words.js",
+    "scale.js",
+    "picture.js",
+    "marks.js",
+    "timeline.js",
+    "detail.js",
+    "table.js",
+    "places.js",
+    "start.js",
+)
+
+
+def render_page(
+    results: Results, verdict: Mapping[str, Any], earlier: Earlier | None = None, data_docs: str | None = None
+) -> str:
+    """index.html of `results`, whose verdict.json is `verdict`.
+
+    `earlier` is the audit that it is compared with; `data_docs` the path of the quality checks' own pages, relative to
+    this one, where they are.
+    """
+    # Imported here, so that what needs no page needs no template engine.
+    from jinja2 import Environment, StrictUndefined
+
+    script = "(() => {\n'use strict';\n" + "".join(_asset(name) for name in _SCRIPTS) + "})();\n"
+    style = _asset("page.css")
+    answer = build_answer(results, verdict)
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["clean"] = clean
+    environment.filters["interval"] = lambda row: render_interval(row["hw_lower"], row["hw_upper"])
+    partitions = worst_partitions(results)
+    return environment.from_string(_asset("page.html")).render(
+        policy=_policy(script, style),
+        style=style,
+        script=script,
+        audit=results.audit,
+        inputs=results.audit.get("inputs") or {},
+        facts=_facts(results),
+        verdict=verdict,
+        answer=answer,
+        tiles=_tiles(results, earlier),
+        words=VERDICT_WORDS,
+        data_docs=data_docs,
+        checks=_checks(results),
+        partitions=partitions[:STATIC_ROWS],
+        left_out=len(partitions) - STATIC_ROWS,
+        overview=pack(_frame(results, verdict, answer, earlier)),
+        pieces=[pack(piece) for piece in build_pieces(results)],
+    )
+
+
+def _frame(results: Results, verdict: Mapping[str, Any], answer: Answer, earlier: Earlier | None) -> dict[str, Any]:
+    """What the script needs at once."""
+    inputs = results.audit.get("inputs") or {}
+    unplaced = [row for row in results.rows("findings") if row["partition"] is None]
+    quarantine = results.rows("quarantine")
+    return {
+        "count": len(results.rows("partitions")),
+        "piece": PIECE,
+        "verdicts": list(VERDICTS),
+        "words": [VERDICT_WORDS[name] for name in VERDICTS],
+        "severities": list(SEVERITIES),
+        "protocol": told_protocol(results.rows("findings")),
+        "snapshot": portable(inputs.get("snapshot")),
+        "compared": _is_compared(results, earlier),
+        "holders": [[broker_id, *counts] for broker_id, counts in count_held(results).items()],
+        "codes": build_codes(results),
+        "severity_of": _severity_of(results),
+        "overview": build_overview(results, earlier),
+        "unplaced": portable([dict(row) for row in unplaced[:LIST_LIMIT]]),
+        "unplaced_more": max(0, len(unplaced) - LIST_LIMIT),
+        "quarantine": {name: encode_column([row[name] for row in quarantine[:LIST_LIMIT]])
+                       for name in ("broker_id", "path", "position", "length", "code", "reason")},
+        "quarantine_count": len(quarantine),
+        "files": portable(dict(sorted((inputs.get("files") or {}).items()))),
+    }  # fmt: skip
+
+
+def _facts(results: Results) -> list[str]:
+    """The line below the title: what was read, by what, when."""
+    inputs = results.audit.get("inputs") or {}
+    brokers = {row["broker_id"] for row in results.rows("replicas")}
+    facts = [f"snapshot {clean(inputs['snapshot'])}"] if inputs.get("snapshot") else []
+    facts.append(render_count(len(brokers), "broker"))
+    partitions = len(results.rows("partitions"))
+    facts.append(f"{partitions:,} partition{'' if partitions == 1 else 's'}")
+    if inputs.get("size_bytes") is not None:
+        facts.append(f"{render_size(inputs['size_bytes'])} of logs read")
+    unused = len(results.rows("quarantine"))
+    facts.append(f"{render_count(unused, 'piece')} of input unusable" if unused else "all of it accounted for")
+    if results.audit.get("finished"):
+        facts.append(f"audited {results.audit['finished'][:16].replace('T', ' ')} UTC")
+    facts.append(f"replica-audit {clean(results.audit.get('tool_version'))}")
+    return facts
+
+
+def _tiles(results: Results, earlier: Earlier | None) -> dict[str, Any]:
+    partitions = results.rows("partitions")
+    counts = Counter(row["verdict"] for row in partitions)
+    isr_known = sum(row["isr"] is not None for row in partitions)
+    findings = count_findings(results)
+    worsened = improved = 0
+    if earlier:
+        for row in partitions:
+            before = earlier.verdicts.get((row["topic"], row["partition"]))
+            if before is not None:
+                distance = VERDICTS.index(row["verdict"]) - VERDICTS.index(before)
+                worsened, improved = worsened + (distance < 0), improved + (distance > 0)
+    return {
+        "verdicts": [(name, counts[name]) for name in VERDICTS if counts[name]],
+        "severities": [(name, findings[name]["new"], findings[name]["known"]) for name in SEVERITIES],
+        "under_replicated": sum(bool(row["under_replicated"]) for row in partitions),
+        "isr_known": isr_known,
+        "leaderless": sum(row["leader_id"] is None for row in partitions),
+        "compared": _is_compared(results, earlier),
+        "earlier": earlier.finished[:16].replace("T", " ") if earlier and earlier.finished else None,
+        "new": sum(counts["new"] for counts in findings.values()),
+        "known": sum(counts["known"] for counts in findings.values()),
+        "resolved": sum(counts["resolved"] for counts in findings.values()),
+        "worsened": worsened,
+        "improved": improved,
+    }
+
+
+def _checks(results: Results) -> dict[str, Any]:
+    """Quality expectations: how many are met, and those that are not, worst first."""
+    rows = results.rows("quality")
+    unmet = [row for row in rows if not row["success"]]
+    unmet.sort(key=lambda row: (SEVERITIES.index(row["severity"]), row["suite"], row["name"]))
+    return {
+        "count": len(rows),
+        "met": len(rows) - len(unmet),
+        "unmet": unmet[:LIST_LIMIT],
+        "more": max(0, len(unmet) - LIST_LIMIT),
+    }
+
+
+def _is_compared(results: Results, earlier: Earlier | None) -> bool:
+    return earlier is not None or any(row["status"] != "new" for row in results.rows("findings"))
+
+
+def _severity_of(results: Results) -> dict[str, int]:
+    """The worst severity with which each code occurs."""
+    worst: dict[str, int] = {}
+    for row in results.rows("findings"):
+        rank = SEVERITIES.index(row["severity"])
+        worst[row["code"]] = min(rank, worst.get(row["code"], rank))
+    return worst
+
+
+def render_size(size: int) -> str:
+    """Bytes in the unit that leaves one to four digits, e.g. 4.1 GiB."""
+    value, units = float(size), ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"]
+    while value >= 1024 and len(units) > 1:
+        value, units = value / 1024, units[1:]
+    return f"{int(value)} {units[0]}" if units[0] == "bytes" else f"{value:.1f} {units[0]}"
+
+
+def _policy(script: str, style: str) -> str:
+    """What the page may do: run this script, use this style, and nothing else; no text may become markup."""
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (script, style)]
+    return (
+        f"default-src 'none'; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
+    )
+
+
+def _asset(name: str) -> str:
+    # Through the loader, so that it works from the zip of spark-submit too.
+    return files("replica_audit.reporting.page").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,81 @@
+// Unpacks the overview, makes the table, opens what the address or the answer points at.
+async function start() {
+  if (typeof DecompressionStream === 'undefined') {
+    document.getElementById('unsupported').hidden = false;
+    return;
+  }
+  const page = await unpack(document.getElementById('overview').textContent);
+  const columns = readColumns(page.overview, page.count);
+  const names = Object.keys(columns);
+  const rows = Array.from({ length: page.count }, (_, index) => {
+    const row = Object.fromEntries(names.map((name) => [name, columns[name][index]]));
+    row.index = index;
+    row.name = `${row.topic}-${row.partition}`;
+    row.assigned = new Set([...row.replicas, ...(row.isr || [])]).size;
+    row.text = [row.name, page.verdicts[row.verdict], ...row.codes, ...row.replicas.map((id) => `broker ${id}`), `leader ${row.leader}`, `epoch ${row.epoch}`].join('\n').toLowerCase();
+    return row;
+  });
+  const collator = new Intl.Collator('en', { numeric: true });
+  [...rows].sort((one, other) => collator.compare(one.topic, other.topic) || one.partition - other.partition).forEach((row, order) => { row.order = order; });
+  page.codeNames = Object.keys(page.codes);
+  const view = buildTable(page, rows, detailReader(document.getElementsByClassName('piece'), page.piece));
+  document.querySelector('.tools').hidden = page.count < 2;
+  view.render();
+  const wanted = () => { try { return decodeURIComponent(location.hash.slice(1)); } catch { return ''; } };
+  addEventListener('hashchange', () => view.show(wanted()));
+  document.addEventListener('click', (event) => {
+    const link = event.target.closest('a.place');
+    if (!link) return;
+    event.preventDefault();
+    view.show(decodeURIComponent(link.getAttribute('href').slice(1)));
+  });
+  keyboard(view);
+  const serious = rows.filter((row) => row.verdict < page.verdicts.length - 1).length;
+  if (!(wanted() && await view.show(wanted())) && rows.length && (serious === 1 || rows.length <= 5) && (serious || rows.length === 1)) {
+    const address = location.href;
+    await view.toggle(rows[0], true);
+    history.replaceState(null, '', address);
+  }
+  buildPlaces(page, rows, view);
+  buildRead(page);
+  document.documentElement.dataset.ready = 'yes';
+}
+
+function keyboard(view) {
+  const search = document.getElementById('search');
+  document.addEventListener('keydown', (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const typing = event.target.closest('input');
+    if (event.key === 'Escape' && typing) {
+      view.clear();
+      search.blur();
+      return;
+    }
+    if (typing) return;
+    if (event.key === '/') {
+      event.preventDefault();
+      document.getElementById('partitions').scrollIntoView();
+      search.focus();
+      return;
+    }
+    const rows = view.visible();
+    const holder = event.target.closest('tr.partition, tr.details');
+    const line = holder && (holder.classList.contains('details') ? holder.previousElementSibling : holder);
+    const place = rows.findIndex((row) => line && view.button(row).closest('tr') === line);
+    if (event.key === 'Escape' && place >= 0 && view.state.open.has(rows[place].index)) {
+      view.toggle(rows[place], false);
+      view.button(rows[place]).focus();
+      return;
+    }
+    const step = { j: 1, k: -1 }[event.key];
+    const next = step && rows[place < 0 ? 0 : place + step];
+    if (next) view.button(next).focus();
+  });
+}
+
+start().catch((error) => {
+  const note = document.getElementById('unsupported');
+  note.textContent = `The page's data could not be read (${error.message}): the worst partitions are listed, everything else is in audit.json.`;
+  note.hidden = false;
+  throw error;
+});

@@ -1,0 +1,170 @@
+// The table of partitions: filtered, sorted, a hundred rows at a time, each opened in place.
+const ROWS = 100;
+//: Partitions that are consistent are folded into one line when there are more than this, and others.
+const FOLD = 5;
+
+function buildTable(page, rows, details) {
+  const nodes = Object.fromEntries(['table', 'rows', 'more', 'count', 'search', 'filters', 'verdicts'].map((id) => [id, document.getElementById(id)]));
+  const last = page.verdicts.length - 1;
+  const state = { words: [], verdicts: new Set(), code: null, broker: null, topic: null, changed: false, sort: null, down: false, limit: ROWS, unfolded: false, open: new Set() };
+  const built = new Map();
+  const head = [...nodes.table.tHead.rows[0].cells];
+  const width = head.length;
+  let matching = [];
+
+  const filtering = () => state.words.length || state.verdicts.size || state.code || known(state.broker) || state.topic || state.changed;
+  const matches = (row) => (!state.verdicts.size || state.verdicts.has(row.verdict))
+    && (!state.code || row.codes.includes(state.code))
+    && (!known(state.broker) || row.brokers.includes(state.broker))
+    && (!state.topic || row.topic === state.topic)
+    && (!state.changed || row.new > 0 || row.resolved > 0 || (known(row.before) && row.before !== row.verdict))
+    && state.words.every((word) => row.text.includes(word));
+
+  const KEYS = {
+    name: (row) => row.order,
+    verdict: (row) => row.index,
+    leader: (row) => row.leader ?? -1,
+    hw: (row) => Number(row.hw_lower ?? -1),
+    dropped: (row) => -(row.dropped ?? -1),
+    committed: (row) => -(row.committed ?? -1),
+    sync: (row) => (row.isr ? row.isr.length / Math.max(1, row.assigned) : 2),
+    code: (row) => (row.severity ?? 9) * 1000 + (row.code ? page.codeNames.indexOf(row.code) : 999),
+    since: (row) => -(row.new * 100 + (known(row.before) ? row.before - row.verdict : 0)),
+  };
+
+  function select() {
+    matching = rows.filter(matches);
+    const key = KEYS[state.sort || 'verdict'];
+    matching.sort((one, other) => key(one) - key(other) || one.index - other.index);
+    if (state.down) matching.reverse();
+  }
+
+  function render() {
+    select();
+    const calm = matching.filter((row) => row.verdict === last).length;
+    const fold = !state.sort && !filtering() && !state.unfolded && calm > FOLD && calm < matching.length;
+    const visible = fold ? matching.slice(0, matching.length - calm) : matching;
+    const part = visible.slice(0, state.limit);
+    nodes.rows.replaceChildren(...part.flatMap(rowNodes));
+    if (fold && part.length === visible.length) {
+      nodes.rows.append(el('tr', { class: 'folded' }, el('td', { colspan: width }, el('button', { type: 'button', onclick: () => { state.unfolded = true; render(); } }, `${calm} partitions ${page.verdicts[last]}: show them`))));
+    }
+    if (!matching.length) nodes.rows.append(el('tr', null, el('td', { colspan: width, class: 'soft' }, 'No partition matches. ', el('button', { type: 'button', class: 'plain', onclick: clear }, 'Clear the filters'))));
+    const rest = visible.length - part.length;
+    nodes.more.replaceChildren(rest > 0 ? el('button', { type: 'button', onclick: () => { state.limit += 5 * ROWS; render(); } }, `Show ${Math.min(rest, 5 * ROWS)} more of ${rest}`) : '');
+    nodes.count.textContent = filtering() ? `${matching.length} of ${rows.length}` : `${rows.length}`;
+    for (const chip of nodes.verdicts.children) chip.setAttribute('aria-pressed', String(state.verdicts.has(page.verdicts.indexOf(chip.dataset.verdict))));
+    const active = [
+      state.code && [`finding ${state.code}`, () => { state.code = null; }],
+      known(state.broker) && [`broker ${state.broker}`, () => { state.broker = null; }],
+      state.topic && [`topic ${state.topic}`, () => { state.topic = null; }],
+    ].filter(Boolean);
+    const changed = page.compared && el('button', { type: 'button', class: 'chip', 'aria-pressed': String(state.changed), onclick: () => set({ changed: !state.changed }) }, 'changed since the last audit');
+    nodes.filters.replaceChildren(...active.map(([text, drop]) => el('button', { type: 'button', class: 'chip', 'aria-pressed': 'true', title: 'Remove this filter', onclick: () => { drop(); set({}); } }, `${text} ×`)), changed || '');
+    for (const cell of head) {
+      const own = cell.dataset.sort === (state.sort || 'verdict');
+      cell.setAttribute('aria-sort', own ? (state.down ? 'descending' : 'ascending') : 'none');
+    }
+  }
+
+  function rowNodes(row) {
+    if (!built.has(row.index)) built.set(row.index, makeRow(row));
+    const nodes_ = built.get(row.index);
+    return state.open.has(row.index) && nodes_.detail ? [nodes_.row, nodes_.detail] : [nodes_.row];
+  }
+
+  function makeRow(row) {
+    const id = `p${row.index}`;
+    const button = el('button', { type: 'button', class: 'open', 'aria-expanded': 'false', 'aria-controls': id }, el('code', null, row.topic, el('wbr'), `-${row.partition}`));
+    const cells = [
+      [el('span', { class: `dot v-${page.verdicts[row.verdict]}`, 'aria-hidden': 'true' }), el('span', { class: `verdict t-${page.verdicts[row.verdict]}`, title: page.words[row.verdict] }, page.verdicts[row.verdict])],
+      known(row.leader) ? [row.leader, el('span', { class: 'soft' }, known(row.epoch) ? ` epoch ${row.epoch}` : '')] : el('span', { class: 'soft' }, 'none'),
+      interval(row.hw_lower, row.hw_upper),
+      row.dropped ? row.dropped : el('span', { class: 'soft' }, shown(row.dropped)),
+      row.committed ? el('b', { class: 'bad' }, row.committed) : el('span', { class: 'soft' }, shown(row.committed)),
+      row.isr ? el('span', { class: row.under ? 'warned' : 'soft', title: `in sync: ${row.isr.join(', ') || 'none'}` }, `${row.isr.length} of ${row.assigned}`) : el('span', { class: 'soft' }, '?'),
+      row.code ? [el('span', { class: `tag s-${page.severities[row.severity]}` }, page.severities[row.severity]), ' ', el('code', null, row.code)] : '',
+    ];
+    if (page.compared) cells.push(sinceCell(page, row));
+    const labels = head.slice(1).map((cell) => cell.textContent);
+    const numeric = head.slice(1).map((cell) => cell.classList.contains('n'));
+    const node = el('tr', { class: 'partition', onclick: (event) => { if (!event.target.closest('a') && !String(getSelection())) toggle(row); } },
+      el('th', { scope: 'row', class: row.name.length > 44 ? 'wrap' : null }, button), cells.map((cell, index) => el('td', { class: numeric[index] ? 'n' : index === 7 ? 'wrap' : null, 'data-label': labels[index] }, cell)));
+    return { row: node, button, detail: null, id };
+  }
+
+  async function toggle(row, force) {
+    const nodes_ = rowNodes(row) && built.get(row.index);
+    const open = force === undefined ? !state.open.has(row.index) : force;
+    nodes_.button.setAttribute('aria-expanded', String(open));
+    nodes_.row.classList.toggle('opened', open);
+    if (!open) {
+      state.open.delete(row.index);
+      if (nodes_.detail) nodes_.detail.remove();
+      return;
+    }
+    state.open.add(row.index);
+    if (!nodes_.detail) {
+      const cell = el('td', { colspan: width }, el('p', { class: 'soft' }, 'Unpacking …'));
+      nodes_.detail = el('tr', { class: 'details', id: nodes_.id }, cell);
+      nodes_.row.after(nodes_.detail);
+      const detail = await details(row.index);
+      cell.replaceChildren(buildDetail(page, row, detail));
+    } else if (!nodes_.detail.isConnected) nodes_.row.after(nodes_.detail);
+    history.replaceState(null, '', `#${encodeURIComponent(row.name)}`);
+  }
+
+  // Shows a partition by name, whatever is filtered; false when there is none of that name.
+  async function show(name) {
+    const row = rows.find((one) => one.name === name);
+    if (!row) return false;
+    if (!matches(row)) clear();
+    const fold = row.verdict === last && !state.unfolded;
+    if (fold) state.unfolded = true;
+    render();
+    const place = matching.indexOf(row);
+    if (place >= state.limit) state.limit = place + ROWS;
+    render();
+    await toggle(row, true);
+    const node = built.get(row.index);
+    node.row.scrollIntoView({ block: 'start', behavior: reducedMotion() ? 'auto' : 'smooth' });
+    node.button.focus({ preventScroll: true });
+    return true;
+  }
+
+  function set(changes) {
+    Object.assign(state, changes, { limit: ROWS });
+    render();
+  }
+
+  function clear() {
+    nodes.search.value = '';
+    set({ words: [], verdicts: new Set(), code: null, broker: null, topic: null, changed: false });
+  }
+
+  for (const cell of head) {
+    const key = cell.dataset.sort;
+    cell.replaceChildren(el('button', { type: 'button', class: 'sort', onclick: () => {
+      const same = state.sort === key || (!state.sort && key === 'verdict');
+      set({ sort: key, down: same ? !state.down : false });
+    } }, cell.textContent));
+  }
+  for (const chip of nodes.verdicts.children) {
+    chip.addEventListener('click', () => {
+      const verdict = page.verdicts.indexOf(chip.dataset.verdict);
+      const chosen = new Set(state.verdicts);
+      if (!chosen.delete(verdict)) chosen.add(verdict);
+      set({ verdicts: chosen });
+    });
+  }
+  nodes.search.addEventListener('input', () => set({ words: nodes.search.value.toLowerCase().split(/\s+(?!\d+\b)/).filter(Boolean) }));
+  return { render, set, show, clear, toggle, state, visible: () => matching.filter((row) => built.has(row.index) && built.get(row.index).row.isConnected), button: (row) => built.get(row.index).button };
+}
+
+function sinceCell(page, row) {
+  const parts = [];
+  if (known(row.before) && row.before !== row.verdict) parts.push(el('span', { class: row.before > row.verdict ? 'warned' : 'good' }, `was ${page.verdicts[row.before]}`));
+  const tally = [row.new && `${row.new} new`, row.known && `${row.known} known`, row.resolved && `${row.resolved} resolved`].filter(Boolean).join(', ');
+  if (tally) parts.push(parts.length ? `; ${tally}` : tally);
+  return parts.length ? parts : el('span', { class: 'soft' }, 'the same');
+}

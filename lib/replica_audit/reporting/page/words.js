@@ -1,0 +1,64 @@
+// Elements and words. Text gets into the page as text only; nothing here parses markup.
+const SVG = 'http://www.w3.org/2000/svg';
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? '' : String(value));
+  }
+  for (const child of children.flat(3)) {
+    if (child === null || child === undefined || child === false) continue;
+    node.append(child instanceof Node ? child : String(child));
+  }
+  return node;
+}
+
+function el(name, attributes, ...children) {
+  return fill(document.createElement(name), attributes, children);
+}
+
+function draw(name, attributes, ...children) {
+  return fill(document.createElementNS(SVG, name), attributes, children);
+}
+
+const known = (value) => value !== null && value !== undefined;
+const shown = (value) => (known(value) ? String(value) : '–');
+const count = (number, noun) => `${shown(number)} ${noun}${number === 1 ? '' : 's'}`;
+const offsets = (start, end) => (end - start === 1 ? `offset ${start}` : `offsets ${start} to ${typeof end === 'number' ? end - 1 : end}`);
+const range = (start, end) => `[${shown(start)}, ${shown(end)})`;
+const interval = (lower, upper) => (!known(lower) && !known(upper) ? '–' : lower === upper ? String(lower) : `${shown(lower)}–${shown(upper)}`);
+const list = (values) => (values.length < 2 ? values.join('') : `${values.slice(0, -1).join(', ')} and ${values[values.length - 1]}`);
+
+const PROTOCOLS = [
+  ['fetch', 'fetch', '2.8 and later'],
+  ['kip-279', 'KIP-279', '2.0.1 to 2.7'],
+  ['kip-101', 'KIP-101', '0.11 to 2.0.0'],
+  ['high-watermark', 'high watermark', 'before 0.11'],
+];
+const protocolName = (name) => (PROTOCOLS.find(([key]) => key === name) || [name, name])[1];
+
+// Milliseconds as ISO 8601; producers choose timestamps, so any integer may come.
+function time(ms) {
+  const moment = new Date(Number(ms));
+  return Number.isNaN(moment.getTime()) ? `${ms} ms` : moment.toISOString();
+}
+
+function bytes(size) {
+  if (!known(size)) return '–';
+  const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let value = size;
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  return unit ? `${value.toFixed(1)} ${units[unit]}` : `${size} bytes`;
+}
+
+// A sentence of plain and stressed parts by turns.
+function sentence(parts) {
+  return parts.map((part, index) => (index % 2 && part ? el('b', null, part) : part));
+}
+
+const reducedMotion = () => matchMedia('(prefers-reduced-motion: reduce)').matches;

@@ -1,0 +1,60 @@
+"""Sentences of which parts are stressed, and the words that they are made of.
+
+A sentence is a tuple of texts that are plain and stressed by turns, beginning with a plain one, so that a page, a
+ticket and a terminal can each stress in their own way and none has to parse anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from replica_audit.reporting.layout import clean
+
+Sentence = tuple[str, ...]
+
+#: What tells who leads, by `leadership_source`.
+SOURCES = {
+    "metadata_log": "the cluster's metadata log says so",
+    "topics_describe": "the listing of the topics says so",
+    "user": "the leadership file says so",
+    "inferred": "nothing says so: it has the newest leader epoch, then the longest log",
+}
+
+PROTOCOL_NAMES = {
+    "high-watermark": "high watermark (before 0.11)",
+    "kip-101": "KIP-101 (0.11 to 2.0.0)",
+    "kip-279": "KIP-279 (2.0.1 to 2.7)",
+    "fetch": "fetch (2.8 and later)",
+}
+
+
+def plain_text(sentence: Sequence[str]) -> str:
+    """The sentence without stress."""
+    return "".join(sentence)
+
+
+def join_words(words: Sequence[Any], last: str = "and") -> str:
+    """Words as a list in prose: 1; 1 and 2; 1, 2 and 3."""
+    texts = [clean(word) for word in words]
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {last} {texts[-1]}" if texts else "none"
+
+
+def name_brokers(ids: Sequence[int | None]) -> str:
+    """broker 1; brokers 1 and 2."""
+    return f"broker{'' if len(ids) == 1 else 's'} {join_words(ids)}"
+
+
+def name_offsets(start: int, end: int) -> str:
+    """A half-open range in prose: offset 5; offsets 5 to 9."""
+    return f"offset {start}" if end - start == 1 else f"offsets {start} to {end - 1}"
+
+
+def capitalise(text: str) -> str:
+    """`text` with a capital first letter."""
+    return text[:1].upper() + text[1:]
+
+
+def end_sentence(text: str) -> str:
+    """`text` with a capital first letter and a full stop."""
+    return capitalise(text.strip()) + ("" if text.rstrip().endswith((".", "!", "?")) else ".")

@@ -1,0 +1,201 @@
+"""The DAG file without Airflow: it runs against stand-ins, asks for what it should, and judges a verdict rightly."""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from jinja2 import Environment, StrictUndefined
+from tests.airflow.stand_in import AirflowFailException, SparkSubmitOperator, load_dag
+
+from replica_audit.auditing.catalogue import SEVERITIES
+from replica_audit.cli.parser import given_flags, parse_arguments
+from replica_audit.config import FAIL_LEVELS, resolve_settings
+from replica_audit.model import PROTOCOLS
+from replica_audit.reporting.verdict import build_failure
+from replica_audit.tables import REPORT_TABLES
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "jobs" / "airflow" / "scheduled_audit.py"
+
+
+@pytest.fixture(scope="module")
+def module():
+    return load_dag(FILE)
+
+
+@pytest.fixture(scope="module")
+def audit(module):
+    return module["audit"].kwargs
+
+
+def rendered(template, variables=None, **params):
+    """A template as Airflow fills it in, for a run after 3:04:05 of 31 January."""
+    environment = Environment(undefined=StrictUndefined)
+    environment.filters.update(ds=lambda _: "2025-01-31", ts_nodash=lambda _: "20250131T030405")
+
+    class Variables:
+        @staticmethod
+        def get(name, default):
+            return (variables or {}).get(name, default)
+
+    context = {"var": {"value": Variables}, "params": {"snapshot": None, "fail_on": "high", **params}}
+    return environment.from_string(template).render(dag_run={"run_after": object()}, **context)
+
+
+def test_it_imports_airflow_and_the_standard_library_only():
+    imported = set()
+    for node in ast.walk(ast.parse(FILE.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0
+            imported.add(node.module.split(".")[0])
+    assert imported - set(sys.stdlib_module_names) == {"airflow"}
+
+
+def test_one_run_at_a_time_with_limits_of_time_and_no_catching_up(module, audit):
+    dag = module["dag"].kwargs
+    assert (dag["max_active_runs"], dag["catchup"]) == (1, False)
+    (gate,) = module["gate"].calls
+    limits = [audit["execution_timeout"], gate.options["execution_timeout"], dag["dagrun_timeout"]]
+    assert all(limit > timedelta() for limit in limits)
+    tries = 1 + dag["default_args"]["retries"]
+    waiting = dag["default_args"]["retries"] * dag["default_args"]["retry_delay"]
+    assert tries > 1
+    assert tries * audit["execution_timeout"] + waiting < dag["dagrun_timeout"]
+
+
+def test_the_gate_comes_after_the_audit_which_adds_to_tables_that_exist(module, audit):
+    (gate,) = module["gate"].calls
+    assert gate.before == [module["audit"]]
+    names = [asset.args[0] for asset in audit["outlets"]]
+    assert names == [f"replica_audit.{name}" for name in (*module["TABLES"], "report")]
+    assert set(module["TABLES"]) < set(REPORT_TABLES)
+
+
+def test_parameters_offer_what_the_command_takes(module):
+    params = module["dag"].kwargs["params"]
+    assert params["protocol"].kwargs["enum"] == list(PROTOCOLS)
+    assert params["fail_on"].kwargs["enum"] == list(FAIL_LEVELS)
+    assert module["SEVERITIES"] == tuple(SEVERITIES)
+    default = resolve_settings({}, {}).settings
+    assert {name: params[name].args[0] for name in ("protocol", "fail_on", "baseline", "quality")} == {
+        "protocol": default.protocol, "fail_on": default.fail_on, "baseline": default.baseline, "quality": True,
+    }  # fmt: skip
+
+
+def test_paths_are_those_of_the_clone_and_of_the_day(module, audit):
+    (call,) = module["arguments"].calls
+    assert audit["application_args"] is call
+    variables = {"replica_audit_home": "/clone", "replica_audit_snapshots": "s3://backup/kafka"}
+    assert rendered(call.kwargs["snapshot"], variables) == "s3://backup/kafka/2025-01-31"
+    assert rendered(call.kwargs["snapshot"], variables, snapshot="/one") == "/one"
+    assert rendered(call.kwargs["report"]) == "/srv/replica-audit/reports/20250131T030405"
+    assert rendered(call.kwargs["warehouse"]) == "/srv/replica-audit/warehouse"
+    assert rendered(audit["properties_file"], {"replica_audit_properties": "/etc/spark.conf"}) == "/etc/spark.conf"
+    paths = [audit["application"], audit["properties_file"], audit["conf"]["spark.jars.ivySettings"]]
+    for path in paths:
+        place = rendered(path, variables)
+        assert (ROOT / Path(place).relative_to("/clone")).is_file(), place
+    assert rendered(audit["py_files"], variables) == "/clone/build/replica_audit.zip"
+    assert rendered(audit["env_vars"]["PYSPARK_PYTHON"], variables) == "/clone/.venv/bin/python"
+    assert audit["env_vars"]["PYSPARK_PYTHON"] == audit["conf"]["spark.pyspark.driver.python"]
+    templates = {name for name, value in audit.items() if "{{" in str(value)}
+    assert templates <= SparkSubmitOperator.templated
+    (gate,) = module["gate"].calls
+    assert gate.kwargs["report"] == call.kwargs["report"]
+    assert rendered(gate.kwargs["fail_on"], fail_on="low") == "low"
+
+
+def test_the_driver_stays_where_its_report_and_exit_status_are_seen(audit):
+    assert audit["deploy_mode"] == "client"
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({}, {"quality": None, "topics": None, "baseline": None, "protocol": "fetch"}),
+        (
+            {"topics": ["a*", "--b"], "baseline": "/old/audit.json", "quality": False, "protocol": "kip-101"},
+            {"quality": False, "topics": ["a*", "--b"], "baseline": "/old/audit.json", "protocol": "kip-101"},
+        ),
+    ],
+)
+def test_arguments_are_those_of_the_command(module, params, expected):
+    defaults = {name: param.args[0] for name, param in module["dag"].kwargs["params"].items()}
+    given = module["arguments"].function("/the snapshot", "/wh", "/report", params={**defaults, **params})
+    parsed = parse_arguments(["run", *given])
+    assert parsed.snapshot == "/the snapshot"
+    flags = given_flags(parsed)
+    assert {"warehouse": "/wh", "report": "/report", "fail_on": "never"}.items() <= flags.items()
+    assert {name: flags.get(name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "decision"),
+    [
+        ("Cannot execute: spark-submit. Error code is: 2.", "fail"),
+        ("Cannot execute: spark-submit. Error code is: 3. Last spark-submit output: …", "fail"),
+        ("Cannot execute: spark-submit. Error code is: 4.", "default"),
+        ("Cannot execute: spark-submit. Error code is: 23.", "default"),
+        ("Task timed out", "default"),
+    ],
+)
+def test_only_what_may_pass_is_tried_again(module, audit, said, decision):
+    decided = audit["retry_policy"].evaluate(RuntimeError(said), 1, 3)
+    assert decided.args[0] == decision
+    assert decision == "default" or len(decided.args[1]) > 20
+
+
+def verdict(**findings):
+    return {
+        **build_failure(0, "never", ""), "verdict": "COMMITTED_LOSS", "untrusted": None,
+        "findings": {**dict.fromkeys(SEVERITIES, 0), **findings},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("findings", "fail_on", "passes"),
+    [
+        ({}, "info", True),
+        ({"medium": 3, "low": 1}, "high", True),
+        ({"high": 1}, "high", False),
+        ({"critical": 1}, "high", False),
+        ({"high": 1}, "critical", True),
+        ({"info": 1}, "info", False),
+        ({"critical": 9}, "never", True),
+    ],
+)
+def test_the_gate_stops_at_findings_and_nothing_else(module, tmp_path, findings, fail_on, passes):
+    written = verdict(**findings)
+    (tmp_path / "verdict.json").write_text(json.dumps(written))
+    gate = module["gate"].function
+    if passes:
+        assert gate(str(tmp_path), fail_on) == written
+    else:
+        ((severity, count),) = findings.items()
+        with pytest.raises(AirflowFailException, match=f"COMMITTED_LOSS; findings: {count} {severity}; report: "):
+            gate(str(tmp_path), fail_on)
+
+
+def test_the_gate_stops_at_quality_checks_that_failed(module, tmp_path):
+    failed = {**dict.fromkeys(SEVERITIES, 0), "high": 2}
+    (tmp_path / "verdict.json").write_text(json.dumps({**verdict(low=1), "quality": {"failed": failed}}))
+    gate = module["gate"].function
+    with pytest.raises(AirflowFailException, match="COMMITTED_LOSS; quality: 2 high; report: "):
+        gate(str(tmp_path), "high")
+    assert gate(str(tmp_path), "critical")["quality"]["failed"] == failed
+
+
+def test_the_gate_lets_no_failure_pass(module, tmp_path):
+    gate = module["gate"].function
+    with pytest.raises(FileNotFoundError):
+        gate(str(tmp_path), "never")
+    (tmp_path / "verdict.json").write_text(json.dumps(build_failure(4, "never", "internal error")))
+    with pytest.raises(AirflowFailException, match="status 4: internal error"):
+        gate(str(tmp_path), "never")

@@ -1,0 +1,385 @@
+"""What the history of leadership adds to the audit: on captures of real clusters, and in scenes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from replica_audit.auditing.catalogue import at_or_above
+from replica_audit.auditing.snapshot import audit_one
+from replica_audit.config import Settings
+from replica_audit.model import TopicPartition
+
+from tests.auditing.captures import CAPTURES, EXPECTED, FIXTURES, audit_by_listing, audit_capture, told, truth
+from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
+from tests.support import metadata_log as write
+from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
+
+KRAFT = [name for name in CAPTURES if any((FIXTURES / name).glob("*/__cluster_metadata-0"))]
+STOPPED = ("healthy", "diverged-healed", "diverged-multi-healed", "diverged-multi2-healed")
+#: Captures with records that an unclean election left behind, and with a tail that a clean one did.
+UNCLEAN = (
+    *("diverged-unclean", "diverged-multi", "diverged-multi2", "kafka-3.6-diverged-unclean", "kafka-3.9-diverged-unclean"),
+    *("last-replica-elr-2-cut", "quorum3-1-unclean", "txn-failover-1-unclean"),
+)
+CLEAN = ("diverged-clean", "elr-elected")
+
+
+def findings(capture: str, *codes: str) -> list[dict]:
+    rows = [row for results in audit_capture(capture).values() for row in results.tables["findings"]]
+    return [row for row in rows if row["code"] in codes]
+
+
+def test_the_metadata_log_goes_before_the_listing():
+    for capture in KRAFT:
+        for partition, results in audit_capture(capture).items():
+            sources = {row["leadership_source"] for row in results.tables["high_watermarks"]}
+            # Deleted partitions of an earlier life of a topic are in neither.
+            assert sources == {"metadata_log"} or (capture, partition) == ("recreated-1-before", "orders-2"), (capture, partition)
+
+
+@pytest.mark.parametrize("capture", [name for name in KRAFT if name in EXPECTED])
+def test_with_the_history_verdicts_are_those_of_the_independent_script_but_for_unclean_elections(capture):
+    for partition, answer in EXPECTED[capture].items():
+        results = audit_capture(capture)[partition]
+        unclean = [row for row in results.tables["findings"] if (row["code"], row["severity"]) == ("META-UNCLEAN-ELECTION", "high")]
+        expected = answer["verdict"]
+        if expected == "UNCOMMITTED_DIVERGENCE" and unclean:
+            expected = "WILL_LOSE_ON_TRUNCATION"
+        assert results.tables["partitions"][0]["verdict"] == expected, f"{partition}\n{told(results)}"
+
+
+@pytest.mark.parametrize("capture", [name for name in KRAFT if name in EXPECTED])
+def test_with_the_history_the_high_watermark_and_the_runs_stay_what_they_are(capture):
+    for partition, answer in EXPECTED[capture].items():
+        row = audit_capture(capture)[partition].tables["partitions"][0]
+        if answer["high_watermark"] is not None:
+            assert [row["hw_lower"], row["hw_upper"]] == answer["high_watermark"], partition
+        if capture in STOPPED:
+            continue  # another replica is the reference once nobody leads
+        for broker, follower in answer["followers"].items():
+            runs = [run for run in audit_capture(capture)[partition].tables["divergences"] if run["broker_id"] == int(broker)]
+            assert [[run["start_offset"], run["end_offset"]] for run in runs] == sorted(follower["divergences"] + follower["holes"])
+
+
+# --- clean and unclean
+
+
+@pytest.mark.parametrize("capture", UNCLEAN)
+def test_records_that_an_unclean_election_left_behind(capture):
+    found = findings(capture, "META-UNCLEAN-ELECTION")
+    assert any(row["severity"] == "high" for row in found)
+    tails = findings(capture, "DIV-EPOCH")
+    assert tails and {row["severity"] for row in tails} == {"high"}
+    assert all("unclean election" in row["message"] for row in tails)
+    assert not findings(capture, "DIV-TAIL-PENDING")
+    worst = {results.tables["partitions"][0]["verdict"] for results in audit_capture(capture).values()}
+    assert worst & {"COMMITTED_LOSS", "WILL_LOSE_ON_TRUNCATION"}
+
+
+@pytest.mark.parametrize("capture", CLEAN)
+def test_a_tail_that_a_clean_election_left_behind_is_pending(capture):
+    assert not findings(capture, "META-UNCLEAN-ELECTION", "DIV-EPOCH")
+    tails = findings(capture, "DIV-TAIL-PENDING")
+    assert len(tails) == 2 and {row["severity"] for row in tails} == {"info"}
+    assert all("clean election" in row["message"] and "unclean" not in row["message"] for row in tails)
+    codes = {row["code"] for results in audit_capture(capture).values() for row in results.tables["divergences"]}
+    assert codes == {"DIV-TAIL-PENDING"}
+
+
+def test_a_clean_election_that_loses_committed_records_is_told_as_loss():
+    losses = findings("last-replica-standing-2-cut", "HWM-LOSS")
+    assert losses
+    for row in losses:
+        assert any("must have lost the end of its own log" in one["text"] for one in row["evidence"])
+    assert not findings("last-replica-standing-2-cut", "META-UNCLEAN-ELECTION")
+    assert {row["severity"] for row in findings("last-replica-standing-2-cut", "DIV-EPOCH")} == {"medium"}
+
+
+def test_the_last_known_leader_counts_as_unclean():
+    found = findings("last-replica-elr-2-cut", "META-UNCLEAN-ELECTION")
+    assert found and all("last known leader" in row["message"] for row in found)
+
+
+@pytest.mark.parametrize("capture", [name for name in KRAFT if "healed" in name or name == "quorum3-4-back"])
+def test_what_has_healed_raises_no_alarm(capture):
+    for row in findings(capture, "META-UNCLEAN-ELECTION", "META-NO-LEADER", "DIV-EPOCH", "DIV-TAIL-PENDING"):
+        assert row["severity"] == "info" and row["code"].startswith("META")
+
+
+_SAID_UNCLEAN = re.compile(r"Setting new leader for topicId (\S+), partition (\d+) to (\d+) using an unclean election")
+
+
+@pytest.mark.parametrize("capture", [name for name in KRAFT if truth(name).get("controller_log_lines")])
+def test_unclean_elections_are_those_that_the_controllers_log_names(capture):
+    lines = [line for of_node in truth(capture)["controller_log_lines"].values() for line in of_node]
+    said = {(match[1], int(match[2]), int(match[3])) for line in lines if (match := _SAID_UNCLEAN.search(line))}
+    ids = {name: results.tables["partition_states"][0]["topic_id"] for name, results in audit_capture(capture).items()}
+    found = {
+        (ids[f"{row['topic']}-{row['partition']}"], row["partition"], row["broker_id"])
+        for row in findings(capture, "META-UNCLEAN-ELECTION")
+    }
+    assert found == said
+
+
+def test_some_controllers_logs_name_unclean_elections():
+    assert sum(bool(findings(name, "META-UNCLEAN-ELECTION")) for name in KRAFT if truth(name).get("controller_log_lines")) >= 10
+
+
+@pytest.mark.parametrize(("capture", "promised"), [("diverged-unclean", {45, 17, 22}), ("elr-elected", {0})])
+def test_what_was_promised_follows_from_min_insync_replicas(capture, promised):
+    """Alone with min.insync.replicas=1 a leader promises all it writes; below it, nothing."""
+    rows = [results.tables["partitions"][0] for name, results in audit_capture(capture).items() if not name.startswith("__")]
+    assert {row["promised_dropped"] for row in rows} == promised
+    acks = truth(capture)["produced"]
+    assert acks, "what was acknowledged is known"
+
+
+def test_the_loss_is_counted_three_ways():
+    (row,) = [row for row in findings("diverged-unclean", "META-UNCLEAN-ELECTION") if row["partition"] == 0]
+    assert "45 records from 34 on (45 below a proven high watermark, at most 45 promised by acks=all)" in row["message"]
+    assert (row["start_offset"], row["end_offset"]) == (34, 79)
+
+
+# --- a stopped cluster
+
+
+@pytest.mark.parametrize("capture", STOPPED)
+def test_a_stopped_cluster_is_audited_in_full(capture):
+    for partition, results in audit_capture(capture).items():
+        row, mark = results.tables["partitions"][0], results.tables["high_watermarks"][0]
+        assert row["leader_id"] is None and row["reference_id"] is not None
+        assert (mark["method"], mark["exact"]) == ("clean_shutdown", True), partition
+        assert len(results.tables["truncations"]) == 8
+        assert row["verdict"] == "CONSISTENT", told(results)
+        no_leader = [one for one in results.tables["findings"] if one["code"] == "META-NO-LEADER"]
+        assert [one["severity"] for one in no_leader] == ["info"]
+        asked = (truth(capture).get("watermarks_from_clients") or {}).get(partition)
+        if asked and asked["high_watermark"] >= 0:
+            assert mark["hw_lower"] == asked["high_watermark"]
+
+
+def test_a_leader_alone_in_sync_has_committed_all_it_wrote():
+    methods = {}
+    for capture in KRAFT:
+        for partition, results in audit_capture(capture).items():
+            mark = results.tables["high_watermarks"][0]
+            methods.setdefault(mark["method"], []).append((capture, partition))
+            asked = (truth(capture).get("watermarks_from_clients") or {}).get(partition)
+            if mark["method"] == "sole_isr" and asked:
+                assert mark["hw_lower"] == mark["hw_upper"] == asked["high_watermark"], (capture, partition)
+    assert len(methods["sole_isr"]) >= 20 and len(methods["clean_shutdown"]) >= 20
+    # ISR of one below min.insync.replicas: the high watermark stands still.
+    assert not any(capture == "elr-below-min-isr" and not partition.startswith("__") for capture, partition in methods["sole_isr"])
+
+
+def test_a_replica_that_was_assigned_elsewhere_counts_for_nothing():
+    row = audit_capture("reassigned-2-done")["left-behind-0"].tables["partitions"][0]
+    assert row["verdict"] == "CONSISTENT" and row["max_lag_records"] == 0
+    (stale,) = [one for one in audit_capture("reassigned-2-done")["left-behind-0"].tables["replicas"] if one["broker_id"] == 2]
+    assert stale["in_isr"] is False and stale["log_end_offset"] == row["hw_upper"] - 21
+
+
+def test_states_of_a_partition_are_in_the_answers():
+    rows = audit_capture("diverged-unclean")["ledger-0"].tables["partition_states"]
+    history = [row for row in rows if row["source"] == "metadata_log"]
+    assert [(row["leader_id"], row["leader_epoch"], row["isr"], row["recovering"]) for row in history] == [
+        (0, 0, [0, 1, 2], False),
+        (0, 0, [0, 1], False),
+        (0, 0, [0], False),
+        (1, 1, [1], True),
+        (1, 1, [1, 2], False),
+    ]
+    assert [row["source"] for row in rows if row not in history] == ["topics_describe"]
+    assert history[-1]["fenced"] == [0] and history[0]["configs"]["min.insync.replicas"] == "1"
+    assert not [row for row in audit_by_listing("diverged-unclean")["ledger-0"].tables["partition_states"] if row["time_ms"]]
+
+
+# --- scenes
+
+
+def scene(path: Path, brokers: dict[int, Broker], *changes: bytes, replicas=(1, 2, 3), configs=None, **options) -> Answer:
+    """A cluster of three, led by broker 1 in epoch 0, whose controller then wrote `changes`, a second apart."""
+
+    def controller() -> None:
+        begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, replicas, 1)]
+        begin += [write.config(2, TOPIC, name, value) for name, value in (configs or {"min.insync.replicas": "1"}).items()]
+        begin += [write.register_broker(broker) for broker in replicas]
+        log = write.leader_change(0, 100, (100,)) + write.batch(1, begin)
+        for number, one in enumerate(changes):
+            log += write.batch(1 + len(begin) + number, [one], time_ms=write.TIME_MS + 1000 * (number + 1))
+        write.write_metadata_log(path, "controller-100", 100, {0: log})
+
+    return audit(path, brokers, source="inferred", before_audit=controller, **options)
+
+
+def change(**fields) -> bytes:
+    return write.change(TOPIC_ID, **fields)
+
+
+COMMON = written(0, 50, 0)
+
+
+def test_scene_unclean_election(tmp_path):
+    old = Broker([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
+    new = Broker([*COMMON, *written(50, 60, 1, "new ")])
+    answer = scene(tmp_path, {1: old, 2: new, 3: new}, change(isr=(1,)), change(leader=2, isr=(2,), recovering=True), change(isr=(2, 3)))
+    assert answer.runs(1) == [("DIV-EPOCH", 50, 60, 1, 0, False), ("DIV-EPOCH", 60, 70, None, 0, False)]
+    assert answer.verdict == "WILL_LOSE_ON_TRUNCATION"
+    assert answer.one("META-UNCLEAN-ELECTION") == ("high", "proven", 50, 70)
+    assert answer.tables["partitions"][0]["promised_dropped"] == 20
+    assert "2023-11-14T22:13:22.000Z" in answer.found("META-UNCLEAN-ELECTION")[0]["message"]
+
+
+def test_scene_clean_election(tmp_path):
+    old = Broker([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
+    new = Broker([*COMMON, *written(50, 60, 1, "new ")])
+    answer = scene(tmp_path, {1: old, 2: new, 3: new}, change(leader=2, isr=(2, 3)))
+    assert {run[0] for run in answer.runs(1)} == {"DIV-TAIL-PENDING"}
+    assert answer.verdict == "UNCOMMITTED_DIVERGENCE"
+    assert not answer.codes("medium")
+    # The elected broker was in sync all the time and did not have them: nobody was promised anything.
+    assert answer.tables["partitions"][0]["promised_dropped"] == 0
+
+
+def test_scene_a_clean_election_left_the_tail_before_an_unclean_one(tmp_path):
+    """Broker 1's tail was abandoned cleanly by 2, which wrote on; then 3 was elected uncleanly and abandoned 2's."""
+    first = Broker([*COMMON, *written(50, 60, 0, "first ")], high_watermark=50)
+    second = Broker([*COMMON, *written(50, 65, 1, "second ")], high_watermark=65)
+    third = Broker([*COMMON, *written(50, 55, 1, "second "), *written(55, 58, 2, "third ")], high_watermark=50)
+    answer = scene(
+        tmp_path,
+        {1: first, 2: second, 3: third},
+        change(leader=2, isr=(2, 3)),
+        change(isr=(2,)),
+        change(leader=3, isr=(3,), recovering=True),
+    )
+    assert {run[0] for run in answer.runs(1)} == {"DIV-TAIL-PENDING"}
+    assert [run[0] for run in answer.runs(2)] == ["DIV-EPOCH", "DIV-EPOCH"]
+    assert answer.found("DIV-EPOCH", 2)[0]["severity"] == "high"
+    assert answer.verdict == "COMMITTED_LOSS"
+    (election,) = answer.found("META-UNCLEAN-ELECTION")
+    assert "broker 2 still has 10 records" in election["message"] and "broker 1 still" not in election["message"]
+
+
+def test_scene_elections_before_the_history_begins_are_unknown(tmp_path):
+    old = Broker([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
+    new = Broker([*COMMON, *written(50, 60, 4, "new ")])
+
+    def controller() -> None:
+        state = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2, 3), 2, isr=(2, 3), leader_epoch=4, partition_epoch=7)]
+        write.write_metadata_log(tmp_path, "controller-100", 100, {90: b""}, {(90, 1): write.snapshot(state)})
+
+    answer = audit(tmp_path, {1: old, 2: new, 3: new}, source="inferred", before_audit=controller)
+    assert [run[0] for run in answer.runs(1)] == ["DIV-EPOCH", "DIV-EPOCH"]
+    assert answer.verdict == "UNCOMMITTED_DIVERGENCE"
+    assert {row["severity"] for row in answer.found("DIV-EPOCH")} == {"medium"}
+    assert all(any("does not reach back" in one["text"] for one in row["evidence"]) for row in answer.found("DIV-EPOCH"))
+    assert answer.tables["partitions"][0]["promised_dropped"] is None
+
+
+def test_scene_a_leader_copied_before_it_led_proves_nothing(tmp_path):
+    old = Broker([*COMMON, *written(50, 70, 0)], high_watermark=65)
+    early = Broker(COMMON)
+    answer = scene(tmp_path, {1: old, 2: early, 3: early}, change(leader=2, isr=(2, 3)))
+    assert not answer.runs(1)
+    assert not answer.codes("low") - {"REP-UNDER-REPLICATED"}
+    assert any("copied before it began to lead" in row["message"] for row in answer.found("CAP-SKEW"))
+
+
+def test_scene_a_leader_that_knows_its_epoch_has_no_more(tmp_path):
+    old = Broker([*COMMON, *written(50, 70, 0)], high_watermark=65)
+    elected = Broker(COMMON, epochs=[(0, 0), (1, 50)])
+    answer = scene(tmp_path, {1: old, 2: elected, 3: Broker(COMMON)}, change(leader=2, isr=(2, 3)))
+    assert answer.verdict == "COMMITTED_LOSS"
+    assert answer.one("HWM-LOSS")[2:] == (50, 65)
+
+
+def test_scene_everybody_was_stopped_one_after_the_other(tmp_path):
+    brokers = {broker: Broker(COMMON, clean_shutdown=True, high_watermark=50 - broker) for broker in (1, 2, 3)}
+    answer = scene(
+        tmp_path,
+        brokers,
+        change(leader=2, isr=(2, 3)),
+        change(leader=3, isr=(3,)),
+        change(leader=-1, isr=(), elr=(3,), last_known_elr=(3,)),
+    )
+    row = answer.tables["partitions"][0]
+    assert (row["leader_id"], row["reference_id"], row["leader_epoch"], row["isr"], row["under_replicated"]) == (None, 3, 3, [], None)
+    assert answer.verdict == "CONSISTENT"
+    # What broker 3 wrote as it stopped is less than what broker 1 had learnt: then bounds are all there is.
+    assert answer.interval == (49, 50)
+
+
+def test_scene_the_last_leader_wrote_its_high_watermark_as_it_stopped(tmp_path):
+    brokers = {1: Broker(COMMON, clean_shutdown=True, high_watermark=40), 3: Broker(COMMON, clean_shutdown=True, high_watermark=45)}
+    brokers[2] = Broker(COMMON, clean_shutdown=True, high_watermark=42)
+    changes = (change(leader=3, isr=(3,)), change(leader=-1, isr=(), elr=(3,)))
+    answer = scene(tmp_path, brokers, *changes)
+    assert (answer.interval, answer.mark["method"]) == ((45, 45), "clean_shutdown")
+    brokers[3] = Broker(COMMON, high_watermark=45)
+    assert scene(tmp_path / "killed", brokers, *changes).interval == (45, 50)
+
+
+def test_scene_a_sole_leader_is_exact_only_when_nothing_may_hold_it_back(tmp_path):
+    brokers = {1: Broker(COMMON, high_watermark=30), 2: Broker(COMMON[:8]), 3: Broker(COMMON[:8])}
+    fenced = (write.registration_change(2, 1), write.registration_change(3, 1))
+    alone = scene(tmp_path / "alone", brokers, change(isr=(1,)), *fenced)
+    assert (alone.interval, alone.mark["method"]) == ((50, 50), "sole_isr")
+    assert scene(tmp_path / "there", brokers, change(isr=(1,)), fenced[0]).interval == (40, 50)
+    two = {"min.insync.replicas": "2"}
+    assert scene(tmp_path / "two", brokers, change(isr=(1,)), *fenced, configs=two).interval == (40, 50)
+    old = scene(tmp_path / "old", brokers, change(isr=(1,)), *fenced, configs=two, kafka_version="3.6.2")
+    assert old.interval == (50, 50)
+    # H3: whoever is eligible has all that is committed.
+    eligible = scene(tmp_path / "elr", brokers, change(isr=(1,), elr=(2,)), *fenced, configs=two)
+    assert eligible.interval == (40, 40)
+
+
+def test_scene_epochs_that_the_metadata_log_does_not_know(tmp_path):
+    ahead = Broker([*COMMON, *written(50, 60, 7)])
+    answer = scene(tmp_path, {1: ahead, 2: Broker(COMMON), 3: Broker(COMMON)}, quiesced=True)
+    assert answer.one("EPO-AHEAD-OF-METADATA")[0] == "medium"
+
+
+def test_scene_of_two_copies_the_one_in_the_named_directory_counts(tmp_path):
+    short, long = written(0, 20, 0), written(0, 50, 0)
+    for disk, batches in (("a", short), ("b", long)):
+        files = PartitionFiles(TOPIC, 0, tuple(batches), ((0, 0),), 20, 20, topic_id=TOPIC_ID)
+        write_log_dir(tmp_path / "broker-1" / disk, 1, (files,), directory_id=make_uuid(disk))
+    begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1,), 1, directories=(make_uuid("a"),))]
+    write.write_metadata_log(tmp_path, "controller-100", 100, {0: write.leader_change(0, 100, (100,)) + write.batch(1, begin)})
+    answer = Answer(audit_one(str(tmp_path), TopicPartition(TOPIC, 0), Settings()).tables)
+    assert answer.tables["high_watermarks"][0]["leader_log_end_offset"] == 20
+    assert "'broker-1/b" in answer.found("META-DUP-DIR")[0]["message"]
+
+
+def test_scene_a_fork_of_the_controllers_is_told(tmp_path):
+    def controllers() -> None:
+        begin = write.leader_change(0, 100, (100, 101, 102)) + write.batch(
+            1, [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)]
+        )
+        for node, leader in ((100, 1), (101, 1), (102, 2)):
+            log = begin + write.batch(3, [change(leader=leader)])
+            write.write_metadata_log(tmp_path, f"controller-{node}", node, {0: log})
+
+    answer = audit(tmp_path, {1: Broker(COMMON), 2: Broker(COMMON)}, source="inferred", before_audit=controllers)
+    (fork,) = answer.found("META-FORK")
+    assert (fork["severity"], fork["topic"], fork["broker_id"]) == ("critical", None, 102)
+
+
+def test_nothing_above_low_for_a_running_cluster_with_a_history(tmp_path):
+    """Preferred leaders moved back, a broker restarted, the ISR shrank and grew: all of it is every day's business."""
+    batches = [*COMMON, *written(50, 60, 1), *written(60, 80, 2)]
+    answer = scene(
+        tmp_path,
+        {broker: Broker(batches) for broker in (1, 2, 3)},
+        change(leader=2, isr=(2, 3)),
+        change(isr=(1, 2, 3)),
+        change(leader=1),
+        change(isr=(1, 2)),
+        change(isr=(1, 2, 3)),
+    )
+    assert answer.verdict == "CONSISTENT"
+    assert not [row for row in answer.tables["findings"] if at_or_above(row["severity"], "low")], answer

@@ -1,0 +1,203 @@
+"""Batches that differ though their offsets agree: their records decide (DIV-BATCHING, DIV-FORMAT, DIV-CONTENT)."""
+
+from __future__ import annotations
+
+import pytest
+from tests.auditing.scenario import Answer, Broker, audit, written
+from tests.support.encoder import Record, encode_batch, encode_legacy, encode_wrapper
+
+from replica_audit.auditing.contents import Reading
+
+DELETE = {"cleanup.policy": "delete"}
+
+
+def _records(start: int, end: int, odd: tuple[int, ...] = ()) -> list[Record]:
+    return [
+        Record(f"k{offset}".encode(), f"{'odd' if offset in odd else 'v'}{offset}".encode())
+        for offset in range(start, end)
+    ]
+
+
+def _new(start: int, end: int, step: int, epoch: int = 0, odd: tuple[int, ...] = (), **options) -> list[bytes]:
+    return [
+        encode_batch(base, _records(base, min(base + step, end), odd), epoch, **options)
+        for base in range(start, end, step)
+    ]
+
+
+def _old(start: int, end: int, magic: int = 1, odd: tuple[int, ...] = ()) -> list[bytes]:
+    return [
+        encode_legacy(offset, record.value, record.key, magic=magic)
+        for offset, record in zip(range(start, end), _records(start, end, odd), strict=True)
+    ]
+
+
+def _wrapped(start: int, end: int, codec: str = "gzip", magic: int = 1, odd: tuple[int, ...] = (), **options) -> bytes:
+    messages = [(record.key, record.value) for record in _records(start, end, odd)]
+    return encode_wrapper(start, messages, codec, magic=magic, **options)
+
+
+def _audit(path, leader, follower, **options) -> Answer:
+    brokers = {1: Broker(leader), 2: Broker(follower)}
+    return audit(path, brokers, configs=options.pop("configs", DELETE), **options)
+
+
+@pytest.mark.parametrize(
+    "follower",
+    [_new(0, 20, 3), _new(0, 20, 20), _new(0, 20, 5, codec="zstd"), [*_new(0, 7, 7, codec="lz4"), *_new(7, 20, 2)]],
+    ids=["smaller", "larger", "recompressed", "mixed"],
+)
+def test_equal_records_in_other_batches(tmp_path, follower):
+    answer = _audit(tmp_path, _new(0, 20, 5), follower)
+    severity, confidence, start, end = answer.one("DIV-BATCHING", 2)
+    assert (severity, confidence, start, end) == ("low", "proven", 0, 20)
+    assert answer.runs(2) == []
+    assert answer.replica(2)["common_prefix_end"] == 20
+    assert answer.verdict == "CONSISTENT"
+    assert answer.codes("medium") == set()
+
+
+def test_one_record_in_other_batches_is_other_content_from_there_on(tmp_path):
+    """The run is cut to the first differing record, and counts the records from it to its batch's end."""
+    answer = _audit(tmp_path, _new(0, 30, 5), _new(0, 30, 10, odd=(13,)))
+    assert [run[:5] for run in answer.runs(2)] == [("DIV-CONTENT", 13, 20, 0, 0)]
+    assert answer.tables["divergences"][0]["record_count"] == 7
+    assert answer.one("DIV-CONTENT", 2)[0] == "critical"
+    assert answer.one("DIV-BATCHING", 2)[2:] == (0, 30)
+    assert answer.replica(2)["common_prefix_end"] == 13
+    assert answer.verdict == "COMMITTED_DIVERGENCE"
+
+
+def test_a_differing_record_in_equal_bounds_is_found_to_the_offset(tmp_path):
+    answer = _audit(tmp_path, _new(0, 20, 5), [*_new(0, 5, 5), *_new(5, 10, 5, odd=(8,)), *_new(10, 20, 5)])
+    assert [run[:5] for run in answer.runs(2)] == [("DIV-CONTENT", 8, 10, 0, 0)]
+
+
+@pytest.mark.parametrize("field", ["timestamp", "headers", "producer", "sequence", "transaction"])
+def test_what_belongs_to_a_record_besides_key_and_value(tmp_path, field):
+    plain = {"producer_id": 4, "producer_epoch": 0, "base_sequence": 7, "transactional": True}
+    other = dict(plain)
+    records = _records(0, 5)
+    changed = list(records)
+    if field == "timestamp":
+        changed[3] = Record(records[3].key, records[3].value, timestamp_ms=5)
+    elif field == "headers":
+        changed[3] = Record(records[3].key, records[3].value, headers=(("h", None),))
+    else:
+        name, value = {
+            "producer": ("producer_id", 5),
+            "sequence": ("base_sequence", 8),
+            "transaction": ("transactional", False),
+        }[field]
+        other[name] = value
+    answer = _audit(tmp_path, [encode_batch(0, records, 0, **plain)], [encode_batch(0, changed, 0, **other)])
+    assert answer.one("DIV-CONTENT", 2)[2:] == (3 if field in ("timestamp", "headers") else 0, 5)
+
+
+@pytest.mark.parametrize(
+    "old",
+    [
+        _old(0, 20),
+        _old(0, 20, magic=0),
+        [_wrapped(0, 8), *_old(8, 20)],
+        [_wrapped(0, 20, "lz4", magic=0)],
+        [_wrapped(0, 20, "snappy", xerial=False)],
+    ],
+    ids=["v1", "v0", "v1 wrapper", "v0 lz4", "v1 snappy"],
+)
+@pytest.mark.parametrize("old_leads", [False, True])
+def test_equal_records_in_another_format(tmp_path, old, old_leads):
+    new, old = Broker(_new(0, 20, 5)), Broker(old, epochs=None, first_base_offset=0)
+    answer = audit(tmp_path, {1: old, 2: new} if old_leads else {1: new, 2: old}, configs=DELETE)
+    assert answer.one("DIV-FORMAT") == ("info", "proven", 0, 20)
+    assert answer.tables["divergences"] == []
+    assert not {code for code in answer.codes() if code.startswith("DIV-")}
+
+
+def test_another_record_in_another_format_is_a_conflict(tmp_path):
+    brokers = {1: Broker(_new(0, 20, 5)), 2: Broker(_old(0, 20, odd=(6, 7)), epochs=None, high_watermark=20)}
+    answer = audit(tmp_path, brokers, configs=DELETE)
+    assert [run[:5] for run in answer.runs(2)] == [("DIV-HIDDEN", 6, 8, 0, None)]
+    assert answer.verdict == "COMMITTED_DIVERGENCE"
+
+
+def test_a_log_after_an_upgrade_whose_old_part_was_stored_otherwise(tmp_path):
+    leader = [*_old(0, 12), *_new(12, 20, 4, epoch=3)]
+    follower = [_wrapped(0, 6), _wrapped(6, 12, "snappy"), *_new(12, 20, 4, epoch=3)]
+    brokers = {1: Broker(leader, epochs=[(3, 12)]), 2: Broker(follower, epochs=[(3, 12)], first_base_offset=0)}
+    answer = audit(tmp_path, brokers, configs=DELETE)
+    assert answer.one("DIV-BATCHING", 2)[2:] == (0, 12)
+    assert answer.runs(2) == []
+    assert answer.codes("medium") == set()
+
+
+def test_records_that_are_missing_inside_other_batches_are_a_hole(tmp_path):
+    """The leader's batch reaches past what the follower has of it."""
+    follower = [*_new(0, 5, 5), *_new(5, 8, 3), *_new(10, 20, 5)]
+    answer = _audit(tmp_path / "here", _new(0, 20, 5), follower)
+    assert [run[:5] for run in answer.runs(2)] == [("DIV-HIDDEN", 8, 10, 0, None)]
+    answer = _audit(tmp_path / "there", follower, _new(0, 20, 5))
+    assert [run[:5] for run in answer.runs(2)] == [("DIV-HIDDEN", 8, 10, None, 0)]
+
+
+def test_a_topic_that_was_compacted_once_has_no_holes_where_a_cleaner_was(tmp_path):
+    thin = encode_batch(5, [_records(5, 6)[0]], 0, last_offset_delta=4)
+    answer = _audit(tmp_path, _new(0, 20, 5), [*_new(0, 5, 5), thin, *_new(10, 20, 5)])
+    assert answer.runs(2) == [], answer
+
+
+def test_a_log_start_inside_a_differing_batch(tmp_path):
+    leader = Broker(_new(0, 20, 10), log_start=7)
+    answer = audit(tmp_path, {1: leader, 2: Broker(_new(0, 20, 10, odd=(3,)), log_start=7)}, configs=DELETE)
+    assert answer.runs(2) == [], answer
+    again = audit(tmp_path / "above", {1: leader, 2: Broker(_new(0, 20, 10, odd=(3, 8)), log_start=7)}, configs=DELETE)
+    assert [run[:3] for run in again.runs(2)] == [("DIV-CONTENT", 8, 10)]
+
+
+def test_where_records_cannot_be_decoded_the_headers_word_stands(tmp_path):
+    broken = encode_batch(5, _records(5, 10), 0, record_count=5, attributes=1)
+    answer = _audit(tmp_path, _new(0, 20, 5), [*_new(0, 5, 5), broken, *_new(10, 20, 5)])
+    assert [run[:3] for run in answer.runs(2)] == [("DIV-CONTENT", 5, 10)]
+    assert answer.one("LOG-FIELD", 2)[2:] == (5, 10)
+
+
+def test_a_file_that_changed_under_the_audit_is_unreadable(tmp_path, monkeypatch):
+    other = _new(0, 20, 10, odd=(3,))
+    path = tmp_path / "broker-2" / "orders-0" / "00000000000000000000.log"
+    rows = Reading.rows
+
+    def changed(self, facts, batches, keys=None):
+        path.write_bytes(b"".join(_new(0, 20, 10, odd=(4,))))
+        return rows(self, facts, batches, keys)
+
+    monkeypatch.setattr(Reading, "rows", changed)
+    answer = _audit(tmp_path, _new(0, 20, 10), other)
+    assert answer.one("CAP-UNREADABLE", 2)[0] == "high"
+    assert [run[:3] for run in answer.runs(2)] == [("DIV-CONTENT", 0, 10)], "the headers' word stands"
+
+
+def test_nothing_is_read_where_batches_agree_or_epochs_tell(tmp_path, monkeypatch):
+    def refuse(self, *_):
+        raise AssertionError("records were read")
+
+    monkeypatch.setattr(Reading, "rows", refuse)
+    shared = written(0, 20, 0)
+    old = Broker([*shared, *written(20, 30, 0, "old ")], high_watermark=20)
+    brokers = {1: Broker([*shared, *written(20, 40, 1)], high_watermark=20), 2: old, 3: Broker(shared[:3])}
+    answer = audit(tmp_path, brokers, isr=(1,), configs=DELETE)
+    assert [run[:3] for run in answer.runs(2)] == [("DIV-EPOCH", 20, 30)]
+
+
+def test_only_differing_batches_are_read(tmp_path, monkeypatch):
+    asked = []
+    rows = Reading.rows
+
+    def recorded(self, facts, batches, keys=None):
+        batches = list(batches)
+        asked.extend((facts.broker_id, batch.base_offset) for batch in batches)
+        return rows(self, facts, batches, keys)
+
+    monkeypatch.setattr(Reading, "rows", recorded)
+    answer = _audit(tmp_path, _new(0, 200, 5), [*_new(0, 95, 5), *_new(95, 105, 2), *_new(105, 200, 5)])
+    assert answer.one("DIV-BATCHING", 2)[2:] == (95, 105)
+    assert sorted(asked) == [(1, 95), (1, 100), *((2, base) for base in range(95, 105, 2))]

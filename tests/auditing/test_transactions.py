@@ -1,0 +1,189 @@
+"""TXN-HANGING and TXN-MARKER-LOST, and transactions that are simply in progress."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.auditing.captures import CAPTURES, audit_capture, told
+from tests.auditing.scenario import TOPIC, Answer, Broker, audit, written
+from tests.formats.test_transactions import KEY, NAME, _log_value
+from tests.support.encoder import TIMESTAMP_MS, Record, encode_batch, encode_marker
+
+PRODUCER = 7
+ONGOING, PREPARE_COMMIT, COMPLETE_COMMIT = 1, 2, 4
+OVER = TIMESTAMP_MS + 100
+AFTER = TIMESTAMP_MS + 200
+
+
+def _data(base: int, epoch: int = 0, leader_epoch: int = 0) -> bytes:
+    return encode_batch(
+        base, 5, leader_epoch, producer_id=PRODUCER, producer_epoch=epoch, base_sequence=0, transactional=True
+    )
+
+
+def _marker(base: int, leader_epoch: int = 0, epoch: int = 0) -> bytes:
+    return encode_marker(base, "COMMIT", leader_epoch, producer_id=PRODUCER, producer_epoch=epoch)
+
+
+def _later(base: int, leader_epoch: int = 0) -> bytes:
+    return encode_batch(base, 5, leader_epoch, timestamp_ms=AFTER)
+
+
+def _coordinator(path: Path, *values: bytes):
+    """Writes the coordinator's log on broker 1, once the rest of the snapshot is there."""
+
+    def write() -> None:
+        folder = path / "broker-1" / "__transaction_state-0"
+        folder.mkdir()
+        batches = [encode_batch(offset, [Record(KEY, value)], 0) for offset, value in enumerate(values)]
+        (folder / NAME).write_bytes(b"".join(batches))
+
+    return write
+
+
+def _audit(path: Path, log: list[bytes], *values: bytes, clean: bool = False, **options) -> Answer:
+    brokers = {number: Broker(log, clean_shutdown=clean) for number in (1, 2)}
+    return audit(path, brokers, before_audit=_coordinator(path, *values) if values else None, **options)
+
+
+LOG = [*written(0, 10, 0), _data(10), _later(15)]
+SHARED_OPEN = [*written(0, 10, 0), _data(10)]
+
+
+def test_over_for_its_coordinator_and_open_in_the_log(tmp_path):
+    answer = _audit(tmp_path, LOG, _log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER))
+    assert answer.one("TXN-HANGING", 1) == ("medium", "likely", 10, 15)
+    assert "its coordinator says CompleteCommit" in answer.found("TXN-HANGING")[0]["message"]
+    assert answer.verdict == "CONSISTENT"
+
+
+def test_brokers_that_were_stopped_leave_no_doubt(tmp_path):
+    answer = _audit(tmp_path, SHARED_OPEN, _log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER), clean=True)
+    assert answer.one("TXN-HANGING", 1)[:2] == ("medium", "proven")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        _log_value(PRODUCER, 0, ONGOING, {TOPIC: [0]}),
+        _log_value(PRODUCER, 0, PREPARE_COMMIT, {"other": [3], TOPIC: [0, 1]}, updated=OVER),
+        _log_value(PRODUCER, 1, PREPARE_COMMIT, {TOPIC: [0]}, updated=OVER),
+    ],
+    ids=["ongoing", "markers under way", "epoch raised to end it"],
+)
+def test_a_transaction_in_progress_is_no_finding(tmp_path, value):
+    for clean in (False, True):
+        answer = _audit(tmp_path / str(clean), LOG, value, clean=clean)
+        assert not answer.found("TXN-HANGING"), answer
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        _log_value(PRODUCER, 0, ONGOING, {"other": [0]}, updated=OVER),
+        _log_value(PRODUCER, 3, ONGOING, {TOPIC: [0]}, updated=OVER),
+    ],
+    ids=["of other partitions", "a later one"],
+)
+def test_the_producer_is_at_something_else(tmp_path, value):
+    assert _audit(tmp_path, LOG, value).one("TXN-HANGING", 1)[0] == "medium"
+
+
+def test_nothing_is_concluded_without_the_coordinator(tmp_path):
+    assert not _audit(tmp_path / "none", LOG).found("TXN-HANGING")
+    other = _log_value(99, 0, COMPLETE_COMMIT, {}, updated=OVER)
+    assert not _audit(tmp_path / "unknown", LOG, other).found("TXN-HANGING")
+
+
+def test_a_partition_copied_before_the_transaction_ended_is_no_proof(tmp_path):
+    """Nothing in the log is later than what the coordinator says: the marker may have come after the copy."""
+    value = _log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER)
+    assert not _audit(tmp_path, SHARED_OPEN, value).found("TXN-HANGING")
+
+
+def test_a_coordinators_log_copied_before_the_transaction_began_is_no_proof(tmp_path):
+    value = _log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=TIMESTAMP_MS - 1)
+    assert not _audit(tmp_path, LOG, value).found("TXN-HANGING")
+
+
+def test_a_producer_that_went_on_in_a_later_epoch(tmp_path):
+    answer = _audit(tmp_path, [*written(0, 10, 0), _data(10, epoch=0), _data(15, epoch=1)])
+    assert answer.one("TXN-HANGING", 1) == ("medium", "proven", 10, 20)
+
+
+def test_a_transaction_that_ended_is_no_finding_whatever_comes_after(tmp_path):
+    log = [*SHARED_OPEN, _marker(15), _later(16)]
+    assert not _audit(tmp_path, log, _log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER), clean=True).found(
+        "TXN-HANGING"
+    )
+
+
+@pytest.mark.parametrize("damage", ["marker", "hole", "tail"])
+def test_a_marker_that_may_have_been_in_what_is_damaged_is_not_missed(tmp_path, damage):
+    marker = bytearray(_marker(15))
+    marker[-1] ^= 1
+    log = {
+        "marker": [*SHARED_OPEN, bytes(marker), _later(16)],
+        "hole": [*SHARED_OPEN, _later(16)],
+        "tail": SHARED_OPEN,
+    }[damage]
+    brokers = {1: Broker(log, tail=_later(15)[:30] if damage == "tail" else b"", clean_shutdown=True)}
+    value = _log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER)
+    answer = audit(tmp_path, brokers, before_audit=_coordinator(tmp_path, value))
+    assert not answer.found("TXN-HANGING"), answer
+
+
+def test_a_transaction_below_the_log_start_is_gone(tmp_path):
+    brokers = {1: Broker(LOG, log_start=15, clean_shutdown=True)}
+    value = _log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER)
+    assert not audit(tmp_path, brokers, before_audit=_coordinator(tmp_path, value)).found("TXN-HANGING")
+
+
+def test_a_marker_on_a_conflicting_tail(tmp_path):
+    brokers = {
+        1: Broker([*SHARED_OPEN, *written(15, 25, 1, "new ")], high_watermark=15),
+        2: Broker([*SHARED_OPEN, *written(15, 20, 0, "old "), _marker(20)], high_watermark=15),
+    }
+    answer = audit(tmp_path, brokers, isr=(1,))
+    assert answer.one("TXN-MARKER-LOST", 2) == ("medium", "proven", 20, 21)
+    assert not answer.found("TXN-HANGING"), "whether the coordinator holds it for ended is not known"
+
+
+def test_a_marker_that_the_leader_wrote_again_is_not_lost(tmp_path):
+    brokers = {
+        1: Broker([*SHARED_OPEN, _marker(15, leader_epoch=1)], high_watermark=15),
+        2: Broker([*SHARED_OPEN, _marker(15)], high_watermark=15),
+    }
+    assert not audit(tmp_path, brokers, isr=(1,)).found("TXN-MARKER-LOST")
+
+
+def test_a_marker_of_another_producer_or_of_an_earlier_transaction_is_none_of_it(tmp_path):
+    brokers = {
+        1: Broker([*written(0, 10, 0), *[_data(10)], *written(15, 25, 1)], high_watermark=10),
+        2: Broker(
+            [*written(0, 10, 0), _data(10), encode_marker(15, "ABORT", 0, producer_id=8, producer_epoch=0)],
+            high_watermark=10,
+        ),
+    }
+    assert not audit(tmp_path, brokers, isr=(1,)).found("TXN-MARKER-LOST")
+
+
+@pytest.mark.parametrize(("capture", "lost"), [("txn-failover-1-unclean", True), ("txn-failover-2-healed", False)])
+def test_the_transaction_that_really_hung(capture, lost):
+    audits = audit_capture(capture)
+    for partition, (start, end, marker) in {"wallet-0": (9, 14, 17), "wallet-1": (9, 12, 16)}.items():
+        rows = {row["code"]: row for row in audits[partition].tables["findings"] if row["code"].startswith("TXN-")}
+        hanging = rows["TXN-HANGING"]
+        assert (hanging["severity"], hanging["start_offset"], hanging["end_offset"]) == ("medium", start, end)
+        assert ("TXN-MARKER-LOST" in rows) == lost, told(audits[partition])
+        if lost:
+            assert (rows["TXN-MARKER-LOST"]["broker_id"], rows["TXN-MARKER-LOST"]["start_offset"]) == (0, marker)
+
+
+@pytest.mark.parametrize("capture", [name for name in CAPTURES if not name.startswith("txn-failover")])
+def test_no_other_real_cluster_has_one_the_open_one_of_healthy_included(capture):
+    for partition, results in audit_capture(capture).items():
+        assert not [row for row in results.tables["findings"] if row["code"].startswith("TXN-")], (
+            f"{partition}\n{told(results)}"
+        )

@@ -1,0 +1,140 @@
+"""`capture-plan`: the script that it prints is run, and the audit of the copy is the audit of the original."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.auditing.captures import FIXTURES
+
+from replica_audit.auditing.snapshot import audit_one, open_snapshot
+from replica_audit.cli.main import main
+from replica_audit.config import Settings
+from replica_audit.formats.manifest import parse_manifest
+from replica_audit.model import TopicPartition
+
+SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "isr-minimum"
+DESCRIBE = """Topic: t\tPartitionCount: 3\tReplicationFactor: 2\tConfigs:
+\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2
+\tTopic: t\tPartition: 1\tLeader: 1\tReplicas: 1,2\tIsr: 1,2
+\tTopic: t\tPartition: 2\tLeader: 3\tReplicas: 3,2\tIsr: 3,2
+"""
+
+
+def plan(capsys, *arguments):
+    status = main(["capture-plan", *arguments])
+    out, err = capsys.readouterr()
+    assert status == 0, err
+    return out
+
+
+def files_of(path):
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("target", ["snapshot", "a snapshot's place"])
+def test_the_script_copies_everything_and_says_when(capsys, tmp_path, target):
+    to = tmp_path / target
+    (tmp_path / "disk one").mkdir()
+    source = tmp_path / "disk one" / "kafka"
+    shutil.copytree(FIXTURES / "healthy-running", source, symlinks=True)
+    brokers = sorted(source.glob("broker-*"))
+    script = plan(capsys, *(f"{path.name[7:]}={path}" for path in brokers), "--to", str(to), "--kafka-version", "4.3.1")
+    subprocess.run(["bash", "-c", script], check=True, capture_output=True, text=True)
+    for path in brokers:
+        assert files_of(to / path.name) == files_of(path)
+    manifest = parse_manifest((to / "manifest.json").read_bytes(), "manifest.json")
+    assert (manifest.quiesced, manifest.kafka_version) == (None, "4.3.1")
+    assert [(one.broker_id, one.log_dir, one.kind) for one in manifest.brokers] == [
+        (int(p.name[7:]), p.name, "live") for p in brokers
+    ]
+    assert all(one.started_ms <= one.finished_ms for one in manifest.brokers)
+    assert sorted(one.started_ms for one in manifest.brokers) == [one.started_ms for one in manifest.brokers]
+
+
+def test_the_audit_of_the_copy_is_that_of_the_original(capsys, tmp_path):
+    brokers = [f"{number}={SAMPLE / f'broker-{number}'}" for number in (2, 3, 4, 1)]
+    subprocess.run(
+        ["bash", "-c", plan(capsys, *brokers, "--to", str(tmp_path / "copy"))], check=True, capture_output=True
+    )
+    shutil.copy(SAMPLE / "kafka-topics-describe.txt", tmp_path / "copy")
+    original, copy = (
+        audit_one(str(path), TopicPartition("orders", 0), Settings()) for path in (SAMPLE, tmp_path / "copy")
+    )
+    assert copy.tables == original.tables
+
+
+def test_several_disks_of_one_broker(capsys, tmp_path):
+    disks = [tmp_path / name for name in ("one", "two")]
+    for disk, partition in zip(disks, ("orders-0", "orders-1"), strict=True):
+        shutil.copytree(SAMPLE / "broker-1", disk)
+        (disk / "orders-0").rename(disk / partition)
+    script = plan(capsys, f"1={disks[0]},{disks[1]}", "--to", str(tmp_path / "copy"), "--kind", "stopped")
+    subprocess.run(["bash", "-c", script], check=True, capture_output=True)
+    _, inventory = open_snapshot(str(tmp_path / "copy"), (), None)
+    assert [(one.broker_id, one.log_dir) for one in inventory.replicas] == [
+        (1, "broker-1/disk-1"),
+        (1, "broker-1/disk-2"),
+    ]
+    assert inventory.manifest.quiesced is True and {one.kind for one in inventory.manifest.brokers} == {"stopped"}
+
+
+def test_a_directory_that_is_not_there_stops_the_script(capsys, tmp_path):
+    script = plan(capsys, f"1={tmp_path}/nothing", "--to", str(tmp_path / "copy"))
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert done.returncode != 0 and "nothing" in done.stderr and not (tmp_path / "copy" / "manifest.json").exists()
+
+
+def test_checkpoints_go_before_segments_and_epochs_after_them(capsys):
+    script = plan(capsys, "1=/data")
+    places = [
+        script.index(f"{number}. {name}")
+        for number, name in enumerate(("checkpoints", "indexes", "segments", "epochs", "metadata"), 1)
+    ]
+    assert places == sorted(places) and places[-1] < script.index("copy_log_dir 1 - /data broker-1")
+
+
+def test_the_broker_that_leads_most_goes_last(capsys, tmp_path):
+    (tmp_path / "listing.txt").write_text(DESCRIBE)
+    script = plan(capsys, "1=/d1", "3=/d3", "2@kafka2=/d2", "--describe", str(tmp_path / "listing.txt"))
+    order = [line.split()[1] for line in script.splitlines() if line.startswith("copy_log_dir ")]
+    assert order == ["2", "3", "1"]
+    assert "copy_log_dir 2 kafka2 /d2 broker-2" in script
+
+
+def test_the_steps_as_json(capsys):
+    told = json.loads(plan(capsys, "1=/d1,/d2", "--to", "/backup", "--format", "json"))
+    assert [(one["log_dir"], one["to"]) for one in told["copies"]] == [
+        ("/d1", "/backup/broker-1/disk-1"),
+        ("/d2", "/backup/broker-1/disk-2"),
+    ]
+    assert [step["name"] for step in told["copies"][0]["steps"]] == [
+        "checkpoints",
+        "indexes",
+        "segments",
+        "epochs",
+        "metadata",
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("1",),
+        ("x=/data",),
+        ("1=",),
+        ("1=data",),
+        ("1=/data,/data",),
+        ("1=/data", "1=/more"),
+        ("1@-oProxyCommand=/data",),
+        ("1=/data", "--describe", "/no/such/file"),
+        ("1=/data", "--kind", "asleep"),
+    ],
+)
+def test_what_is_no_plan_is_an_error_of_usage(capsys, arguments):
+    assert main(["capture-plan", *arguments]) == 2
+    assert "replica-audit" in capsys.readouterr().err

@@ -1,0 +1,81 @@
+"""Elections out of histories: who, when, clean or not."""
+
+from __future__ import annotations
+
+import pytest
+from replica_audit.model import PartitionState
+from replica_audit.protocol.election import elections, first_known_epoch, last_led
+
+
+def history(*changes: dict) -> tuple[PartitionState, ...]:
+    """States of a partition on brokers 1, 2, 3: the first led by 1 in epoch 0, each change on top of the one before."""
+    fields = {"leader_id": 1, "leader_epoch": 0, "isr": (1, 2, 3), "elr": (), "last_known_elr": (), "recovering": False}
+    states = []
+    for number, change in enumerate(({}, *changes)):
+        uncommitted, occasion = change.pop("uncommitted", False), change.pop("occasion", "changed" if number else "created")
+        if "leader_id" in change:
+            fields["leader_epoch"] += 1
+        fields.update(change)
+        states.append(
+            PartitionState(
+                time_ms=1000 + number,
+                metadata_offset=10 + number,
+                occasion=occasion,
+                partition_epoch=number,
+                replicas=(1, 2, 3),
+                removing=(),
+                adding=(),
+                directories=(),
+                configs={},
+                uncommitted=uncommitted,
+                **fields,
+            )
+        )
+    return tuple(states)
+
+
+@pytest.mark.parametrize(
+    ("changes", "clean", "from_last_known"),
+    [
+        ([{"leader_id": 2, "isr": (2, 3)}], True, False),
+        ([{"isr": (1,)}, {"leader_id": 2, "isr": (2,), "recovering": True}], False, False),
+        ([{"leader_id": None, "isr": (), "elr": (1, 2)}, {"leader_id": 2, "isr": (2,), "elr": (1,)}], True, False),
+        ([{"leader_id": None, "isr": (), "elr": (1,)}, {"leader_id": 2, "isr": (2,), "elr": ()}], False, False),
+        ([{"leader_id": None, "isr": (), "last_known_elr": (1,)}, {"leader_id": 1, "isr": (1,), "recovering": True}], False, True),
+        # Without eligible leader replicas the last in-sync replica stays in the ISR and comes back cleanly.
+        ([{"leader_id": None, "isr": (1,)}, {"leader_id": 1}], True, False),
+        # The recovery state is the controller's own word.
+        ([{"leader_id": 2, "isr": (2,), "recovering": True}], False, False),
+        ([{"isr": (1,)}, {"recovering": True, "occasion": "changed"}, {"leader_id": 1}, {"leader_id": 2}], False, False),
+    ],
+)
+def test_clean_is_who_was_in_sync_or_eligible(changes, clean, from_last_known):
+    (one,) = elections(history(*changes))
+    assert (one.clean, one.from_last_known) == (clean, from_last_known)
+
+
+def test_an_election_says_who_led_before_and_who_was_in_sync():
+    (one,) = elections(history({"isr": (1, 2)}, {"leader_id": None, "isr": (), "elr": (2,)}, {"leader_id": 2, "isr": (2,), "elr": ()}))
+    assert (one.leader_epoch, one.leader_id, one.time_ms, one.metadata_offset) == (2, 2, 1003, 13)
+    assert (one.previous_leader_id, one.previous_epoch, one.previous_isr, one.previous_elr) == (1, 0, (), (2,))
+
+
+def test_what_is_no_election():
+    assert not elections(())
+    assert not elections(history())
+    assert not elections(history({"isr": (1,)}, {"leader_id": 1}, {"leader_id": None, "isr": ()}))
+    assert not elections(history({"leader_id": 2, "isr": (2,), "uncommitted": True}))
+
+
+def test_what_a_history_reaches_back_to():
+    assert first_known_epoch(()) is None
+    assert first_known_epoch(history()) == -1
+    late = history({"leader_id": 2}, {"leader_id": 3})[1:]
+    assert first_known_epoch(late) == 1
+    assert [one.leader_epoch for one in elections(late)] == [2]
+
+
+def test_the_last_leader():
+    states = history({"isr": (1, 2)}, {"leader_id": 1, "isr": (1,)}, {"leader_id": None, "isr": ()}, {"leader_id": 3, "isr": (3,), "uncommitted": True})
+    assert last_led(states) == states[2]
+    assert last_led(()) is None

@@ -1,0 +1,225 @@
+"""The high watermark over time: every such row of the worked examples, and the rule version by version."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica_audit.protocol.observations import Observation, ReplicaProgress
+from replica_audit.protocol.timeline import (
+    find_deviations,
+    follower_high_watermark,
+    may_join_isr,
+    recompute_timeline,
+    rule_of,
+)
+
+NEWEST = rule_of((4, 3))
+LONG_AGO = 60_000
+
+
+def at(time_ms, ends, isr, *, known=None, observed=None, caught_up=None, leader=0, epoch=0, **more):
+    """One observation: `ends` by broker, the leader's view of the others equal to them unless `known` says so."""
+    known, caught_up = known or {}, caught_up or {}
+    eligible = {**dict.fromkeys(more.pop("eligible", ()), True), **dict.fromkeys(more.pop("ineligible", ()), False)}
+    replicas = tuple(
+        ReplicaProgress(
+            broker,
+            None if broker == leader else known.get(broker, end),
+            end,
+            caught_up.get(broker),
+            observed if broker == leader else None,
+            eligible.get(broker),
+        )
+        for broker, end in ends.items()
+    )
+    return Observation(time_ms, leader, epoch, tuple(isr), replicas, **more)
+
+
+def marks(*observations, rule=NEWEST):
+    return [row.hw_recomputed for row in recompute_timeline(observations, rule)]
+
+
+def deviations(*observations, rule=NEWEST):
+    return [row.deviation for row in recompute_timeline(observations, rule)]
+
+
+def test_isr_minimum():
+    (row,) = recompute_timeline([at(0, {0: 105, 1: 104, 2: 100, 3: 85}, (0, 1, 2), observed=100)], NEWEST)
+    assert (row.hw_recomputed, row.limiting_broker_id, row.deviation) == (100, 2, None)
+
+
+def test_slowest_in_sync():
+    (row,) = recompute_timeline([at(0, {0: 5, 1: 3, 2: 4}, (0, 1, 2))], NEWEST)
+    assert (row.hw_recomputed, row.limiting_broker_id) == (3, 1)
+
+
+def test_isr_shrink_moves_the_mark_without_a_record():
+    ends = {0: 9, 1: 7, 2: 6}
+    rows = list(recompute_timeline([at(0, ends, (0, 1, 2), observed=6), at(1, ends, (0, 1), observed=7)], NEWEST))
+    assert [(row.hw_recomputed, row.occasion, row.deviation) for row in rows] == [(6, "start", None), (7, "isr", None)]
+
+
+@pytest.mark.parametrize(("version", "mark"), [((0, 10), 8), ((2, 8), 8), ((3, 6), 8), ((4, 3), 8)])
+def test_a_catching_up_outsider_holds_the_mark(version, mark):
+    ends = {0: 10, 1: 10, 2: 8}
+    seen = at(LONG_AGO, ends, (0, 1), caught_up={2: LONG_AGO - 9_000})
+    assert marks(seen, rule=rule_of(version)) == [mark]
+    overtaken = at(LONG_AGO + 1, ends, (0, 1), caught_up={2: LONG_AGO - 9_000}, observed=10, eligible=(2,))
+    assert deviations(overtaken, rule=rule_of(version)) == ["ahead"]
+
+
+def test_of_an_outsider_that_may_or_may_not_hold_nothing_is_concluded():
+    ends, caught_up = {0: 10, 1: 10, 2: 8}, {2: LONG_AGO - 9_000}
+    for version in ((3, 6), (4, 3), None):
+        for mark in (8, 10):
+            seen = [at(LONG_AGO + time, ends, (0, 1), caught_up=caught_up, observed=mark) for time in (0, 1)]
+            assert deviations(*seen, rule=rule_of(version)) == [None, None]
+        late = at(LONG_AGO + 1, ends, (0, 1), caught_up=caught_up, observed=7)
+        assert deviations(late, rule=rule_of(version)) == ["stuck"]
+
+
+def test_a_lagging_outsider_does_not():
+    assert marks(at(LONG_AGO, {0: 10, 1: 10, 2: 8}, (0, 1), caught_up={2: 0})) == [10]
+    assert marks(at(LONG_AGO, {0: 10, 1: 10, 2: 8}, (0, 1))) == [10]
+
+
+def test_the_lag_time_is_that_of_the_version_or_of_the_observation():
+    seen = {2: LONG_AGO - 20_000}
+    assert marks(at(LONG_AGO, {0: 10, 1: 10, 2: 8}, (0, 1), caught_up=seen), rule=rule_of((2, 4))) == [10]
+    assert marks(at(LONG_AGO, {0: 10, 1: 10, 2: 8}, (0, 1), caught_up=seen), rule=rule_of((2, 5))) == [8]
+    assert marks(at(LONG_AGO, {0: 10, 1: 10, 2: 8}, (0, 1), caught_up=seen, lag_time_ms=15_000)) == [10]
+
+
+@pytest.mark.parametrize(("version", "mark"), [((3, 5), 8), ((3, 6), 10), ((4, 0), 10)])
+def test_an_outsider_that_may_not_join_holds_nothing_since_3_6(version, mark):
+    seen = at(LONG_AGO, {0: 10, 1: 10, 2: 8}, (0, 1), caught_up={2: LONG_AGO}, ineligible=(2,))
+    assert marks(seen, rule=rule_of(version)) == [mark]
+
+
+@pytest.mark.parametrize(("version", "mark"), [((2, 6), 10), ((2, 7), 8), ((3, 9), 8)])
+def test_a_pending_expansion_holds_the_mark_since_2_7(version, mark):
+    assert marks(at(0, {0: 10, 1: 10, 2: 8}, (0, 1), pending_isr=(2,)), rule=rule_of(version)) == [mark]
+
+
+@pytest.mark.parametrize(("version", "expected"), [((3, 6), [5, 9]), ((3, 7), [5, 5]), ((4, 3), [5, 5])])
+def test_below_min_isr_the_mark_stands_still_since_3_7(version, expected):
+    first = at(0, {0: 5, 1: 5, 2: 5}, (0, 1, 2), observed=5, min_insync_replicas=2)
+    then = at(1, {0: 9, 1: 5, 2: 5}, (0,), observed=5, min_insync_replicas=2)
+    assert marks(first, then, rule=rule_of(version)) == expected
+
+
+def test_of_an_unknown_version_the_gate_accuses_nobody():
+    first = at(0, {0: 5, 1: 5, 2: 5}, (0, 1, 2), observed=5, min_insync_replicas=2)
+    for mark in (5, 9):
+        then = at(1, {0: 9, 1: 5, 2: 5}, (0,), observed=mark, min_insync_replicas=2)
+        assert deviations(first, then, rule=rule_of(None)) == [None, None]
+    then = at(1, {0: 9, 1: 5, 2: 5}, (0,), observed=10, min_insync_replicas=2)
+    assert deviations(first, then, rule=rule_of(None)) == [None, "ahead"]
+
+
+def test_the_mark_may_have_moved_before_the_gate_closed():
+    first = at(0, {0: 5, 1: 5}, (0, 1), observed=5, min_insync_replicas=2)
+    moved = at(1, {0: 9, 1: 9}, (0,), observed=9, min_insync_replicas=2)
+    assert deviations(first, moved, rule=rule_of((4, 3))) == [None, None]
+    more = at(2, {0: 12, 1: 9}, (0,), observed=12, min_insync_replicas=2)
+    assert deviations(first, moved, more, rule=rule_of((4, 3))) == [None, None, "ahead"]
+    beyond = at(1, {0: 9, 1: 8}, (0,), observed=9, min_insync_replicas=2)
+    assert deviations(first, beyond, rule=rule_of((4, 3))) == [None, "ahead"]
+
+
+def test_waiting_below_min_isr_is_not_stuck():
+    seen = [at(1_000 * n, {0: 20 + n, 1: 20}, (0,), observed=20, min_insync_replicas=2) for n in range(100)]
+    assert set(deviations(*seen, rule=rule_of((4, 3)))) == {None}
+
+
+def test_min_isr_is_never_more_than_the_replication_factor():
+    assert marks(at(0, {0: 9}, (0,), min_insync_replicas=2)) == [9]
+
+
+def test_rejoin_needs_the_high_watermark_and_the_start_of_the_epoch():
+    assert may_join_isr(8, 8, 5) and not may_join_isr(7, 8, 5) and not may_join_isr(8, 8, 9)
+
+
+def test_a_follower_has_its_leaders_mark_one_fetch_late_and_never_past_its_end():
+    assert follower_high_watermark(8, 0, 12) == 8 and follower_high_watermark(15, 0, 12) == 12
+    assert follower_high_watermark(3, 5, 12) == 5
+
+
+@pytest.mark.parametrize("base", [0, 10])
+def test_two_rounds_of_propagation(base):
+    steps = [
+        (base, base, base, base),
+        (base + 1, base, base, base),
+        (base + 1, base, base + 1, base),
+        (base + 1, base + 1, base + 1, base + 1),
+    ]
+    observations = [
+        at(time, {0: end, 1: own}, (0, 1), known={1: known}, observed=mark)
+        for time, (end, known, own, mark) in enumerate(steps)
+    ]
+    rows = list(recompute_timeline(observations, NEWEST))
+    assert [row.hw_recomputed for row in rows] == [base, base, base, base + 1]
+    assert [row.occasion for row in rows] == ["start", "append", "none", "fetch"]
+    assert not any(row.deviation for row in rows)
+
+
+def test_a_new_leader_keeps_its_mark_and_moves_only_when_all_in_sync_have_fetched():
+    before = at(0, {0: 9, 1: 9, 2: 9}, (0, 1, 2), observed=9)
+    elected = at(1, {0: 9, 1: 9, 2: 9}, (1, 2), known={2: -1, 0: -1}, observed=7, leader=1, epoch=1)
+    fetched = at(2, {0: 9, 1: 9, 2: 9}, (1, 2), known={2: 9, 0: -1}, observed=9, leader=1, epoch=1)
+    rows = list(recompute_timeline([fetched, elected, before], NEWEST))
+    assert [(row.hw_recomputed, row.occasion) for row in rows] == [(9, "start"), (7, "leader"), (9, "fetch")]
+    assert [row.deviation for row in rows] == [None, None, None]
+
+
+def test_a_new_leaders_mark_above_what_a_member_has_is_ahead():
+    seen = [at(time, {1: 9, 2: 8}, (1, 2), known={2: -1}, observed=9, leader=1, epoch=1) for time in (1, 2)]
+    assert deviations(*seen) == [None, "ahead"]
+    # One that has caught up by the next observation may have had it all along: the readings were a moment apart.
+    assert deviations(seen[0], at(2, {1: 9, 2: 9}, (1, 2), known={2: -1}, observed=9, leader=1, epoch=1)) == [
+        None,
+        None,
+    ]
+
+
+def test_ahead_stuck_and_regressed_are_told_with_their_time_and_extent():
+    def step(time, mark, end=20, fetched=20):
+        return at(time, {0: end, 1: fetched}, (0, 1), observed=mark)
+
+    seen = [
+        step(0, 20),
+        step(1, 20, 30, 25),
+        step(2, 20, 31, 25),
+        step(3, 28, 32, 25),
+        step(4, 24, 33, 25),
+        step(5, 26, 33, 26),
+    ]
+    rows = list(recompute_timeline(seen, NEWEST))
+    assert [row.deviation for row in rows] == [None, "stuck", "stuck", "ahead", "regressed", None]
+    stuck, ahead, regressed = find_deviations(rows)
+    assert (stuck.deviation, stuck.held, stuck.start_ms, stuck.end_ms, stuck.observations) == ("stuck", False, 1, 2, 2)
+    assert stuck.lasting and not find_deviations(rows[:2])[0].lasting
+    assert (stuck.least_observed, stuck.greatest_recomputed, stuck.limiting_broker_id) == (20, 25, 1)
+    assert (ahead.least_recomputed, ahead.greatest_observed) == (25, 28)
+    assert (regressed.least_observed, regressed.greatest_recomputed) == (24, 25)
+
+
+def test_what_holds_the_mark_for_longer_than_a_replica_may_is_stuck_by_that_replica():
+    seen = [at(0, {0: 20, 1: 20}, (0, 1), observed=20)]
+    seen += [at(1_000 * n, {0: 20 + n, 1: 20}, (0, 1), observed=20) for n in range(1, 60)]
+    rows = list(recompute_timeline(seen, NEWEST))
+    assert {row.deviation for row in rows[:47]} == {None} and {row.deviation for row in rows[47:]} == {"stuck"}
+    (run,) = find_deviations(rows)
+    assert run.held and run.start_ms == 1_000 and run.limiting_broker_id == 1 and run.leader_log_end_offset == 79
+
+
+def test_without_the_leaders_view_nothing_is_stuck_but_too_much_is_ahead():
+    def step(time, own, mark):
+        replicas = (ReplicaProgress(0, None, 20, None, mark), ReplicaProgress(1, None, own))
+        return Observation(time, 0, 0, (0, 1), replicas)
+
+    assert deviations(step(0, 10, 8), step(1, 15, 8), step(2, 15, 16)) == [None, None, None]
+    assert deviations(step(0, 10, 8), step(1, 15, 16), step(2, 15, 16)) == [None, None, "ahead"]
+    # Nothing at all is known of broker 1: it may have everything.
+    lone = Observation(3, 0, 0, (0, 1), (ReplicaProgress(0, None, 20, None, 19),))
+    assert deviations(lone) == [None]

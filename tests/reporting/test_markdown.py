@@ -1,0 +1,106 @@
+"""summary.md: short, complete, and nothing in it is taken for markup that came from the snapshot."""
+
+from __future__ import annotations
+
+import pytest
+from tests.reporting.rows import AUDIT, finding, partition, results, row
+from tests.support.samples import SAMPLES
+
+from replica_audit.auditing.snapshot import audit_one
+from replica_audit.config import Settings
+from replica_audit.model import TopicPartition
+from replica_audit.reporting.markdown import FINDING_LIMIT, PARTITION_LIMIT, code_span, escape, render_markdown
+from replica_audit.reporting.verdict import build_verdict
+from replica_audit.results import Results
+
+
+def markdown(found: Results) -> str:
+    return render_markdown(found, build_verdict(found, "high"))
+
+
+def html(text: str) -> str:
+    """What a Markdown engine makes of it (mistune comes with the quality gate's packages)."""
+    mistune = pytest.importorskip("mistune")
+    return mistune.create_markdown(plugins=["table"])(text)
+
+
+def test_the_answer_comes_first_then_what_to_do_then_the_table() -> None:
+    found = audit_one(str(SAMPLES / "last-replica-standing"), TopicPartition("orders", 0), Settings())
+    text = markdown(found)
+    assert text.splitlines()[0] == "## ❌ Committed records are missing from the leader in the only partition."
+    told = "- `orders-0`: 7 committed records at offsets 93 to 99 are not on the leader, broker 1. "
+    told += "Broker 2 still has them."
+    assert told in text.splitlines()
+    order = [
+        text.index(part)
+        for part in (told, "**Keep broker 2 from following**", "| partition |", "<details>", "`CRITICAL: 1 partition")
+    ]
+    assert order == sorted(order)
+    rendered = html(text)
+    assert rendered.count("<tr>") == 2 and rendered.count("<table>") == 1
+
+
+def test_long_audits_are_cut_and_say_by_how_much() -> None:
+    partitions = [partition("orders", number, "LAGGING") for number in range(PARTITION_LIMIT + 7)] + [partition("calm")]
+    findings = [finding("REP-UNDER-REPLICATED", "low", "orders", number) for number in range(FINDING_LIMIT + 3)]
+    text = markdown(results(partitions, findings))
+    assert "and 7 more, 1 partition CONSISTENT" in text and "and 3 more" in text
+    assert len(text) < 10_000
+
+
+def test_names_and_messages_are_text() -> None:
+    name = "a|b`c`*d*_e_<img src=x>"
+    found = results(
+        [partition(name, 0, "COMMITTED_LOSS")],
+        [
+            finding(
+                "HWM-LOSS",
+                "critical",
+                name,
+                0,
+                message="see @all #12 <b>x</b> https://example.org [a](b) *x* ~y~ $z$ | w",
+            )
+        ],
+    )
+    rendered = html(markdown(found))
+    assert not any(tag in rendered for tag in ("<img", "<b>x", "<em>", "<a "))
+    assert "@all" not in rendered.replace("<code>@all</code>", "")
+    assert rendered.count("<tr>") == 2 and rendered.count("<td") == 7
+
+
+@pytest.mark.parametrize(
+    ("value", "span"), [("a", "`a`"), ("a`b", "``a`b``"), ("`a", "`` `a ``"), (None, "`-`"), ("", "`  `")]
+)
+def test_code_spans_have_a_fence_that_fits(value: str | None, span: str) -> None:
+    assert code_span(value) == span
+
+
+def test_words_that_would_be_links_are_code_and_special_characters_escaped() -> None:
+    assert escape("by @me in a_b: [1, 2)") == "by `@me` in a\\_b: \\[1, 2)"
+
+
+def test_a_calm_audit_and_one_of_nothing_are_one_screen() -> None:
+    calm = markdown(results([partition(), partition("b")]))
+    assert calm.startswith("## ✅ All is well: all 2 partitions are consistent.") and len(calm.splitlines()) < 8
+    assert markdown(Results(AUDIT, {})).startswith("## ❓ No partition was found")
+
+
+def test_committed_records_without_a_count_are_counted_by_their_runs() -> None:
+    runs = [
+        row(
+            "divergences",
+            topic="orders",
+            partition=0,
+            broker_id=b,
+            reference_id=1,
+            start_offset=5,
+            end_offset=6,
+            code="DIV-EPOCH",
+            record_count=1,
+            committed=True,
+        )
+        for b in (2, 3)
+    ]
+    text = markdown(results([partition(verdict="COMMITTED_LOSS")], divergences=runs))
+    assert "1 committed record at offset 5 is not on the leader, broker 1. Brokers 2 and 3 still have it." in text
+    assert "**Keep brokers 2 and 3 from following**: stop them" in text

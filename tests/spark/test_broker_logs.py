@@ -1,0 +1,24 @@
+"""Brokers' own logs in the main job: ingested as events, and `run` tells what `show` tells."""
+
+from __future__ import annotations
+
+import json
+
+from tests.auditing.test_broker_logs import with_logs
+
+from replica_audit.auditing.snapshot import audit_one
+from replica_audit.model import TopicPartition
+
+
+def test_run_tells_what_show_tells(run_stages, spark, tmp_path):
+    from replica_audit.spark.warehouse import Warehouse
+
+    snapshot = with_logs("kip101-restart-3-lost", tmp_path)
+    audited = run_stages(snapshot)
+    shown = audit_one(str(snapshot), TopicPartition("kip101r", 0), audited.settings)
+    for table in ("findings", "high_watermarks", "partitions"):
+        assert json.loads(json.dumps(audited.results.rows(table))) == json.loads(json.dumps(shown.tables[table])), table
+    assert {"TRN-LOGGED", "META-UNCLEAN-ELECTION"} <= {row["code"] for row in audited.results.rows("findings")}
+    events = Warehouse(spark, audited.settings.warehouse).read("broker_log_events", snapshot_id=audited.snapshot_id)
+    kinds = {row["kind"]: row["count"] for row in events.groupBy("kind").count().collect()}
+    assert kinds["cut"] == 4 and kinds["elected"] == 3

@@ -1,0 +1,283 @@
+"""Quality checks through Great Expectations, on the warehouse of the shared session."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import re
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+from tests.auditing.segment_counts import count_snapshot
+from tests.formats.captures import FIXTURES
+
+from replica_audit.errors import UsageError
+from replica_audit.tables import REPORT_TABLES
+
+RUN_TIME = datetime(2026, 1, 2, tzinfo=timezone.utc)
+
+OWN = """
+suites:
+  - name: findings
+    table: partition_facts
+    expectations:
+      - {name: no-low-finding, type: expect_column_values_to_be_between, kwargs: {column: low_findings, max_value: 9}, severity: info}
+      - {name: no-medium-finding, type: whatever, enabled: false}
+  - name: sizes
+    table: segments
+    expectations:
+      - {type: expect_column_values_to_be_between, kwargs: {column: size_bytes, max_value: 10}, severity: warning}
+      - {name: cannot, type: expect_column_values_to_match_regex, kwargs: {column: path, regex: "["}, severity: high}
+  - name: answers
+    table: high_watermarks
+    expectations:
+      - {name: exact, type: expect_column_values_to_be_in_set, kwargs: {column: exact, value_set: [true]}, severity: low}
+      - name: query
+        type: unexpected_rows_expectation
+        kwargs: {unexpected_rows_query: "SELECT * FROM {batch} WHERE hw_lower > hw_upper"}
+actions:
+  - {name: operators, type: slack, slack_webhook: "${REPLICA_TEST_HOOK}", notify_on: critical}
+  - {name: nobody, type: slack, slack_webhook: "${REPLICA_TEST_HOOK}", notify_on: success}
+  - {name: broken, type: pagerduty, api_key: none, routing_key: none, notify_on: all}
+"""
+
+
+@contextmanager
+def listening():
+    """A server on loopback that keeps what is posted to it: (address, bodies)."""
+    bodies: list[dict] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"ok")
+
+        def log_message(self, *arguments):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/hook", bodies
+    finally:
+        server.shutdown()
+
+
+def check(spark, audited, plan, docs=None):
+    """The plan checked on an audit."""
+    from replica_audit.quality.checkpoint import run_checkpoint
+    from replica_audit.spark.pipeline import count_segments, quality_tables
+
+    counts = count_segments(spark, audited.snapshot_id, audited.settings)
+    frames = quality_tables(spark, audited.results, counts, plan.tables, audited.settings)
+    return run_checkpoint(plan, frames, docs, audited.results.audit["audit_id"], RUN_TIME)
+
+
+@pytest.fixture(scope="module")
+def checked(spark, sample, tmp_path_factory):
+    """The sample checked with built-in suites, suites and Actions of the user's own: (run, docs, told, persisted before and after)."""
+    from replica_audit.quality.suites import load_plan
+
+    directory = tmp_path_factory.mktemp("checked")
+    own = directory / "own.yaml"
+    own.write_text(OWN)
+    persisted = spark.sparkContext._jsc.getPersistentRDDs
+    with pytest.MonkeyPatch.context() as patch, listening() as (address, told):
+        patch.setenv("REPLICA_TEST_HOOK", address)
+        plan = load_plan([str(own)])
+        before = set(persisted().keySet())
+        run = check(spark, sample, plan, str(directory / "docs"))
+        return run, directory / "docs", list(told), (before, set(persisted().keySet()))
+
+
+def answers(run):
+    return {f"{row['suite']}/{row['name']}": row for row in run.rows}
+
+
+def test_built_in_and_own_suites_are_answered_with_our_severities(checked):
+    found = answers(checked[0])
+    assert len(found) == 14 + 4
+    assert {name for name, row in found.items() if not row["success"]} == {
+        "findings/no-critical-finding", "sizes/column-values-to-be-between-size_bytes", "sizes/cannot",
+    }  # fmt: skip
+    critical = found["findings/no-critical-finding"]
+    assert [critical[name] for name in ("severity", "element_count", "unexpected_count", "status", "error")] == [
+        "critical", 1, 1, "new", None,
+    ]  # fmt: skip
+    assert critical["failing"] == ["orders-0: critical_findings 2"]
+    assert found["findings/no-low-finding"]["severity"] == "info" and found["findings/no-low-finding"]["success"]
+    assert found["sizes/column-values-to-be-between-size_bytes"]["severity"] == "medium"
+    assert found["answers/query"]["severity"] == "critical", "as in Great Expectations, where none is given"
+    assert found["quarantine/quarantine-empty"]["observed"] == "0"
+    assert all(set(row) == {column.name for column in REPORT_TABLES["quality"]} for row in found.values())
+
+
+def test_rows_that_break_an_expectation_are_named(checked, sample):
+    row = answers(checked[0])["sizes/column-values-to-be-between-size_bytes"]
+    files = sorted(path for path in sample.path.glob("broker-*/orders-0/*.log"))
+    assert row["unexpected_count"] == len(files) == len(row["failing"])
+    assert f"orders-0 broker 1 broker-1/orders-0/{0:020d}.log: size_bytes 2890" in row["failing"]
+
+
+def test_what_cannot_be_looked_at_is_an_error_and_no_failure(checked):
+    row = answers(checked[0])["sizes/cannot"]
+    assert "INVALID_PARAMETER_VALUE" in row["error"] and row["status"] is None
+
+
+def test_no_data_frame_stays_in_memory(checked):
+    before, after = checked[3]
+    assert after <= before
+
+
+def test_actions_are_told_by_the_worst_severity_and_a_failing_one_costs_no_answer(checked):
+    run, _, told, _ = checked
+    (message,) = told
+    assert "operators - replica-audit - Failure" in json.dumps(message)
+    (warning,) = run.warnings
+    assert warning.startswith("an Action of the quality checkpoint failed: ") and "pypd" in warning
+
+
+def test_data_docs_are_whole_and_ask_no_other_host_for_anything(checked):
+    docs = checked[1]
+    index = (docs / "index.html").read_text()
+    links = re.findall(r'href="((?:validations|expectations)/[^"]+)"', index)
+    assert len({link for link in links if link.startswith("validations/")}) == 6
+    assert all((docs / link).is_file() for link in links)
+    for page in docs.rglob("*.html"):
+        text = page.read_text()
+        loaded = re.findall(r'<(?:script|img|iframe|source)[^>]*\bsrc="([^"]*)"|<link[^>]*href="([^"]*)"|url\(([^)]*)\)|@import', text)
+        assert loaded == [("", "data:,", "")], (page, loaded)
+        assert "default-src 'none'" in text
+    assert {path.suffix for path in docs.rglob("*") if path.is_file()} == {".html"}
+    texts = "".join(page.read_text() for page in docs.glob("validations/findings/**/*.html"))
+    assert "No partition has a critical finding that is new." in texts
+
+
+def test_counts_over_segments_are_those_of_plain_python(spark, planted, run_stages):
+    from replica_audit.spark.pipeline import count_segments
+
+    damaged = run_stages(FIXTURES / "corrupted-batch-baseoffset-changed")
+    for audited in (planted, damaged):
+        found = count_segments(spark, audited.snapshot_id, audited.settings)
+        key = ("topic", "partition", "broker_id", "log_dir")
+        got = {tuple(row[name] for name in key): {name: value or 0 for name, value in row.items()} for row in found}
+        expected = {tuple(row[name] for name in key): row for row in count_snapshot(str(audited.path))}
+        # A segment that cannot be read has no row; the twin would stop at it.
+        assert got == {place: row for place, row in expected.items()}
+    assert any(row["border_gap"] or row["gap"] for row in got.values())
+
+
+@pytest.mark.parametrize(
+    ("suite", "said"),
+    [
+        ("{type: expect_column_values_to_be_btween, kwargs: {column: place}}", "did you mean expect_column_values_to_be_between"),
+        ("{type: expect_column_values_to_be_between, kwargs: {column: place, max: 3}}", "extra fields not permitted"),
+        ("{type: expect_column_values_to_be_in_set, kwargs: {column: place}}", "value_set: field required"),
+    ],
+)
+def test_an_expectation_that_great_expectations_does_not_know_is_told(spark, sample, tmp_path, suite, said):
+    from replica_audit.quality.suites import load_plan
+
+    own = tmp_path / "own.yaml"
+    own.write_text(f"suites: [{{name: own, table: partitions, expectations: [{suite}]}}]\n")
+    with pytest.raises(UsageError, match="suite own: expectation") as caught:
+        check(spark, sample, load_plan([str(own)]))
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        ("{name: a, type: pigeon}", "no Action of type pigeon; known are"),
+        ("{name: a, type: slack}", "provide either slack_webhook or slack_token"),
+    ],
+)
+def test_an_action_that_great_expectations_does_not_know_is_told(spark, sample, tmp_path, action, said):
+    from replica_audit.quality.suites import load_plan
+
+    own = tmp_path / "own.yaml"
+    own.write_text(f"actions: [{action}]\n")
+    with pytest.raises(UsageError, match="action a: ") as caught:
+        check(spark, sample, load_plan([str(own)]))
+    assert said in str(caught.value)
+
+
+def test_a_name_is_never_markup_in_data_docs(spark, sample, tmp_path):
+    from replica_audit.quality.suites import load_plan
+
+    bad = "<img src=x onerror=alert(1)>"
+    rows = [{**row, "topic": bad} for row in sample.results.rows("partitions")]
+    findings = [{**row, "topic": bad} for row in sample.results.rows("findings")]
+    renamed = replace(sample, results=replace(sample.results, tables={**sample.results.tables, "partitions": rows, "findings": findings}))
+    run = check(spark, renamed, load_plan(), str(tmp_path / "docs"))
+    assert answers(run)["findings/no-critical-finding"]["failing"] == [f"{bad}-0: critical_findings 2"]
+    pages = "".join(page.read_text() for page in (tmp_path / "docs").rglob("*.html"))
+    assert "<img" not in pages and "&lt;img src=x" in pages
+
+
+@pytest.fixture
+def in_session(spark, monkeypatch):
+    """Commands run in the shared session."""
+
+    @contextmanager
+    def session(app_name, settings):
+        yield spark
+
+    for module in ("commands", "quality", "history"):
+        monkeypatch.setattr(f"replica_audit.cli.{module}.spark_session", session)
+    for name in [name for name in __import__("os").environ if name.startswith("REPLICA_AUDIT_")]:
+        monkeypatch.delenv(name)
+
+
+def test_run_checks_keeps_and_reports_quality_and_one_flag_leaves_it_out(in_session, sample, tmp_path, capsys):
+    from replica_audit.cli.main import main
+
+    place = ["--warehouse", sample.settings.warehouse, "--report", str(tmp_path / "report"), "--quiet"]
+    assert main(["run", str(sample.path), *place]) == 1
+    assert capsys.readouterr().out.splitlines()[-1].startswith("CRITICAL: 1 partition, COMMITTED_LOSS")
+    content = json.loads((tmp_path / "report" / "audit.json").read_text())
+    verdict = json.loads((tmp_path / "report" / "verdict.json").read_text())
+    assert len(content["quality"]) == verdict["quality"]["expectations"] == 15
+    assert verdict["quality"]["failed"] == {"critical": 1, "high": 0, "medium": 1, "low": 1, "info": 0}
+    assert (tmp_path / "report" / "data_docs" / "index.html").is_file()
+
+    audit_id = content["audit"]["audit_id"]
+    again = ["quality", *place, "--audit-id", audit_id, "--format", "json"]
+    assert main([*again, "--fail-on", "never"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["status"] == "WARNING" and answer["audit_id"] == audit_id
+    assert sorted(answer["expectations"], key=lambda row: (row["suite"], row["name"])) == content["quality"]
+    assert main(["report", *place, "--audit-id", audit_id]) == 1
+    assert json.loads((tmp_path / "report" / "audit.json").read_text())["quality"] == content["quality"]
+
+    assert main(["run", str(sample.path), *place, "--no-quality", "--fail-on", "never"]) == 0
+    content = json.loads((tmp_path / "report" / "audit.json").read_text())
+    assert content["quality"] == []
+    assert json.loads((tmp_path / "report" / "verdict.json").read_text())["quality"] is None
+    assert not (tmp_path / "report" / "data_docs").exists(), "those are another audit's"
+
+
+@pytest.mark.parametrize(("severity", "fail_on", "status", "word"), [
+    ("high", "high", 1, "CRITICAL"), ("medium", "high", 0, "WARNING"), ("medium", "medium", 1, "CRITICAL"),
+    ("low", "high", 0, "OK"),
+])  # fmt: skip
+def test_the_exit_status_follows_severity(in_session, run_stages, tmp_path, capsys, severity, fail_on, status, word):
+    from replica_audit.cli.main import main
+
+    quiet = run_stages(Path(__file__).parents[2] / "data" / "samples" / "hw-truncation-before")
+    own = tmp_path / "own.yaml"
+    own.write_text(
+        "suites: [{name: own, table: replicas, expectations: [{name: few, type: expect_column_values_to_be_between,"
+        f" kwargs: {{column: record_count, max_value: 0}}, severity: {severity}}}]}}]\n"
+    )
+    options = ["--warehouse", quiet.settings.warehouse, "--report", str(tmp_path / "report"), "--suites", str(own)]
+    audit_id = quiet.results.audit["audit_id"]
+    assert main(["quality", *options, "--audit-id", audit_id, "--fail-on", fail_on]) == status
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"{word}: 16 expectations; failed: 1 {severity}"

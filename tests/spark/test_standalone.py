@@ -1,0 +1,105 @@
+"""The main job on a cluster of its own: a master and a worker on this machine, executors that know nothing of .venv."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from replica_audit.spark.environment import check_jars, find_java
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "data" / "samples" / "last-replica-standing"
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+class Cluster:
+    """A standalone master with one worker on loopback, at ports that are free."""
+
+    def __init__(self, directory: Path, started: ExitStack) -> None:
+        import pyspark
+
+        self.directory, self.home = directory, Path(pyspark.__file__).parent
+        self.work = directory / "work"
+        self.environment = {
+            # No directory of .venv: what the executors' Python has must come from the archive.
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(directory),
+            "JAVA_HOME": str(find_java().home),
+            "SPARK_HOME": str(self.home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "256m",
+        }
+        master = ["master.Master", "--host", "127.0.0.1", "--port", "0"]
+        self.url = self._start(started, master, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
+        worker = ["worker.Worker", "--cores", "2", "--memory", "1g", "--work-dir", str(self.work), self.url]
+        self._start(started, worker, r"(Successfully registered) with master")
+
+    def _start(self, started: ExitStack, command: list[str], sign: str) -> str:
+        log = self.directory / f"{command[0]}.log"
+        program = [str(self.home / "bin" / "spark-class"), f"org.apache.spark.deploy.{command[0]}"]
+        with log.open("wb") as stream:
+            process = subprocess.Popen(
+                [*program, *command[1:], "--webui-port", "0"],
+                env=self.environment, cwd=self.directory, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
+            )  # fmt: skip
+        started.callback(process.wait, 30)
+        started.callback(process.terminate)
+        for _ in range(600):
+            found = re.search(sign, log.read_text(errors="replace"))
+            if found:
+                return found[1]
+            assert process.poll() is None, log.read_text(errors="replace")
+            time.sleep(0.1)
+        raise AssertionError(f"{command[0]} did not start within a minute:\n{log.read_text(errors='replace')}")
+
+    def submit(self, *arguments: str) -> subprocess.CompletedProcess:
+        """The command of the README, with the JARs of the installation."""
+        return subprocess.run(
+            [str(self.home / "bin" / "spark-submit"), "--master", self.url,
+             "--properties-file", str(ROOT / "conf" / "spark-defaults.conf"),
+             "--conf", f"spark.jars.ivySettings={ROOT / 'conf' / 'ivysettings.xml'}",
+             "--conf", "spark.jars.packages=", "--jars", ",".join(map(str, check_jars())),
+             "--conf", "spark.ui.enabled=false", "--conf", "spark.log.level=WARN",
+             "--conf", "spark.sql.shuffle.partitions=2", "--conf", "spark.databricks.delta.snapshotPartitions=2",
+             "--py-files", str(ROOT / "build" / "replica_audit.zip"),
+             "--archives", f"{ROOT / 'build' / 'environment.tar.gz'}#environment",
+             "--conf", f"spark.pyspark.driver.python={sys.executable}", *arguments],
+            env=self.environment, cwd=self.directory, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=500,
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    venv = os.path.relpath(sys.prefix, ROOT)
+    subprocess.run(
+        ["make", "--silent", f"VENV={venv}", "-o", f"{venv}/.stamps/packages", "zip", "environment"],
+        cwd=ROOT, check=True, stdout=subprocess.DEVNULL, timeout=120,
+    )  # fmt: skip
+    with ExitStack() as started:
+        yield Cluster(tmp_path_factory.mktemp("cluster"), started)
+
+
+def test_the_executors_live_on_the_archive_alone(cluster):
+    python = "spark.pyspark.python=./environment/bin/python"
+    ran = cluster.submit(
+        "--conf", python, str(ROOT / "jobs" / "run.py"), str(SAMPLE), "--warehouse", "warehouse", "--report", "report"
+    )
+    assert ran.returncode == 1, ran.stdout[-2000:] + ran.stderr[-4000:]
+    last = ran.stdout.splitlines()[-1]
+    assert last == "CRITICAL: 1 partition, COMMITTED_LOSS; findings: 2 critical, 1 medium, 1 low"
+    verdict = json.loads((cluster.directory / "report" / "verdict.json").read_text())
+    assert (verdict["verdict"], verdict["exit_status"]) == ("COMMITTED_LOSS", 1)
+    (interpreter,) = cluster.work.glob("app-*/*/environment/bin/python")
+    own = subprocess.run([interpreter, "-c", "import pyarrow; print(pyarrow.__file__)"], capture_output=True, text=True)
+    assert Path(own.stdout.strip()).is_relative_to(interpreter.parents[1]), own.stderr
+    assert "No module named" not in ran.stderr

@@ -1,0 +1,118 @@
+"""The timeline on Spark is the pure one, whatever was observed; and `run` tells what `show` tells."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.support.observations import observed, random_observations, write_observations
+
+from replica_audit.auditing.snapshot import audit_one
+from replica_audit.auditing.timeline import summary_of_row, timeline_of
+from replica_audit.model import TopicPartition
+from replica_audit.protocol.timeline import rule_of
+from replica_audit.tables import BRONZE_TABLES, ddl, sort_rows
+
+PARTITIONS = 40
+SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "isr-minimum"
+
+
+@pytest.fixture(scope="module")
+def histories():
+    return {partition: random_observations(partition, seed=partition) for partition in range(PARTITIONS)}
+
+
+@pytest.fixture(scope="module")
+def progress(spark, histories):
+    columns = BRONZE_TABLES["replica_progress"]
+    rows = [tuple(row.get(column.name) for column in columns) for of_one in histories.values() for row in of_one]
+    return spark.createDataFrame(rows, ddl(columns)).repartition(7).persist()
+
+
+@pytest.mark.parametrize("version", [None, (0, 10), (2, 6), (2, 8), (3, 6), (4, 3)])
+def test_every_row_and_every_stretch_is_that_of_the_pure_rule(histories, progress, version):
+    from replica_audit.spark.timeline import recompute, summarise
+
+    rule = rule_of(version)
+    timeline = recompute(progress, rule).persist()
+    found: dict[int, list[dict]] = {partition: [] for partition in histories}
+    for row in timeline.collect():
+        found[row["partition"]].append(row.asDict())
+    summaries = {row["partition"]: row.asDict(recursive=True) for row in summarise(timeline).collect()}
+    deviations = set()
+    for partition, rows in histories.items():
+        expected, summary = timeline_of("random", partition, rows, rule)
+        for row, own in zip(sort_rows(found[partition]), expected, strict=True):
+            assert row == own
+            deviations.add(own["deviation"])
+        told = summaries[partition]
+        assert (told.pop("topic"), told.pop("partition")) == ("random", partition)
+        assert summary_of_row(told) == summary
+    assert deviations == {None, "ahead", "stuck", "regressed"}
+    timeline.unpersist()
+
+
+def test_nothing_of_it_is_python(progress):
+    from replica_audit.spark.timeline import recompute, summarise
+
+    plan = summarise(recompute(progress, rule_of(None)))._jdf.queryExecution().toString()
+    assert "Window" in plan and not any(word in plan for word in ("Python", "Pandas", "InArrow", "BatchEval"))
+
+
+def test_run_tells_what_show_tells(run_stages, spark, tmp_path):
+    from replica_audit.spark.pipeline import load_results
+    from replica_audit.spark.warehouse import Warehouse
+
+    snapshot = tmp_path / "snapshot"
+    shutil.copytree(SAMPLE, snapshot)
+    marks = [
+        (0, 20, 20, 20),
+        (1000, 30, 25, 20),
+        (2000, 31, 25, 20),
+        (3000, 32, 25, 28),
+        (4000, 33, 25, 24),
+        (5000, 33, 26, 26),
+    ]
+    rows = [
+        row for time, end, known, mark in marks for row in observed(time, {1: end, 2: known}, [1, 2], mark, leader=1)
+    ]
+    rows += observed(0, {1: 5, 2: 3, 3: 4}, [1, 2, 3], 3, leader=1, topic="elsewhere")
+    path = write_observations(snapshot, rows)
+    path.write_text(path.read_text() + "no row\n")
+    audited = run_stages(snapshot)
+    codes = {row["code"] for row in audited.results.rows("findings") if row["topic"] == "orders"}
+    assert codes >= {"HWM-AHEAD", "HWM-STUCK", "HWM-REGRESSED"}
+    for name in ("orders-0", "elsewhere-0"):
+        place = TopicPartition.parse(name)
+        shown = audit_one(str(snapshot), place, audited.settings)
+        for table in ("high_watermark_timeline", "findings", "partitions"):
+            of_run = [row for row in audited.results.rows(table) if row["topic"] == place.topic]
+            assert json.loads(json.dumps(of_run)) == json.loads(json.dumps(shown.tables[table])), table
+    assert len(audited.results.rows("high_watermark_timeline")) == 7
+    (ignored,) = [row for row in audited.results.rows("quarantine")]
+    assert ignored["code"] == "INPUT-IGNORED" and ignored["path"] == "replica_progress.jsonl"
+    assert audited.results.audit["inputs"]["observations"] == 7
+    audit_id = audited.results.audit["audit_id"]
+    warehouse = Warehouse(spark, audited.settings.warehouse)
+    assert warehouse.read("high_watermark_timeline", audit_id=audit_id).count() == 7
+    assert load_results(spark, audit_id, audited.settings).tables == audited.results.tables
+
+
+def test_of_a_long_timeline_those_that_deviate_are_reported_first(run_stages, monkeypatch, tmp_path):
+    from replica_audit.spark import observations
+
+    monkeypatch.setattr(observations, "REPORTED_ROWS", 5)
+    snapshot = tmp_path / "snapshot"
+    shutil.copytree(SAMPLE, snapshot)
+    rows = [
+        row
+        for n in range(20)
+        for row in observed(1000 * n, {1: 20 + n, 2: 20 + n}, [1, 2], 20 + n - (n > 17), leader=1)
+    ]
+    write_observations(snapshot, rows)
+    audited = run_stages(snapshot)
+    reported = audited.results.rows("high_watermark_timeline")
+    assert [row["deviation"] for row in reported] == [None, None, None, "stuck", "stuck"]
+    assert audited.results.audit["inputs"]["observations"] == 20

@@ -1,0 +1,181 @@
+"""Writer of KRaft metadata logs: messages, batches of them, and the files of `__cluster_metadata-0`."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from tests.support.encoder import Record, encode_batch
+
+TIME_MS = 1_700_000_000_000
+#: Types of control records.
+LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = 2, 3, 4, 5, 6
+
+
+def uvarint(number: int) -> bytes:
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes((*encoded, number))
+
+
+def uuid(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "==")
+
+
+def string(text: str | None) -> bytes:
+    return b"\x00" if text is None else uvarint(len(text.encode()) + 1) + text.encode()
+
+
+def ids(brokers: Iterable[int]) -> bytes:
+    brokers = list(brokers)
+    return uvarint(len(brokers) + 1) + b"".join(struct.pack(">i", broker) for broker in brokers)
+
+
+def uuids(texts: Iterable[str]) -> bytes:
+    texts = list(texts)
+    return uvarint(len(texts) + 1) + b"".join(uuid(text) for text in texts)
+
+
+def tags(fields: Mapping[int, bytes] | None = None) -> bytes:
+    fields = dict(sorted((fields or {}).items()))
+    return uvarint(len(fields)) + b"".join(uvarint(tag) + uvarint(len(data)) + data for tag, data in fields.items())
+
+
+def message(key: int, version: int, body: bytes, frame: int = 1) -> bytes:
+    return uvarint(frame) + uvarint(key) + uvarint(version) + body
+
+
+def topic(name: str, topic_id: str) -> bytes:
+    return message(2, 0, string(name) + uuid(topic_id) + tags())
+
+
+def remove_topic(topic_id: str) -> bytes:
+    return message(9, 0, uuid(topic_id) + tags())
+
+
+def partition(
+    topic_id: str,
+    replicas: Sequence[int],
+    leader: int,
+    *,
+    number: int = 0,
+    isr: Sequence[int] | None = None,
+    leader_epoch: int = 0,
+    partition_epoch: int = 0,
+    directories: Sequence[str] = (),
+    elr: Sequence[int] | None = None,
+    last_known_elr: Sequence[int] | None = None,
+    recovering: bool = False,
+) -> bytes:
+    body = struct.pack(">i", number) + uuid(topic_id) + ids(replicas) + ids(replicas if isr is None else isr) + ids(()) + ids(())
+    body += struct.pack(">iii", leader, leader_epoch, partition_epoch) + uuids(directories)
+    fields = {} if not recovering else {0: b"\x01"}
+    fields |= {} if elr is None else {1: ids(elr)}
+    fields |= {} if last_known_elr is None else {2: ids(last_known_elr)}
+    return message(3, 2, body + tags(fields))
+
+
+def change(
+    topic_id: str,
+    *,
+    number: int = 0,
+    isr: Sequence[int] | None = None,
+    leader: int | None = None,
+    replicas: Sequence[int] | None = None,
+    recovering: bool | None = None,
+    elr: Sequence[int] | None = None,
+    last_known_elr: Sequence[int] | None = None,
+) -> bytes:
+    fields: dict[int, bytes] = {}
+    for tag, value in ((0, isr), (2, replicas), (6, elr), (7, last_known_elr)):
+        if value is not None:
+            fields[tag] = ids(value)
+    if leader is not None:
+        fields[1] = struct.pack(">i", leader)
+    if recovering is not None:
+        fields[5] = bytes([recovering])
+    return message(5, 2, struct.pack(">i", number) + uuid(topic_id) + tags(fields))
+
+
+def config(resource_type: int, resource: str, name: str, value: str | None) -> bytes:
+    return message(4, 0, struct.pack(">b", resource_type) + string(resource) + string(name) + string(value) + tags())
+
+
+def register_broker(broker: int, *, fenced: bool = False) -> bytes:
+    body = struct.pack(">i", broker) + b"\x00" + bytes(16) + struct.pack(">q", 1)
+    body += uvarint(2) + string("PLAINTEXT") + string("host") + struct.pack(">Hh", 9092, 0) + tags()
+    body += uvarint(2) + string("metadata.version") + struct.pack(">hh", 1, 25) + tags()
+    return message(0, 3, body + string(None) + bytes([fenced]) + b"\x00" + tags())
+
+
+def registration_change(broker: int, fenced: int) -> bytes:
+    return message(17, 1, struct.pack(">iq", broker, 1) + tags({0: struct.pack(">b", fenced)}))
+
+
+def clear_elr(name: str) -> bytes:
+    return message(28, 0, string(name) + tags())
+
+
+def begin() -> bytes:
+    return message(23, 0, tags({0: string("a name")}))
+
+
+def end() -> bytes:
+    return message(24, 0, tags())
+
+
+def abort() -> bytes:
+    return message(25, 0, tags({0: string("a reason")}))
+
+
+def batch(offset: int, messages: Sequence[bytes], *, epoch: int = 1, time_ms: int = TIME_MS, codec: str = "none") -> bytes:
+    """One batch of metadata records."""
+    return encode_batch(offset, [Record(None, value) for value in messages], epoch, timestamp_ms=time_ms, codec=codec)
+
+
+def control(offset: int, kind: int, value: bytes, *, epoch: int = 1, time_ms: int = TIME_MS) -> bytes:
+    record = Record(struct.pack(">hh", 0, kind), value)
+    return encode_batch(offset, [record], epoch, timestamp_ms=time_ms, control=True)
+
+
+def leader_change(offset: int, leader: int, voters: Sequence[int], *, epoch: int = 1, time_ms: int = TIME_MS) -> bytes:
+    listed = uvarint(len(voters) + 1) + b"".join(struct.pack(">i", voter) + tags() for voter in voters)
+    return control(offset, LEADER_CHANGE, struct.pack(">hi", 0, leader) + listed + listed + tags(), epoch=epoch, time_ms=time_ms)
+
+
+def snapshot(messages: Sequence[bytes], *, epoch: int = 1, time_ms: int = TIME_MS, footer: bool = True) -> bytes:
+    """The content of a `.checkpoint` file."""
+    header = control(0, SNAPSHOT_HEADER, struct.pack(">hq", 0, time_ms) + tags(), epoch=epoch)
+    body = batch(1, messages, epoch=epoch) if messages else b""
+    last = control(1 + len(messages), SNAPSHOT_FOOTER, struct.pack(">h", 0) + tags(), epoch=epoch)
+    return header + body + (last if footer else b"")
+
+
+def write_metadata_log(
+    root: Path,
+    node: str,
+    node_id: int,
+    segments: Mapping[int, bytes],
+    snapshots: Mapping[tuple[int, int], bytes] | None = None,
+    voters: Sequence[int] = (),
+    cluster_id: str | None = None,
+) -> Path:
+    """`__cluster_metadata-0` of the node in directory `node`: segments by base offset, snapshots by end and epoch."""
+    log_dir = root / node
+    path = log_dir / "__cluster_metadata-0"
+    path.mkdir(parents=True)
+    if not (log_dir / "meta.properties").exists():
+        lines = ["version=1", f"node.id={node_id}"] + ([f"cluster.id={cluster_id}"] if cluster_id else [])
+        (log_dir / "meta.properties").write_text("".join(f"{line}\n" for line in lines))
+    for base, content in segments.items():
+        (path / f"{base:020d}.log").write_bytes(content)
+    for (end_offset, epoch), content in (snapshots or {}).items():
+        (path / f"{end_offset:020d}-{epoch:010d}.checkpoint").write_bytes(content)
+    state = {"data_version": 0, "currentVoters": [{"voterId": voter} for voter in voters]}
+    (path / "quorum-state").write_text(json.dumps(state))
+    return path
