@@ -6,21 +6,27 @@ import re
 from pathlib import Path
 
 import pytest
-from replica_audit.auditing.catalogue import at_or_above
-from replica_audit.auditing.snapshot import audit_one
-from replica_audit.config import Settings
-from replica_audit.model import TopicPartition
-
 from tests.auditing.captures import CAPTURES, EXPECTED, FIXTURES, audit_by_listing, audit_capture, told, truth
 from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
 from tests.support import metadata_log as write
 from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
 
+from replica_audit.auditing.catalogue import at_or_above
+from replica_audit.auditing.snapshot import audit_one
+from replica_audit.config import Settings
+from replica_audit.model import TopicPartition
+
 KRAFT = [name for name in CAPTURES if any((FIXTURES / name).glob("*/__cluster_metadata-0"))]
 STOPPED = ("healthy", "diverged-healed", "diverged-multi-healed", "diverged-multi2-healed")
 #: Captures with records that an unclean election left behind, and with a tail that a clean one did.
 UNCLEAN = (
-    *("diverged-unclean", "diverged-multi", "diverged-multi2", "kafka-3.6-diverged-unclean", "kafka-3.9-diverged-unclean"),
+    *(
+        "diverged-unclean",
+        "diverged-multi",
+        "diverged-multi2",
+        "kafka-3.6-diverged-unclean",
+        "kafka-3.9-diverged-unclean",
+    ),
     *("last-replica-elr-2-cut", "quorum3-1-unclean", "txn-failover-1-unclean"),
 )
 CLEAN = ("diverged-clean", "elr-elected")
@@ -36,14 +42,21 @@ def test_the_metadata_log_goes_before_the_listing():
         for partition, results in audit_capture(capture).items():
             sources = {row["leadership_source"] for row in results.tables["high_watermarks"]}
             # Deleted partitions of an earlier life of a topic are in neither.
-            assert sources == {"metadata_log"} or (capture, partition) == ("recreated-1-before", "orders-2"), (capture, partition)
+            assert sources == {"metadata_log"} or (capture, partition) == ("recreated-1-before", "orders-2"), (
+                capture,
+                partition,
+            )
 
 
 @pytest.mark.parametrize("capture", [name for name in KRAFT if name in EXPECTED])
 def test_with_the_history_verdicts_are_those_of_the_independent_script_but_for_unclean_elections(capture):
     for partition, answer in EXPECTED[capture].items():
         results = audit_capture(capture)[partition]
-        unclean = [row for row in results.tables["findings"] if (row["code"], row["severity"]) == ("META-UNCLEAN-ELECTION", "high")]
+        unclean = [
+            row
+            for row in results.tables["findings"]
+            if (row["code"], row["severity"]) == ("META-UNCLEAN-ELECTION", "high")
+        ]
         expected = answer["verdict"]
         if expected == "UNCOMMITTED_DIVERGENCE" and unclean:
             expected = "WILL_LOSE_ON_TRUNCATION"
@@ -59,8 +72,14 @@ def test_with_the_history_the_high_watermark_and_the_runs_stay_what_they_are(cap
         if capture in STOPPED:
             continue  # another replica is the reference once nobody leads
         for broker, follower in answer["followers"].items():
-            runs = [run for run in audit_capture(capture)[partition].tables["divergences"] if run["broker_id"] == int(broker)]
-            assert [[run["start_offset"], run["end_offset"]] for run in runs] == sorted(follower["divergences"] + follower["holes"])
+            runs = [
+                run
+                for run in audit_capture(capture)[partition].tables["divergences"]
+                if run["broker_id"] == int(broker)
+            ]
+            assert [[run["start_offset"], run["end_offset"]] for run in runs] == sorted(
+                follower["divergences"] + follower["holes"]
+            )
 
 
 # --- clean and unclean
@@ -124,13 +143,18 @@ def test_unclean_elections_are_those_that_the_controllers_log_names(capture):
 
 
 def test_some_controllers_logs_name_unclean_elections():
-    assert sum(bool(findings(name, "META-UNCLEAN-ELECTION")) for name in KRAFT if truth(name).get("controller_log_lines")) >= 10
+    assert (
+        sum(bool(findings(name, "META-UNCLEAN-ELECTION")) for name in KRAFT if truth(name).get("controller_log_lines"))
+        >= 10
+    )
 
 
 @pytest.mark.parametrize(("capture", "promised"), [("diverged-unclean", {45, 17, 22}), ("elr-elected", {0})])
 def test_what_was_promised_follows_from_min_insync_replicas(capture, promised):
     """Alone with min.insync.replicas=1 a leader promises all it writes; below it, nothing."""
-    rows = [results.tables["partitions"][0] for name, results in audit_capture(capture).items() if not name.startswith("__")]
+    rows = [
+        results.tables["partitions"][0] for name, results in audit_capture(capture).items() if not name.startswith("__")
+    ]
     assert {row["promised_dropped"] for row in rows} == promised
     acks = truth(capture)["produced"]
     assert acks, "what was acknowledged is known"
@@ -171,13 +195,17 @@ def test_a_leader_alone_in_sync_has_committed_all_it_wrote():
                 assert mark["hw_lower"] == mark["hw_upper"] == asked["high_watermark"], (capture, partition)
     assert len(methods["sole_isr"]) >= 20 and len(methods["clean_shutdown"]) >= 20
     # ISR of one below min.insync.replicas: the high watermark stands still.
-    assert not any(capture == "elr-below-min-isr" and not partition.startswith("__") for capture, partition in methods["sole_isr"])
+    assert not any(
+        capture == "elr-below-min-isr" and not partition.startswith("__") for capture, partition in methods["sole_isr"]
+    )
 
 
 def test_a_replica_that_was_assigned_elsewhere_counts_for_nothing():
     row = audit_capture("reassigned-2-done")["left-behind-0"].tables["partitions"][0]
     assert row["verdict"] == "CONSISTENT" and row["max_lag_records"] == 0
-    (stale,) = [one for one in audit_capture("reassigned-2-done")["left-behind-0"].tables["replicas"] if one["broker_id"] == 2]
+    (stale,) = [
+        one for one in audit_capture("reassigned-2-done")["left-behind-0"].tables["replicas"] if one["broker_id"] == 2
+    ]
     assert stale["in_isr"] is False and stale["log_end_offset"] == row["hw_upper"] - 21
 
 
@@ -193,18 +221,24 @@ def test_states_of_a_partition_are_in_the_answers():
     ]
     assert [row["source"] for row in rows if row not in history] == ["topics_describe"]
     assert history[-1]["fenced"] == [0] and history[0]["configs"]["min.insync.replicas"] == "1"
-    assert not [row for row in audit_by_listing("diverged-unclean")["ledger-0"].tables["partition_states"] if row["time_ms"]]
+    assert not [
+        row for row in audit_by_listing("diverged-unclean")["ledger-0"].tables["partition_states"] if row["time_ms"]
+    ]
 
 
 # --- scenes
 
 
-def scene(path: Path, brokers: dict[int, Broker], *changes: bytes, replicas=(1, 2, 3), configs=None, **options) -> Answer:
+def scene(
+    path: Path, brokers: dict[int, Broker], *changes: bytes, replicas=(1, 2, 3), configs=None, **options
+) -> Answer:
     """A cluster of three, led by broker 1 in epoch 0, whose controller then wrote `changes`, a second apart."""
 
     def controller() -> None:
         begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, replicas, 1)]
-        begin += [write.config(2, TOPIC, name, value) for name, value in (configs or {"min.insync.replicas": "1"}).items()]
+        begin += [
+            write.config(2, TOPIC, name, value) for name, value in (configs or {"min.insync.replicas": "1"}).items()
+        ]
         begin += [write.register_broker(broker) for broker in replicas]
         log = write.leader_change(0, 100, (100,)) + write.batch(1, begin)
         for number, one in enumerate(changes):
@@ -224,7 +258,13 @@ COMMON = written(0, 50, 0)
 def test_scene_unclean_election(tmp_path):
     old = Broker([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
     new = Broker([*COMMON, *written(50, 60, 1, "new ")])
-    answer = scene(tmp_path, {1: old, 2: new, 3: new}, change(isr=(1,)), change(leader=2, isr=(2,), recovering=True), change(isr=(2, 3)))
+    answer = scene(
+        tmp_path,
+        {1: old, 2: new, 3: new},
+        change(isr=(1,)),
+        change(leader=2, isr=(2,), recovering=True),
+        change(isr=(2, 3)),
+    )
     assert answer.runs(1) == [("DIV-EPOCH", 50, 60, 1, 0, False), ("DIV-EPOCH", 60, 70, None, 0, False)]
     assert answer.verdict == "WILL_LOSE_ON_TRUNCATION"
     assert answer.one("META-UNCLEAN-ELECTION") == ("high", "proven", 50, 70)
@@ -268,14 +308,19 @@ def test_scene_elections_before_the_history_begins_are_unknown(tmp_path):
     new = Broker([*COMMON, *written(50, 60, 4, "new ")])
 
     def controller() -> None:
-        state = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2, 3), 2, isr=(2, 3), leader_epoch=4, partition_epoch=7)]
+        state = [
+            write.topic(TOPIC, TOPIC_ID),
+            write.partition(TOPIC_ID, (1, 2, 3), 2, isr=(2, 3), leader_epoch=4, partition_epoch=7),
+        ]
         write.write_metadata_log(tmp_path, "controller-100", 100, {90: b""}, {(90, 1): write.snapshot(state)})
 
     answer = audit(tmp_path, {1: old, 2: new, 3: new}, source="inferred", before_audit=controller)
     assert [run[0] for run in answer.runs(1)] == ["DIV-EPOCH", "DIV-EPOCH"]
     assert answer.verdict == "UNCOMMITTED_DIVERGENCE"
     assert {row["severity"] for row in answer.found("DIV-EPOCH")} == {"medium"}
-    assert all(any("does not reach back" in one["text"] for one in row["evidence"]) for row in answer.found("DIV-EPOCH"))
+    assert all(
+        any("does not reach back" in one["text"] for one in row["evidence"]) for row in answer.found("DIV-EPOCH")
+    )
     assert answer.tables["partitions"][0]["promised_dropped"] is None
 
 
@@ -306,14 +351,23 @@ def test_scene_everybody_was_stopped_one_after_the_other(tmp_path):
         change(leader=-1, isr=(), elr=(3,), last_known_elr=(3,)),
     )
     row = answer.tables["partitions"][0]
-    assert (row["leader_id"], row["reference_id"], row["leader_epoch"], row["isr"], row["under_replicated"]) == (None, 3, 3, [], None)
+    assert (row["leader_id"], row["reference_id"], row["leader_epoch"], row["isr"], row["under_replicated"]) == (
+        None,
+        3,
+        3,
+        [],
+        None,
+    )
     assert answer.verdict == "CONSISTENT"
     # What broker 3 wrote as it stopped is less than what broker 1 had learnt: then bounds are all there is.
     assert answer.interval == (49, 50)
 
 
 def test_scene_the_last_leader_wrote_its_high_watermark_as_it_stopped(tmp_path):
-    brokers = {1: Broker(COMMON, clean_shutdown=True, high_watermark=40), 3: Broker(COMMON, clean_shutdown=True, high_watermark=45)}
+    brokers = {
+        1: Broker(COMMON, clean_shutdown=True, high_watermark=40),
+        3: Broker(COMMON, clean_shutdown=True, high_watermark=45),
+    }
     brokers[2] = Broker(COMMON, clean_shutdown=True, high_watermark=42)
     changes = (change(leader=3, isr=(3,)), change(leader=-1, isr=(), elr=(3,)))
     answer = scene(tmp_path, brokers, *changes)
@@ -349,7 +403,9 @@ def test_scene_of_two_copies_the_one_in_the_named_directory_counts(tmp_path):
         files = PartitionFiles(TOPIC, 0, tuple(batches), ((0, 0),), 20, 20, topic_id=TOPIC_ID)
         write_log_dir(tmp_path / "broker-1" / disk, 1, (files,), directory_id=make_uuid(disk))
     begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1,), 1, directories=(make_uuid("a"),))]
-    write.write_metadata_log(tmp_path, "controller-100", 100, {0: write.leader_change(0, 100, (100,)) + write.batch(1, begin)})
+    write.write_metadata_log(
+        tmp_path, "controller-100", 100, {0: write.leader_change(0, 100, (100,)) + write.batch(1, begin)}
+    )
     answer = Answer(audit_one(str(tmp_path), TopicPartition(TOPIC, 0), Settings()).tables)
     assert answer.tables["high_watermarks"][0]["leader_log_end_offset"] == 20
     assert "'broker-1/b" in answer.found("META-DUP-DIR")[0]["message"]

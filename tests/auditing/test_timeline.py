@@ -147,10 +147,12 @@ def test_more_stretches_than_anybody_reads_are_counted(tmp_path):
     assert len(rows) == GREATEST_RUNS and "20 more stretches" in rows[0]["evidence"][-1]["text"]
 
 
-def test_a_partition_that_is_only_observed_is_audited_as_one_without_replicas(tmp_path):
+def test_a_partition_that_is_only_observed_is_judged_by_that(tmp_path):
     tables = show(tmp_path, observed(0, {0: 5, 1: 3}, [0, 1], 3))
-    assert tables["partitions"][0]["verdict"] == "INCONCLUSIVE" and len(tables["high_watermark_timeline"]) == 1
-    assert [row["code"] for row in tables["findings"]] == ["CAP-MISSING-REPLICA"]
+    assert tables["partitions"][0]["verdict"] == "CONSISTENT" and len(tables["high_watermark_timeline"]) == 1
+    assert [(row["code"], row["severity"]) for row in tables["findings"]] == [("CAP-MISSING-REPLICA", "info")]
+    ahead = show(tmp_path, joined(observed(0, {0: 5, 1: 3}, [0, 1], 3), observed(1, {0: 5, 1: 3}, [0, 1], 4)))
+    assert ahead["partitions"][0]["verdict"] == "INCONCLUSIVE"
     with pytest.raises(UsageError, match="orders-1 is not in"):
         audit_one(str(tmp_path), TopicPartition("orders", 1), Settings())
 

@@ -108,7 +108,9 @@ def leadership_of(cluster: Cluster, source: str) -> Leadership | None:
         topic_id=None if by_user else TOPIC_ID,
         configs={} if by_user else {"min.insync.replicas": str(cluster.min_insync_replicas)},
         history=tuple(cluster.history) if source == "metadata_log" else (),
-        fenced=tuple(one.broker_id for one in cluster.replicas.values() if not one.alive) if source == "metadata_log" else None,
+        fenced=tuple(one.broker_id for one in cluster.replicas.values() if not one.alive)
+        if source == "metadata_log"
+        else None,
     )
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from replica_audit.model import PartitionState
-
 from tests.property.replica import Batch, Replica
 from tests.support.encoder import TIMESTAMP_MS, encode_batch
+
+from replica_audit.model import PartitionState
 
 
 @dataclass(frozen=True, slots=True)

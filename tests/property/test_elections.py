@@ -48,7 +48,7 @@ def test_a_tail_is_called_pending_only_when_a_clean_election_left_it():
 
 
 def test_records_are_said_to_be_left_behind_uncleanly_when_they_were():
-    """Where a log tells of each election; a leader of which none tells any more is suspected when it was elected uncleanly."""
+    """Where a log tells of each election; one of which none tells any more is suspected when it was unclean."""
     outcome: Counter[str] = Counter()
     for story, cluster, broker_id, run in runs(count=AUDITED * 2):
         culprit = abandoned(cluster, broker_id, run)
@@ -87,7 +87,7 @@ def test_what_was_acknowledged_with_acks_all_is_within_what_may_have_been_promis
 
 
 def test_clean_histories_without_lost_tails_have_no_unclean_election_and_promise_nothing_that_is_dropped():
-    for story, cluster, audit in _audits(source="metadata_log", unclean=False, lost_tails=False):
+    for story, _, audit in _audits(source="metadata_log", unclean=False, lost_tails=False):
         assert not [one for one in audit.findings if one.code in ("META-UNCLEAN-ELECTION", "DIV-EPOCH")], story
         assert not [one for one in audit.findings if one.severity in ("critical", "high")], story
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from replica_audit.model import PartitionState
 from replica_audit.protocol.election import elections, first_known_epoch, last_led
 
@@ -12,7 +13,10 @@ def history(*changes: dict) -> tuple[PartitionState, ...]:
     fields = {"leader_id": 1, "leader_epoch": 0, "isr": (1, 2, 3), "elr": (), "last_known_elr": (), "recovering": False}
     states = []
     for number, change in enumerate(({}, *changes)):
-        uncommitted, occasion = change.pop("uncommitted", False), change.pop("occasion", "changed" if number else "created")
+        uncommitted, occasion = (
+            change.pop("uncommitted", False),
+            change.pop("occasion", "changed" if number else "created"),
+        )
         if "leader_id" in change:
             fields["leader_epoch"] += 1
         fields.update(change)
@@ -41,12 +45,20 @@ def history(*changes: dict) -> tuple[PartitionState, ...]:
         ([{"isr": (1,)}, {"leader_id": 2, "isr": (2,), "recovering": True}], False, False),
         ([{"leader_id": None, "isr": (), "elr": (1, 2)}, {"leader_id": 2, "isr": (2,), "elr": (1,)}], True, False),
         ([{"leader_id": None, "isr": (), "elr": (1,)}, {"leader_id": 2, "isr": (2,), "elr": ()}], False, False),
-        ([{"leader_id": None, "isr": (), "last_known_elr": (1,)}, {"leader_id": 1, "isr": (1,), "recovering": True}], False, True),
+        (
+            [{"leader_id": None, "isr": (), "last_known_elr": (1,)}, {"leader_id": 1, "isr": (1,), "recovering": True}],
+            False,
+            True,
+        ),
         # Without eligible leader replicas the last in-sync replica stays in the ISR and comes back cleanly.
         ([{"leader_id": None, "isr": (1,)}, {"leader_id": 1}], True, False),
         # The recovery state is the controller's own word.
         ([{"leader_id": 2, "isr": (2,), "recovering": True}], False, False),
-        ([{"isr": (1,)}, {"recovering": True, "occasion": "changed"}, {"leader_id": 1}, {"leader_id": 2}], False, False),
+        (
+            [{"isr": (1,)}, {"recovering": True, "occasion": "changed"}, {"leader_id": 1}, {"leader_id": 2}],
+            False,
+            False,
+        ),
     ],
 )
 def test_clean_is_who_was_in_sync_or_eligible(changes, clean, from_last_known):
@@ -55,7 +67,9 @@ def test_clean_is_who_was_in_sync_or_eligible(changes, clean, from_last_known):
 
 
 def test_an_election_says_who_led_before_and_who_was_in_sync():
-    (one,) = elections(history({"isr": (1, 2)}, {"leader_id": None, "isr": (), "elr": (2,)}, {"leader_id": 2, "isr": (2,), "elr": ()}))
+    (one,) = elections(
+        history({"isr": (1, 2)}, {"leader_id": None, "isr": (), "elr": (2,)}, {"leader_id": 2, "isr": (2,), "elr": ()})
+    )
     assert (one.leader_epoch, one.leader_id, one.time_ms, one.metadata_offset) == (2, 2, 1003, 13)
     assert (one.previous_leader_id, one.previous_epoch, one.previous_isr, one.previous_elr) == (1, 0, (), (2,))
 
@@ -76,6 +90,11 @@ def test_what_a_history_reaches_back_to():
 
 
 def test_the_last_leader():
-    states = history({"isr": (1, 2)}, {"leader_id": 1, "isr": (1,)}, {"leader_id": None, "isr": ()}, {"leader_id": 3, "isr": (3,), "uncommitted": True})
+    states = history(
+        {"isr": (1, 2)},
+        {"leader_id": 1, "isr": (1,)},
+        {"leader_id": None, "isr": ()},
+        {"leader_id": 3, "isr": (3,), "uncommitted": True},
+    )
     assert last_led(states) == states[2]
     assert last_led(()) is None

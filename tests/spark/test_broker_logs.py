@@ -14,11 +14,14 @@ def test_run_tells_what_show_tells(run_stages, spark, tmp_path):
     from replica_audit.spark.warehouse import Warehouse
 
     snapshot = with_logs("kip101-restart-3-lost", tmp_path)
+    with (snapshot / "logs" / "broker-1" / "server.log").open("a") as file:
+        file.write("[run 3] 09:14:11,000 INFO Truncating log elsewhere-7 to offset 5. (Log)\n")
     audited = run_stages(snapshot)
+    assert [row["topic"] for row in audited.results.rows("partitions")] == ["kip101r"]
     shown = audit_one(str(snapshot), TopicPartition("kip101r", 0), audited.settings)
     for table in ("findings", "high_watermarks", "partitions"):
         assert json.loads(json.dumps(audited.results.rows(table))) == json.loads(json.dumps(shown.tables[table])), table
     assert {"TRN-LOGGED", "META-UNCLEAN-ELECTION"} <= {row["code"] for row in audited.results.rows("findings")}
     events = Warehouse(spark, audited.settings.warehouse).read("broker_log_events", snapshot_id=audited.snapshot_id)
     kinds = {row["kind"]: row["count"] for row in events.groupBy("kind").count().collect()}
-    assert kinds["cut"] == 4 and kinds["elected"] == 3
+    assert kinds["cut"] == 5 and kinds["elected"] == 3

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.auditing.captures import FIXTURES, audit_capture
 
 from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES, sort_rows
-
-from tests.auditing.captures import FIXTURES, audit_capture
 
 CAPTURES = ("diverged-unclean", "last-replica-elr-2-cut", "quorum3-3-uncommitted")
 #: Tables of partitions; what belongs to the snapshot as a whole is not `show`'s.
@@ -30,9 +29,15 @@ def test_partition_states_is_a_delta_table_with_every_state(spark, settings, run
 
     done = run_stages(FIXTURES / "diverged-unclean")
     frame = Warehouse(spark, settings.warehouse).read("partition_states", snapshot_id=done.snapshot_id)
-    assert frame.columns == ["cluster_id", "snapshot_id", *(column.name for column in BRONZE_TABLES["partition_states"])]
+    assert frame.columns == [
+        "cluster_id",
+        "snapshot_id",
+        *(column.name for column in BRONZE_TABLES["partition_states"]),
+    ]
     rows = frame.where("topic = 'ledger' and partition = 0 and source = 'metadata_log'").orderBy("entry").collect()
-    assert [(row["occasion"], row["leader_id"], row["leader_epoch"], row["isr"], row["recovering"]) for row in rows] == [
+    assert [
+        (row["occasion"], row["leader_id"], row["leader_epoch"], row["isr"], row["recovering"]) for row in rows
+    ] == [
         ("created", 0, 0, [0, 1, 2], False),
         ("changed", 0, 0, [0, 1], False),
         ("changed", 0, 0, [0], False),

@@ -72,7 +72,14 @@ def partition(
     last_known_elr: Sequence[int] | None = None,
     recovering: bool = False,
 ) -> bytes:
-    body = struct.pack(">i", number) + uuid(topic_id) + ids(replicas) + ids(replicas if isr is None else isr) + ids(()) + ids(())
+    body = (
+        struct.pack(">i", number)
+        + uuid(topic_id)
+        + ids(replicas)
+        + ids(replicas if isr is None else isr)
+        + ids(())
+        + ids(())
+    )
     body += struct.pack(">iii", leader, leader_epoch, partition_epoch) + uuids(directories)
     fields = {} if not recovering else {0: b"\x01"}
     fields |= {} if elr is None else {1: ids(elr)}
@@ -133,7 +140,9 @@ def abort() -> bytes:
     return message(25, 0, tags({0: string("a reason")}))
 
 
-def batch(offset: int, messages: Sequence[bytes], *, epoch: int = 1, time_ms: int = TIME_MS, codec: str = "none") -> bytes:
+def batch(
+    offset: int, messages: Sequence[bytes], *, epoch: int = 1, time_ms: int = TIME_MS, codec: str = "none"
+) -> bytes:
     """One batch of metadata records."""
     return encode_batch(offset, [Record(None, value) for value in messages], epoch, timestamp_ms=time_ms, codec=codec)
 
@@ -145,7 +154,9 @@ def control(offset: int, kind: int, value: bytes, *, epoch: int = 1, time_ms: in
 
 def leader_change(offset: int, leader: int, voters: Sequence[int], *, epoch: int = 1, time_ms: int = TIME_MS) -> bytes:
     listed = uvarint(len(voters) + 1) + b"".join(struct.pack(">i", voter) + tags() for voter in voters)
-    return control(offset, LEADER_CHANGE, struct.pack(">hi", 0, leader) + listed + listed + tags(), epoch=epoch, time_ms=time_ms)
+    return control(
+        offset, LEADER_CHANGE, struct.pack(">hi", 0, leader) + listed + listed + tags(), epoch=epoch, time_ms=time_ms
+    )
 
 
 def snapshot(messages: Sequence[bytes], *, epoch: int = 1, time_ms: int = TIME_MS, footer: bool = True) -> bytes:

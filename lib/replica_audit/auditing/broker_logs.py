@@ -23,8 +23,8 @@ class LoggedCut:
     truncate_to: int
     high_watermark: int | None
     """The replica's own before the cut, where a line shows it."""
-    by_high_watermark: bool
-    """To the replica's own high watermark, not to what the leader answered."""
+    asked: BrokerLogEvent | None
+    """The line that says what it was cut to: the replica's own high watermark, or where the leader's epoch ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +149,8 @@ def logged_cuts(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedCut]:
                     and last.truncate_to == one.offset
                 )
                 if not same:
-                    by_mark = asked is None or asked.high_watermark is not None
-                    cuts.append(LoggedCut(one, one.offset, one.high_watermark, by_mark and one.high_watermark is None))
+                    why = asked if asked is not None and asked.offset == one.offset else None
+                    cuts.append(LoggedCut(one, one.offset, one.high_watermark, why))
             elif (
                 one.kind == "no_cut"
                 and last is not None
@@ -161,9 +161,7 @@ def logged_cuts(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedCut]:
                 if one.line - last.event.line <= 2:
                     cuts.pop()
             elif one.kind == "mark_went_back" and last is not None and last.truncate_to == one.offset:
-                cuts[-1] = replace(
-                    last, high_watermark=max(last.high_watermark or 0, one.high_watermark), by_high_watermark=False
-                )
+                cuts[-1] = replace(last, high_watermark=max(last.high_watermark or 0, one.high_watermark))
         yield from cuts
 
 

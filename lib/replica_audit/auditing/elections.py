@@ -1,4 +1,4 @@
-"""Which election left a replica's conflicting records behind, whether it was clean, and what of them had been promised."""
+"""Which election left a replica's conflicting records behind, whether it was clean, and what had been promised."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ def _abandonments(run: Run, past: PastElections) -> list[tuple[Election, ...]]:
 def _is_clean(run: Run, suspects: Sequence[Election], past: PastElections) -> bool | None:
     """Whether the last of its abandonments was a clean election; one of several suspects was unclean when any was.
 
-    Nothing is known where the history does not reach back far enough, or where an old leader may have brought the records
-    back in an unclean election that left no trace.
+    Nothing is known where the history does not reach back far enough, or where an old leader may have brought the
+    records back in an unclean election that left no trace.
     """
     if not all(one.clean for one in suspects):
         return False
@@ -124,9 +124,9 @@ def _is_clean(run: Run, suspects: Sequence[Election], past: PastElections) -> bo
 def _promised(run: Run, suspects: Sequence[Election], past: PastElections, leadership: Leadership) -> int | None:
     """At most so many of the run's records were acknowledged to producers with acks=all; None where that is not known.
 
-    None of them when, from their leader's time to the last of `suspects`, the in-sync replicas were always too few or had
-    the broker among them that was elected without the records: then these never were on all of them. That holds as long as
-    this broker had not lost the end of its log; what a checkpoint proves committed counts in any case.
+    None of them when, from their leader's time to the last of `suspects`, the in-sync replicas were always too few or
+    had the broker among them that was elected without the records: then these never were on all of them. That holds as
+    long as this broker had not lost the end of its log; what a checkpoint proves committed counts in any case.
     """
     if past.known_from > run.replica_epoch:
         return None
@@ -156,7 +156,9 @@ def _least_isr(state: PartitionState) -> int:
 
 def moment(time_ms: int) -> str:
     """A time of the controller's clock in words."""
-    return datetime.fromtimestamp(time_ms / 1000, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return (
+        datetime.fromtimestamp(time_ms / 1000, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )
 
 
 def describe(election: Election) -> str:
@@ -170,6 +172,6 @@ def describe(election: Election) -> str:
     else:
         how = "an unclean election"
     return (
-        f"{how} at {moment(election.time_ms)}: broker {election.leader_id} after {before}, leader epoch {election.leader_epoch}, "
-        f"in sync before {isr}, eligible {elr}"
+        f"{how} at {moment(election.time_ms)}: broker {election.leader_id} after {before}, "
+        f"leader epoch {election.leader_epoch}, in sync before {isr}, eligible {elr}"
     )

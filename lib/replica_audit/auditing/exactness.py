@@ -1,4 +1,4 @@
-"""Where the history of leadership says more of the high watermark than two bounds: it is known exactly (C.2, X1 and X2)."""
+"""Where the history of leadership tells the high watermark exactly, not two bounds only (C.2, X1 and X2)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def narrow_high_watermark(
 def _clean_shutdown(
     reference: Reference, replicas: dict[int, ReplicaFacts], leadership: Leadership
 ) -> tuple[int, str, str] | None:
-    """X1: the last leader, and all that were in sync with it, stopped cleanly; it wrote its high watermark as it did."""
+    """X1: the last leader, and all in sync with it, stopped cleanly; it wrote its high watermark as it did."""
     facts, last = reference.facts, last_led(leadership.history)
     checkpoint = facts.directory.high_watermark_checkpoint
     if leadership.leader_id is not None or last is None or last.leader_id != facts.broker_id or checkpoint is None:
@@ -50,8 +50,8 @@ def _clean_shutdown(
     if not all(one in replicas and replicas[one].directory.clean_shutdown for one in {*last.isr, facts.broker_id}):
         return None
     text = (
-        f"high watermark {checkpoint} that broker {facts.broker_id} wrote as it stopped: it led last, and was stopped cleanly, "
-        "as were all in sync with it"
+        f"high watermark {checkpoint} that broker {facts.broker_id} wrote as it stopped: it led last, and was stopped "
+        "cleanly, as were all in sync with it"
     )
     return facts.high_watermark, "clean_shutdown", text
 

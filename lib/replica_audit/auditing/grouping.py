@@ -1,4 +1,4 @@
-"""The copies of one partition sorted out before they are compared: by topic id, one a broker, and the reference (F.1)."""
+"""A partition's copies sorted out before they are compared: by topic id, one a broker, and the reference (F.1)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def group_replicas(
             chosen[facts.broker_id] = facts
         else:
             named = _named_directory(leadership, facts.broker_id)
-            better = max((other, facts), key=lambda one: (one.directory.directory_id == named is not None, one.log_end_offset))
+            better = max(
+                (other, facts), key=lambda one: (one.directory.directory_id == named is not None, one.log_end_offset)
+            )
             chosen[facts.broker_id] = better
             duplicates.append(facts if better is other else other)
     kept = tuple(chosen.values())
@@ -54,7 +56,7 @@ def group_replicas(
 
 
 def _present_topic_id(copies: Sequence[ReplicaFacts], leadership: Leadership | None) -> str | None:
-    """The id that counts: the leadership source's, else the one that most copies have, the greatest log breaking ties."""
+    """The id that counts: the leadership source's, else that of most copies, the greatest log breaking ties."""
     ids = {facts.directory.topic_id for facts in copies} - {None}
     if leadership and leadership.topic_id is not None and leadership.topic_id in ids:
         return leadership.topic_id

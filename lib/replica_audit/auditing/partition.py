@@ -182,10 +182,16 @@ def _quiesced(evidence: PartitionEvidence) -> bool:
 
 
 def _without_replicas(evidence: PartitionEvidence) -> PartitionAudit:
-    named = "a checkpoint file" if evidence.orphans or evidence.timeline is None else "replica_progress"
-    source = evidence.leadership.source if evidence.leadership else named
+    if evidence.timeline is not None and evidence.leadership is None and not evidence.orphans:
+        # Somebody watches more than was copied: the timeline is all that was asked of this partition.
+        text = "replica_progress has observations of this partition, but no replica of it is in the snapshot"
+        seen = finding("CAP-MISSING-REPLICA", text, severity="info", verdict=None)
+        findings = merge_findings((seen, *timeline_findings(evidence.timeline)))
+        verdict = worst_verdict(item.verdict for item in findings if item.verdict is not None)
+        return PartitionAudit(evidence, None, findings, verdict)
+    source = evidence.leadership.source if evidence.leadership else "a checkpoint file"
     assigned = evidence.leadership.replicas if evidence.leadership else None
-    nameless = assigned is None and not evidence.orphans and evidence.timeline is None
+    nameless = assigned is None and not evidence.orphans
     found = finding(
         "CAP-UNREADABLE" if nameless else "CAP-MISSING-REPLICA",
         f"{source} names this partition, but no replica of it is in the snapshot",

@@ -24,10 +24,10 @@ class Reference:
     isr: tuple[int, ...] | None
     elr: tuple[int, ...]
     led_epoch: int | None = None
-    """Where nobody leads and the reference led last: its epoch then. The current one may be of a state without leader."""
+    """Where nobody leads and the reference led last: its epoch then. The current one may be of no leader."""
     predates: bool = False
-    """The copy of the reference was made before it began to lead: its own file does not know the current epoch yet, so what
-    others have past its end may be what it has had since."""
+    """The copy of the reference was made before it began to lead: its own file does not know the current epoch yet, so
+    what others have past its end may be what it has had since."""
     outdated: bool = False
     """The leadership given is older than the logs: an in-sync replica has records of a later epoch than its leader knows."""
 
@@ -46,7 +46,9 @@ class Reference:
     def augmented_lineage(self) -> Lineage:
         """With (current epoch, log end) added when its batches have not reached that epoch (`makeLeader`, 2.0.1)."""
         lineage = self.facts.lineage
-        if self.leader_epoch is None or (lineage.latest_epoch is not None and self.leader_epoch <= lineage.latest_epoch):
+        if self.leader_epoch is None or (
+            lineage.latest_epoch is not None and self.leader_epoch <= lineage.latest_epoch
+        ):
             return lineage
         return lineage.assign(self.leader_epoch, self.facts.log_end_offset)
 
@@ -54,7 +56,8 @@ class Reference:
 def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | None) -> Reference | None:
     """The leader where it is known and its files are here, else the best of the others; None without replicas.
 
-    Where nobody leads (a cleanly stopped cluster has no leader) the last one counts, if it could lead again. Best: of the in-sync and eligible leader replicas if any of them is here, else of all, the one with the greatest
+    Where nobody leads (a cleanly stopped cluster has no leader) the last one counts, if it could lead again. Best: of
+    the in-sync and eligible leader replicas if any of them is here, else of all, the one with the greatest
     (current epoch, log end offset), then the lowest broker id.
     """
     if not replicas:
@@ -68,7 +71,8 @@ def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | 
     last = None if inferred or leader_id is not None else last_led(leadership.history)
     stopped = [facts for facts in eligible if last is not None and facts.broker_id == last.leader_id]
     facts = max(
-        later or led or stopped or eligible or replicas, key=lambda facts: (current_epoch(facts), facts.log_end_offset, -facts.broker_id)
+        later or led or stopped or eligible or replicas,
+        key=lambda facts: (current_epoch(facts), facts.log_end_offset, -facts.broker_id),
     )
     said = None if inferred or later else leadership.leader_epoch
     epoch = current_epoch(facts) if said is None else said
@@ -95,7 +99,7 @@ def _led_epoch(facts: ReplicaFacts, leadership: Leadership | None, last: Partiti
 
 
 def _predates(facts: ReplicaFacts, leadership: Leadership) -> bool:
-    """Whether the metadata log knows an epoch of this leader that its own file, which gets it at once, does not have."""
+    """Whether the metadata log knows an epoch of this leader that its own file, which gets it at once, has not."""
     entries = facts.directory.checkpoint_epochs
     if leadership.source != "metadata_log" or not entries or leadership.leader_epoch is None:
         return False

@@ -10,7 +10,16 @@ from replica_audit.model import Leadership, PartitionState
 LEADERSHIP_SOURCES = ("metadata_log", "zookeeper", "topics_describe", "user")
 
 _STATE_LISTS = ("isr", "elr", "last_known_elr", "replicas", "removing", "adding", "directories")
-_STATE_VALUES = ("time_ms", "metadata_offset", "occasion", "uncommitted", "leader_id", "leader_epoch", "partition_epoch", "recovering")
+_STATE_VALUES = (
+    "time_ms",
+    "metadata_offset",
+    "occasion",
+    "uncommitted",
+    "leader_id",
+    "leader_epoch",
+    "partition_epoch",
+    "recovering",
+)
 
 
 def state_rows(leadership: Leadership) -> Iterator[dict]:
@@ -88,7 +97,11 @@ def _of_history(rows: list[Mapping]) -> Leadership:
 
 
 def leadership_of_history(
-    topic: str, partition: int, topic_id: str | None, history: tuple[PartitionState, ...], fenced: tuple[int, ...] | None
+    topic: str,
+    partition: int,
+    topic_id: str | None,
+    history: tuple[PartitionState, ...],
+    fenced: tuple[int, ...] | None,
 ) -> Leadership:
     """The last committed state of a history, which has one, with the history."""
     last = next(state for state in reversed(history) if not state.uncommitted)

@@ -36,8 +36,8 @@ class Election:
 def elections(history: Sequence[PartitionState]) -> tuple[Election, ...]:
     """Every committed election of a history, oldest first; the first leader of a new partition is none.
 
-    A leader that stays and gets a new epoch (before metadata version 3.6 with every change of the ISR, and when replicas
-    are removed) was not elected.
+    A leader that stays and gets a new epoch (before metadata version 3.6 with every change of the ISR, and when
+    replicas are removed) was not elected.
     """
     found: list[Election] = []
     committed = [state for state in history if not state.uncommitted]

@@ -103,8 +103,9 @@ def _audit_partitions(
     from pyspark.sql import functions as F
 
     evidence = _evidence(warehouse, snapshot_id)
-    for more in (timeline, log_evidence(warehouse, snapshot_id)):
-        evidence = evidence if more is None else evidence.unionByName(more)
+    evidence = evidence if timeline is None else evidence.unionByName(timeline)
+    logged = log_evidence(warehouse, snapshot_id, evidence)
+    evidence = evidence if logged is None else evidence.unionByName(logged)
     evidence = evidence.persist()
     first = evidence.groupBy("topic", "partition").applyInArrow(_first_round(options), _OUT_DDL).persist()
     needs = first.where(F.col("kind").isin(_NEED, _OPEN))

@@ -45,7 +45,7 @@ def ingest(spark: SparkSession, uri: str, settings: Settings, progress) -> str:
     """
     started = now()
     snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership)
-    snapshot_id = identify(snapshot, inventory)
+    snapshot_id = identify(snapshot, inventory, settings.topics)
     warehouse = Warehouse(spark, settings.warehouse, settings.catalog, settings.time_travel_days)
     earlier = warehouse.runs("ingest", snapshot_id=snapshot_id)
     if any(run["state"] == "finished" for run in earlier):
@@ -62,7 +62,7 @@ def ingest(spark: SparkSession, uri: str, settings: Settings, progress) -> str:
     return snapshot_id
 
 
-def identify(snapshot: Snapshot, inventory: Inventory) -> str:
+def identify(snapshot: Snapshot, inventory: Inventory, topics: tuple[str, ...] = ()) -> str:
     """The snapshot's id: 32 hex digits over cluster id, and path, size, first and last bytes of everything it audits.
 
     Two copies of one state have one id, wherever they lie; a file that changed makes another.
@@ -86,6 +86,9 @@ def identify(snapshot: Snapshot, inventory: Inventory) -> str:
     )
     texts = [*inventory.progress_files, *((file.path, file.size_bytes) for file in inventory.broker_logs)]
     rows += [f"{path}\x00{size}\x00{_edges(snapshot, path, size, _TEXT_BYTES)}" for path, size in texts]
+    if inventory.progress_files:
+        # What was observed of other topics is not ingested, and the files do not tell.
+        rows.append(f"topics\x00{sorted(topics)!r}")
     for text in (small, *sorted(rows)):
         digest.update(text.encode("utf-8", "surrogateescape") + b"\x01")
     return digest.hexdigest()[:32]

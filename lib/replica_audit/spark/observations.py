@@ -99,13 +99,14 @@ def _arrow_schema(table: str) -> pa.Schema:
     return pa.schema([(column.name, kinds[column.type]) for column in BRONZE_TABLES[table]])
 
 
-def log_evidence(warehouse: Warehouse, snapshot_id: str) -> DataFrame | None:
-    """What brokers' own logs say of each partition, as evidence; None where there are none."""
+def log_evidence(warehouse: Warehouse, snapshot_id: str, evidence: DataFrame) -> DataFrame | None:
+    """What brokers' own logs say of each partition that there is other `evidence` of; None where there are no logs."""
     from pyspark.sql import functions as F
 
     if not warehouse.exists(LOG_EVENTS):
         return None
-    rows = warehouse.read(LOG_EVENTS, snapshot_id=snapshot_id).where(F.col("topic").isNotNull())
+    known = evidence.select("topic", "partition").distinct()
+    rows = warehouse.read(LOG_EVENTS, snapshot_id=snapshot_id).join(known, ["topic", "partition"], "left_semi")
     names = [column.name for column in BRONZE_TABLES[LOG_EVENTS] if column.name != "problem"]
     payload = F.to_json(F.struct(*names), {"ignoreNullFields": "false"}).alias("payload")
     return rows.select(

@@ -13,7 +13,7 @@ from replica_audit.protocol.observations import AHEAD, REGRESSED, STUCK
 from replica_audit.protocol.timeline import HOLD_FACTOR, Rule
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 _PLACE = ("topic", "partition")
 _MOMENT = ("time_ms", "sequence")
@@ -29,7 +29,7 @@ ROW_COLUMNS = (
 
 def recompute(progress: DataFrame, rule: Rule) -> DataFrame:
     """`ROW_COLUMNS` for every observation in `progress` (rows of the bronze table `replica_progress`)."""
-    return _compare_with_rule(_see_as_rule(_follow_leaderships(_gather_observations(progress)), rule))
+    return _compare_with_rule(_see_as_rule(_follow_leaderships(_gather_observations(progress, rule)), rule))
 
 
 def summarise(timeline: DataFrame) -> DataFrame:
@@ -92,26 +92,76 @@ _RUN_VALUES = (
 )  # fmt: skip
 
 
-def _gather_observations(progress: DataFrame) -> DataFrame:
-    """One row per observation: what its rows say of the leader, and `replicas`, an array by broker id."""
+def _gather_observations(progress: DataFrame, rule: Rule) -> DataFrame:
+    """One row per observation: what its rows say of the leader, and what its replicas come to under the rule.
+
+    Everything about a single replica is decided in its own row, so that observations are plain aggregates of numbers.
+    """
     from pyspark.sql import functions as F
 
-    grouped = (
+    known, own = F.col("known_log_end_offset"), F.col("log_end_offset")
+    none = F.array().cast("array<int>")
+    pending = F.coalesce("pending_isr", none) if rule.pending_isr else none
+    rows = _see_leaders(progress).withColumn(
+        "members", F.array_except(F.array_union(F.coalesce("isr", none), pending), F.array("leader_id"))
+    )
+    leads = F.coalesce(F.col("broker_id") == F.col("leader_id"), F.lit(False))
+    lag_time = F.coalesce("lag_time_ms", F.lit(rule.lag_time_ms))
+    caught_up = F.coalesce(F.col("time_ms") - F.col("last_caught_up_ms") <= lag_time, F.lit(False))
+    holds = F.lit(True)
+    if rule.eligibility is not False:
+        holds = F.col("eligible") if rule.eligibility else F.when(F.col("eligible"), True)
+    outside = ~F.col("leads") & ~F.col("member")
+    sure = F.col("member") | (F.col("caught_up") & outside & F.coalesce(holds, F.lit(False)) & known.isNotNull())
+    inside = F.coalesce(F.array_contains("members", F.col("broker_id")), F.lit(False))
+    rows = (
+        rows.withColumn("leads", leads)
+        .withColumn("member", ~F.col("leads") & inside)
+        .withColumn("caught_up", caught_up)
+        .withColumn("sure", sure)
+        .withColumn("perhaps", F.col("caught_up") & outside & ~F.col("sure") & F.coalesce(holds, F.lit(True)))
+    )
+    end = F.coalesce(known, own)
+    unknown = F.lit(-(2**63))
+    fetch = F.xxhash64("broker_id", F.coalesce(known, unknown), F.coalesce("last_caught_up_ms", unknown))
+    limit = F.struct(end.alias("end"), F.col("broker_id").alias("id"))
+    reached = F.greatest(F.when(known >= 0, known), own)
+    aggregates = [
+        *(F.first(name).alias(name) for name in (*_OF_LEADER, "members")),
+        F.max(F.when(F.col("leads"), F.coalesce(own, known))).alias("leader_end"),
+        F.max(F.when(F.col("leads"), F.col("high_watermark"))).alias("observed"),
+        F.count(F.lit(1)).alias("replicas"),
+        F.bit_xor(F.when(~F.col("leads"), fetch)).alias("fetched"),
+        F.count(F.when(F.col("member") & known.isNotNull(), 1)).alias("seen"),
+        F.min(F.when(F.col("sure") & end.isNotNull(), limit)).alias("least"),
+        F.min(F.when(F.col("sure") & (known >= 0), known)).alias("fetched_from"),
+        F.min(F.when(F.col("perhaps"), known)).alias("perhaps_known"),
+        F.max(F.col("perhaps") & known.isNull()).alias("perhaps_unknown"),
+        F.min(F.when(F.col("member"), reached)).alias("shared"),
+    ]
+    if rule.min_isr_gate:
+        ends = F.collect_list(F.when(~F.col("leads"), F.coalesce(known, F.lit(2**63 - 1))))
+        aggregates.append(F.sort_array(ends, asc=False).alias("known_ends"))
+    return rows.groupBy(*_PLACE, *_MOMENT).agg(*aggregates)
+
+
+def _see_leaders(progress: DataFrame) -> DataFrame:
+    """Rows with what their observation says of the leader, one for each replica.
+
+    Where rows of one observation disagree, and of two rows of one replica, the greater counts.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql.window import Window
+
+    moment = Window.partitionBy(*_PLACE, *_MOMENT)
+    following = F.lead("broker_id").over(moment.orderBy(*_OF_REPLICA))
+    return (
         progress.repartition(*_PLACE)
-        .groupBy(*_PLACE, *_MOMENT)
-        .agg(
-            F.max(F.struct(*_OF_LEADER)).alias("leader"),
-            F.sort_array(F.collect_list(F.struct(*_OF_REPLICA))).alias("replicas"),
-        )
+        .withColumn("following", following)
+        .withColumn("leader", F.max(F.struct(*_OF_LEADER)).over(moment))
+        .where(F.col("following").isNull() | (F.col("following") != F.col("broker_id")))
+        .select(*_PLACE, *_MOMENT, *_OF_REPLICA, "leader.*")
     )
-    # Of two rows of one replica the greater counts: the last in this order.
-    last = F.filter(
-        "replicas",
-        lambda one, at: (
-            (at == F.size("replicas") - 1) | (F.get(F.col("replicas"), at + 1)["broker_id"] != one["broker_id"])
-        ),
-    )
-    return grouped.select(*_PLACE, *_MOMENT, "leader.*", last.alias("replicas"))
 
 
 def _follow_leaderships(observations: DataFrame) -> DataFrame:
@@ -120,23 +170,10 @@ def _follow_leaderships(observations: DataFrame) -> DataFrame:
     from pyspark.sql.window import Window
 
     order = Window.partitionBy(*_PLACE).orderBy(*_MOMENT)
-    led = F.get(F.filter("replicas", lambda one: one["broker_id"] == F.col("leader_id")), F.lit(0))
-    others = F.filter("replicas", lambda one: ~one["broker_id"].eqNullSafe(F.col("leader_id")))
-    fetched = F.transform(
-        "others", lambda one: F.struct(one["broker_id"], one["known_log_end_offset"], one["last_caught_up_ms"])
-    )
-    seen = (
-        observations.withColumn("led", led)
-        .withColumn("others", others)
-        .withColumn("leader_end", F.coalesce(F.col("led")["log_end_offset"], F.col("led")["known_log_end_offset"]))
-        .withColumn("observed", F.col("led")["high_watermark"])
-        .withColumn("fetched", fetched)
-        .withColumn("before", F.lag(F.struct("leader_id", "leader_epoch", "isr", "fetched", "leader_end")).over(order))
-    )
+    state = F.struct("leader_id", "leader_epoch", "isr", "fetched", "leader_end")
     before = F.col("before")
-    changed = ~(
-        before["leader_id"].eqNullSafe(F.col("leader_id")) & before["leader_epoch"].eqNullSafe(F.col("leader_epoch"))
-    )
+    same_leader = before["leader_id"].eqNullSafe(F.col("leader_id"))
+    same_leader = same_leader & before["leader_epoch"].eqNullSafe(F.col("leader_epoch"))
     none = F.array().cast("array<int>")
     same_isr = F.sort_array(F.coalesce(before["isr"], none)) == F.sort_array(F.coalesce("isr", none))
     occasion = (
@@ -148,10 +185,11 @@ def _follow_leaderships(observations: DataFrame) -> DataFrame:
         .otherwise("none")
     )
     return (
-        seen.withColumn("first", before.isNull() | changed)
+        observations.withColumn("before", F.lag(state).over(order))
+        .withColumn("first", before.isNull() | ~same_leader)
         .withColumn("occasion", occasion)
         .withColumn("leadership", F.sum(F.col("first").cast("bigint")).over(order))
-        .drop("before", "fetched", "led")
+        .drop("before", "fetched")
     )
 
 
@@ -159,77 +197,29 @@ def _see_as_rule(observations: DataFrame, rule: Rule) -> DataFrame:
     """With what each observation allows: `protocol.timeline._View`, in columns."""
     from pyspark.sql import functions as F
 
-    none = F.array().cast("array<int>")
-    pending = F.coalesce("pending_isr", none) if rule.pending_isr else none
-    members = F.array_except(F.array_union(F.coalesce("isr", none), pending), F.array("leader_id"))
-    known = "known_log_end_offset"
-
-    def holds(one: Column) -> Column:
-        if rule.eligibility is False:
-            return F.lit(True)
-        return one["eligible"] if rule.eligibility else F.when(one["eligible"], True)
-
-    def surely(one: Column) -> Column:
-        return F.coalesce(holds(one), F.lit(False)) & one[known].isNotNull()
-
-    def least_of(array: str, value) -> Column:
-        return F.array_min(F.transform(array, value))
-
-    lag_time = F.coalesce("lag_time_ms", F.lit(rule.lag_time_ms))
-    caught_up = F.filter(
-        "others",
-        lambda one: (
-            ~F.array_contains("members", one["broker_id"])
-            & F.coalesce(F.col("time_ms") - one["last_caught_up_ms"] <= F.col("lag_time"), F.lit(False))
-            & F.coalesce(holds(one), F.lit(True))
-        ),
-    )
-    ends = F.transform(
-        "sure",
-        lambda one: F.struct(F.coalesce(one[known], one["log_end_offset"]).alias("end"), one["broker_id"].alias("id")),
-    )
-    least = F.array_min(F.filter(ends, lambda one: one["end"].isNotNull()))
-    seen = F.size(F.filter("in_sync", lambda one: one[known].isNotNull())) == F.size("members")
-    reached = least_of("in_sync", lambda one: F.greatest(F.when(one[known] >= 0, one[known]), one["log_end_offset"]))
-    size = F.size("isr")
-    needed = F.least(
-        F.coalesce("min_insync_replicas", F.lit(0)),
-        F.greatest(F.size("replicas"), F.coalesce(F.when(F.col("isr").isNotNull(), size), F.lit(0))),
-    )
-    gated = F.col("isr").isNotNull() & (size < F.col("needed")) if rule.min_isr_gate is not False else F.lit(False)
-    sure_gate = (F.col("gated") & ~F.col("first")) if rule.min_isr_gate else F.lit(False)
-    fetched = F.transform("others", lambda one: F.coalesce(one[known], F.lit(2**63 - 1)))
-    ceiling = F.least("leader_end", F.get(F.sort_array(fetched, asc=False), F.col("needed") - 2))
-    high = (
-        F.when(sure_gate, ceiling)
-        .when(F.col("first"), F.least("leader_end", least_of("sure", lambda one: F.when(one[known] >= 0, one[known]))))
-        .when(F.col("complete"), F.col("limit"))
-        .otherwise(F.col("leader_end"))
-    )
-    low = F.when(F.col("complete") & ~F.col("gated"), F.col("due"))
-    inside = F.greatest(F.when(F.col("observed").isNotNull(), F.least("observed", high)), low)
-    frame = (
-        observations.withColumn("members", members)
-        .withColumn("lag_time", lag_time)
-        .withColumn("in_sync", F.filter("others", lambda one: F.array_contains("members", one["broker_id"])))
-        .withColumn("caught_up", caught_up)
-        .withColumn("sure", F.concat("in_sync", F.filter("caught_up", surely)))
-        .withColumn("perhaps", F.filter("caught_up", lambda one: ~surely(one)))
-        .withColumn("complete", F.col("leader_end").isNotNull() & F.col("isr").isNotNull() & seen)
-        .withColumn("least", least)
-        .withColumn("below", F.coalesce(F.col("least")["end"] < F.col("leader_end"), F.lit(False)))
-        .withColumn("limiting_broker_id", F.when(F.col("below"), F.col("least")["id"]))
-        .withColumn("limit", F.when(F.col("below"), F.col("least")["end"]).otherwise(F.col("leader_end")))
+    end, limit = F.col("leader_end"), F.col("limit")
+    isr_known, size = F.col("isr").isNotNull(), F.size("isr")
+    complete = end.isNotNull() & isr_known & (F.col("seen") == F.size("members"))
+    below = F.coalesce(F.col("least")["end"] < end, F.lit(False))
+    replicas = F.greatest(F.col("replicas"), F.when(isr_known, size.cast("bigint")))
+    needed = F.least(F.coalesce("min_insync_replicas", F.lit(0)).cast("bigint"), replicas)
+    gated = F.lit(False) if rule.min_isr_gate is False else isr_known & (size < F.col("needed"))
+    high = F.when(F.col("first"), F.least("leader_end", "fetched_from")).when(F.col("complete"), limit).otherwise(end)
+    if rule.min_isr_gate:
+        ceiling = F.least("leader_end", F.get("known_ends", F.col("needed").cast("int") - 2))
+        high = F.when(F.col("gated") & ~F.col("first"), ceiling).otherwise(high)
+    due = F.when(~F.col("perhaps_unknown") & (F.col("occasion") != "none"), F.least("limit", "perhaps_known"))
+    low = F.when(F.col("complete") & ~F.col("gated"), due)
+    inside = F.greatest(F.when(F.col("observed").isNotNull(), F.least(F.col("observed"), high)), low)
+    return (
+        observations.withColumn("complete", complete)
+        .withColumn("limit", F.when(below, F.col("least")["end"]).otherwise(end))
+        .withColumn("limiting_broker_id", F.when(below, F.col("least")["id"]))
         .withColumn("needed", needed)
         .withColumn("gated", gated)
+        .withColumn("allowed", F.when(end.isNull(), F.col("observed")).otherwise(inside))
+        .withColumn("hold_ms", F.coalesce("lag_time_ms", F.lit(rule.lag_time_ms)) * F.lit(HOLD_FACTOR))
     )
-    unknown = F.exists("perhaps", lambda one: one[known].isNull())
-    due = F.when(
-        ~unknown & (F.col("occasion") != "none"), F.least("limit", least_of("perhaps", lambda one: one[known]))
-    )
-    frame = frame.withColumn("due", due).withColumn("shared", reached)
-    allowed = F.when(F.col("leader_end").isNull(), F.col("observed")).otherwise(inside)
-    return frame.withColumn("allowed", allowed).withColumn("hold_ms", F.col("lag_time") * F.lit(HOLD_FACTOR))
 
 
 def _compare_with_rule(seen: DataFrame) -> DataFrame:

@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.formats.captures import CAPTURES, FIXTURES, truth
+
 from replica_audit.formats.describe import parse_topics_describe
 from replica_audit.formats.discovery import discover
 from replica_audit.formats.inventory import Inventory
@@ -30,8 +32,6 @@ from replica_audit.formats.metadata.messages import (
 from replica_audit.formats.metadata.reading import read_metadata
 from replica_audit.formats.storage import Snapshot
 from replica_audit.model import Leadership
-
-from tests.formats.captures import CAPTURES, FIXTURES, truth
 
 DUMPS = sorted((Path(__file__).parent / "dumps").glob("*.txt"))
 KRAFT = [name for name in CAPTURES if any((FIXTURES / name).glob("*/__cluster_metadata-0"))]
@@ -73,7 +73,11 @@ def dumped(path: Path) -> dict[str, list[tuple[int, int, Message | Voters | None
         match = _RECORD.match(line)
         if match:
             content = json.loads(match[3])
-            said = Voters(ids(content["voters"], "voterId")) if "voters" in content else expected(content["type"], content["data"])
+            said = (
+                Voters(ids(content["voters"], "voterId"))
+                if "voters" in content
+                else expected(content["type"], content["data"])
+            )
             if said is not None:
                 current.append((int(match[1]), int(match[2]), said))
     return files
@@ -146,13 +150,16 @@ def test_every_record_says_what_the_official_tool_says(dump):
     for name, said in dumped(dump).items():
         path = FIXTURES / capture / name
         with path.open("rb") as stream:
-            headers, damage, _ = scan_headers(stream, path.stat().st_size, 0 if path.suffix == ".checkpoint" else int(path.name[:20]))
+            headers, damage, _ = scan_headers(
+                stream, path.stat().st_size, 0 if path.suffix == ".checkpoint" else int(path.name[:20])
+            )
             assert not damage
             entries = [
                 (entry.offset, entry.time_ms, entry.message)
                 for entry in read_entries(stream, name, headers)
                 # Before 4.1 the tool shows nothing of a change of leader.
-                if isinstance(entry.message, Message) or (isinstance(entry.message, Voters) and "kafka-3" not in capture)
+                if isinstance(entry.message, Message)
+                or (isinstance(entry.message, Voters) and "kafka-3" not in capture)
             ]
         assert entries == said, name
         compared += len(said)
@@ -200,11 +207,20 @@ def test_every_phase_has_its_leader_and_isr_in_the_history_in_that_order(capture
     seen = 0
     for name, phase in phases.items():
         for partition, (leader, isr) in (phase.get("leader_isr") or {}).items():
-            if partition not in leaderships(capture) or (capture.startswith("recreated") and name == "first life" and "orders" in partition):
+            if partition not in leaderships(capture) or (
+                capture.startswith("recreated") and name == "first life" and "orders" in partition
+            ):
                 continue
             history = leaderships(capture)[partition].history
             states = [(state.leader_id, state.isr) for state in history]
-            found = next((n for n, state in enumerate(states) if n >= at.get(partition, 0) and state == (leader, tuple(sorted(isr)))), None)
+            found = next(
+                (
+                    n
+                    for n, state in enumerate(states)
+                    if n >= at.get(partition, 0) and state == (leader, tuple(sorted(isr)))
+                ),
+                None,
+            )
             assert found is not None, (name, partition, leader, isr, states[at.get(partition, 0) :])
             at[partition] = found
             seen += 1
@@ -235,7 +251,9 @@ def test_histories_go_forward(capture):
 def test_every_snapshot_is_the_state_that_the_log_gives_there(capture):
     snapshot = Snapshot.open(str(FIXTURES / capture))
     copies = [read_copy(snapshot, log) for log in inventory(capture).metadata_logs]
-    full = next(copy for copy in copies if copy.start_offset == 0 and copy.newness == max(one.newness for one in copies))
+    full = next(
+        copy for copy in copies if copy.start_offset == 0 and copy.newness == max(one.newness for one in copies)
+    )
     for copy in copies:
         for one in copy.snapshots:
             replayed = MetadataImage()
@@ -251,7 +269,10 @@ def test_every_snapshot_is_the_state_that_the_log_gives_there(capture):
 def last_states(image: MetadataImage) -> dict:
     return {
         (one.topic, one.partition, one.topic_id): (
-            *(getattr(one.history[-1], name) for name in ("leader_id", "leader_epoch", "partition_epoch", "isr", "elr", "last_known_elr")),
+            *(
+                getattr(one.history[-1], name)
+                for name in ("leader_id", "leader_epoch", "partition_epoch", "isr", "elr", "last_known_elr")
+            ),
             *(getattr(one.history[-1], name) for name in ("replicas", "directories", "recovering")),
             dict(one.configs),
             one.fenced,
@@ -274,7 +295,9 @@ def test_any_one_copy_tells_the_end_of_a_prefix_of_the_same_history(capture):
                 # Deleted since, or a topic that only the dead controller of quorum3-3 has in its tail.
                 assert capture.startswith(("recreated", "quorum3-3"))
                 continue
-            epochs = {state.partition_epoch: (state.leader_id, state.leader_epoch, state.isr) for state in together.history}
+            epochs = {
+                state.partition_epoch: (state.leader_id, state.leader_epoch, state.isr) for state in together.history
+            }
             for state in one.history:
                 assert epochs[state.partition_epoch] == (state.leader_id, state.leader_epoch, state.isr)
 
@@ -298,4 +321,6 @@ def test_a_log_that_begins_late_is_made_whole_by_another_copy():
     assert {one.history[0].occasion for one in late} == {"snapshot"}
     both = read_metadata(snapshot, [logs["controller-102"], logs["broker-0"]]).leaderships
     assert {one.history[0].occasion for one in both} == {"created"}
-    assert [one.history for one in both] == [leaderships(capture)[f"{one.topic}-{one.partition}"].history for one in both]
+    assert [one.history for one in both] == [
+        leaderships(capture)[f"{one.topic}-{one.partition}"].history for one in both
+    ]

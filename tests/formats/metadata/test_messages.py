@@ -7,6 +7,8 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support import metadata_log as write
+
 from replica_audit.formats.metadata.fields import FieldReader, MessageError
 from replica_audit.formats.metadata.messages import (
     KRAFT_VOTERS,
@@ -21,8 +23,6 @@ from replica_audit.formats.metadata.messages import (
     Transaction,
 )
 from replica_audit.formats.metadata.parsing import parse_message, parse_voters
-
-from tests.support import metadata_log as write
 
 #: 0102030405060708 1112131415161718, as Kafka prints it.
 TOPIC_ID = "AQIDBAUGBwgREhMUFRYXGA"
@@ -94,7 +94,10 @@ def test_tags_of_a_later_version_are_skipped():
         (write.message(2, 0, b"", frame=0), "preview of 2.8"),
         (write.topic("t", TOPIC_ID)[:-4], "expected 16 bytes"),
         (write.topic("t", TOPIC_ID) + b"\x00", "found 1 more"),
-        (write.message(2, 9, write.topic("t", TOPIC_ID)[3:] + b"new field"), "TopicRecord of version 9, of which versions 0 to 0 are known"),
+        (
+            write.message(2, 9, write.topic("t", TOPIC_ID)[3:] + b"new field"),
+            "TopicRecord of version 9, of which versions 0 to 0 are known",
+        ),
         (write.message(2, 0, b"\x02\xff" + bytes(17)), "UTF-8"),
         (write.message(5, 0, bytes(20) + b"\x02\x01\x04\x00\x00\x00\x02\x00\x01\x01"), "ascending"),
         (write.message(3, 0, bytes(20) + b"\xff\xff\xff\xff\x0f"), "array within"),
@@ -122,6 +125,8 @@ def test_unsigned_varints(number):
 def test_voters_of_both_control_records():
     listed = b"\x03" + b"".join(struct.pack(">i", voter) + bytes(16) + b"\x00" for voter in (102, 100))
     assert parse_voters(LEADER_CHANGE, struct.pack(">hi", 1, 100) + listed + listed + b"\x00").ids == (100, 102)
-    voter = struct.pack(">i", 7) + bytes(16) + b"\x02" + write.string("CONTROLLER") + write.string("host") + b"\x23\x84\x00"
+    voter = (
+        struct.pack(">i", 7) + bytes(16) + b"\x02" + write.string("CONTROLLER") + write.string("host") + b"\x23\x84\x00"
+    )
     voter += struct.pack(">hh", 0, 1) + b"\x00\x00"
     assert parse_voters(KRAFT_VOTERS, struct.pack(">h", 0) + b"\x02" + voter + b"\x00").ids == (7,)

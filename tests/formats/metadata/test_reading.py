@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from tests.support import metadata_log as write
+from tests.support.logdirs import make_uuid
+
 from replica_audit.formats.discovery import discover
 from replica_audit.formats.metadata.reading import MetadataReading, read_metadata
 from replica_audit.formats.storage import Snapshot
-
-from tests.support import metadata_log as write
-from tests.support.logdirs import make_uuid
 
 TOPIC_ID, OTHER_ID = make_uuid("t"), make_uuid("u")
 VOTERS = (100, 101, 102)
@@ -40,8 +40,16 @@ def test_a_leader_that_is_given_begins_an_epoch_even_if_it_is_the_same(tmp_path)
         write.batch(4, [write.change(TOPIC_ID, leader=1, isr=(1,))], time_ms=TIME_MS + 2),
         write.batch(5, [write.change(TOPIC_ID, leader=-1, isr=(), elr=(1,), last_known_elr=(2,))], time_ms=TIME_MS + 3),
     ).values()
-    told = [(s.time_ms - TIME_MS, s.metadata_offset, s.occasion, s.leader_id, s.leader_epoch, s.partition_epoch) for s in one.history]
-    assert told == [(0, 2, "created", 1, 0, 0), (1, 3, "changed", 1, 0, 1), (2, 4, "changed", 1, 1, 2), (3, 5, "changed", None, 2, 3)]
+    told = [
+        (s.time_ms - TIME_MS, s.metadata_offset, s.occasion, s.leader_id, s.leader_epoch, s.partition_epoch)
+        for s in one.history
+    ]
+    assert told == [
+        (0, 2, "created", 1, 0, 0),
+        (1, 3, "changed", 1, 0, 1),
+        (2, 4, "changed", 1, 1, 2),
+        (3, 5, "changed", None, 2, 3),
+    ]
     assert [state.isr for state in one.history] == [(1, 2, 3), (1, 2), (1,), ()]
     assert (one.leader_id, one.leader_epoch, one.isr, one.elr, one.last_known_elr) == (None, 2, (), (1,), (2,))
     assert (one.source, one.topic_id, one.replicas) == ("metadata_log", TOPIC_ID, (1, 2, 3))
@@ -64,13 +72,20 @@ def test_configs_of_the_topic_go_before_those_of_its_leader_and_of_the_cluster(t
     found = read_one(
         tmp_path,
         first_batches(),
-        write.batch(3, [write.config(4, "", "min.insync.replicas", "2"), write.config(4, "1", "log.cleanup.policy", "compact")], time_ms=TIME_MS + 1),
+        write.batch(
+            3,
+            [write.config(4, "", "min.insync.replicas", "2"), write.config(4, "1", "log.cleanup.policy", "compact")],
+            time_ms=TIME_MS + 1,
+        ),
         write.batch(5, [write.config(2, "t", "min.insync.replicas", "3")]),
         write.batch(6, [write.config(4, "1", "ssl.keystore.password", "secret")]),
         write.batch(7, [write.change(TOPIC_ID, leader=2)]),
         write.batch(8, [write.config(2, "t", "min.insync.replicas", None)]),
     )["t", 0]
-    assert [dict(state.configs) for state in found.history[-2:]] == [{"min.insync.replicas": "3"}, {"min.insync.replicas": "2"}]
+    assert [dict(state.configs) for state in found.history[-2:]] == [
+        {"min.insync.replicas": "3"},
+        {"min.insync.replicas": "2"},
+    ]
     assert {"cleanup.policy": "compact", "min.insync.replicas": "2"} in [dict(state.configs) for state in found.history]
     assert "secret" not in repr(found)
 
@@ -80,7 +95,9 @@ def test_a_topic_that_is_created_again_has_no_past(tmp_path):
         tmp_path,
         first_batches(),
         write.batch(3, [write.config(2, "t", "min.insync.replicas", "2"), write.change(TOPIC_ID, leader=3)]),
-        write.batch(5, [write.remove_topic(TOPIC_ID), write.topic("t", OTHER_ID), write.partition(OTHER_ID, (2, 3), 2)]),
+        write.batch(
+            5, [write.remove_topic(TOPIC_ID), write.topic("t", OTHER_ID), write.partition(OTHER_ID, (2, 3), 2)]
+        ),
     )
     assert set(found) == {("t", 0)}
     assert (found["t", 0].topic_id, len(found["t", 0].history), dict(found["t", 0].configs)) == (OTHER_ID, 1, {})
@@ -113,7 +130,10 @@ def test_compressed_batches(tmp_path):
 
 
 def test_a_snapshot_is_where_the_history_begins_when_the_log_does_not_reach_back(tmp_path):
-    state = [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 2, leader_epoch=5, partition_epoch=9, recovering=True)]
+    state = [
+        write.topic("t", TOPIC_ID),
+        write.partition(TOPIC_ID, (1, 2), 2, leader_epoch=5, partition_epoch=9, recovering=True),
+    ]
     log = write.batch(40, [write.change(TOPIC_ID, leader=1)]) + write.batch(41, [write.change(TOPIC_ID, isr=(1,))])
     found = read_one(tmp_path, log, base=40, snapshots={(41, 1): write.snapshot(state, time_ms=TIME_MS - 9)})["t", 0]
     assert [(s.occasion, s.time_ms - TIME_MS, s.leader_epoch, s.partition_epoch, s.isr) for s in found.history] == [
@@ -131,8 +151,12 @@ def test_all_that_is_known_may_be_in_a_snapshot(tmp_path):
 def test_a_snapshot_without_footer_is_not_used(tmp_path):
     log = b"".join(write.batch(40 + n, [write.change(TOPIC_ID, isr=(1, 2, 3)[: 3 - n])]) for n in range(2))
     snapshots = {(40, 1): write.snapshot(BEGINNING, footer=False), (41, 1): write.snapshot(BEGINNING)}
-    assert [state.metadata_offset for state in read_one(tmp_path / "a", log, base=40, snapshots=snapshots)["t", 0].history] == [41, 41]
-    write.write_metadata_log(tmp_path / "b", "controller-100", 100, {40: log}, {(40, 1): write.snapshot(BEGINNING, footer=False)})
+    assert [
+        state.metadata_offset for state in read_one(tmp_path / "a", log, base=40, snapshots=snapshots)["t", 0].history
+    ] == [41, 41]
+    write.write_metadata_log(
+        tmp_path / "b", "controller-100", 100, {40: log}, {(40, 1): write.snapshot(BEGINNING, footer=False)}
+    )
     reading = read(tmp_path / "b")
     assert reading.doubtful and not reading.leaderships
     assert [row.code for row in reading.quarantine] == ["CAP-UNREADABLE"]
@@ -142,13 +166,17 @@ def test_a_snapshot_without_footer_is_not_used(tmp_path):
 def nodes(path, **logs: bytes) -> MetadataReading:
     """Controllers c100, c101, … and brokers b1, … with one segment each, all beginning at 0."""
     for name, content in logs.items():
-        write.write_metadata_log(path, ("controller-" if name[0] == "c" else "broker-") + name[1:], int(name[1:]), {0: content})
+        write.write_metadata_log(
+            path, ("controller-" if name[0] == "c" else "broker-") + name[1:], int(name[1:]), {0: content}
+        )
     return read(path)
 
 
 def test_a_tail_that_no_majority_holds_is_tentative(tmp_path):
     tail = write.batch(3, [write.change(TOPIC_ID, leader=2)])
-    reading = nodes(tmp_path, c100=first_batches() + tail, c101=first_batches(), c102=first_batches(), b1=first_batches() + tail)
+    reading = nodes(
+        tmp_path, c100=first_batches() + tail, c101=first_batches(), c102=first_batches(), b1=first_batches() + tail
+    )
     (one,) = reading.leaderships
     assert one.leader_id == 1
     assert [(state.leader_id, state.uncommitted) for state in one.history] == [(1, False), (2, True)]
@@ -185,7 +213,9 @@ def test_two_records_of_one_epoch_at_one_offset_are_a_fork(tmp_path):
 def test_an_old_tail_of_which_a_snapshot_was_taken_is_a_fork(tmp_path):
     new = write.leader_change(3, 101, VOTERS, epoch=2) + write.batch(4, [write.change(TOPIC_ID, leader=3)], epoch=2)
     old = write.batch(3, [write.change(TOPIC_ID, leader=2)])
-    write.write_metadata_log(tmp_path, "controller-100", 100, {0: first_batches() + old}, {(4, 1): write.snapshot(BEGINNING)})
+    write.write_metadata_log(
+        tmp_path, "controller-100", 100, {0: first_batches() + old}, {(4, 1): write.snapshot(BEGINNING)}
+    )
     reading = nodes(tmp_path, c101=first_batches() + new, c102=first_batches() + new)
     assert [(row.code, row.broker_id) for row in reading.quarantine] == [("META-FORK", 100)]
 
@@ -221,7 +251,11 @@ def test_a_torn_end_is_what_a_running_controller_leaves(tmp_path):
 
 
 def test_damage_hides_what_came_after_it_unless_another_copy_has_it(tmp_path):
-    whole = first_batches() + write.batch(3, [write.change(TOPIC_ID, leader=2)]) + write.batch(4, [write.change(TOPIC_ID, leader=3)])
+    whole = (
+        first_batches()
+        + write.batch(3, [write.change(TOPIC_ID, leader=2)])
+        + write.batch(4, [write.change(TOPIC_ID, leader=3)])
+    )
     damaged = bytearray(whole)
     damaged[len(first_batches()) + 70] ^= 1
     reading = nodes(tmp_path / "alone", c100=bytes(damaged))
@@ -257,7 +291,9 @@ def test_a_listing_goes_before_a_metadata_log_of_which_the_newest_part_is_lost(t
 
 def test_damage_at_one_controllers_end_hides_nothing_when_a_majority_is_whole(tmp_path):
     whole = first_batches() + write.batch(3, [write.change(TOPIC_ID, leader=2)])
-    reading = nodes(tmp_path, c100=whole + b"no batch at all, but more bytes than a header has" * 3, c101=whole, c102=whole)
+    reading = nodes(
+        tmp_path, c100=whole + b"no batch at all, but more bytes than a header has" * 3, c101=whole, c102=whole
+    )
     assert not reading.doubtful
     assert {row.code for row in reading.quarantine} <= {"INPUT-IGNORED"}
     assert reading.leaderships[0].leader_id == 2

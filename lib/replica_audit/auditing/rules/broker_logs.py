@@ -82,12 +82,13 @@ def _lost(case: Case, cut: LoggedCut) -> Finding | None:
 def _cut(cut: LoggedCut, election: LoggedElection | None) -> Finding:
     broker, start, mark = cut.event.broker_id, cut.truncate_to, cut.high_watermark
     below = mark is not None and mark > start
-    how = "to its own high watermark" if cut.by_high_watermark else "to where its leader's log agreed"
-    text = (
-        f"broker {broker} cut its log at {start}, {how}"
-        if not below
-        else f"broker {broker} cut its log at {start}, below its own high watermark {mark}"
-    )
+    text = f"broker {broker} cut its log at {start}"
+    if below:
+        text += f", below its own high watermark {mark}"
+    elif cut.asked is not None and cut.asked.high_watermark is not None:
+        text += ", its own high watermark"
+    elif cut.asked is not None:
+        text += f", since its leader's epoch {cut.asked.leader_epoch} ends below its own log"
     if election is not None:
         text += (
             f", and led in epoch {election.leader_epoch} without having been in sync again: whatever was "

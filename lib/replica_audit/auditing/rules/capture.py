@@ -60,11 +60,14 @@ def _leader(case: Case) -> Iterator[Finding]:
     if reference.predates:
         yield finding(
             "CAP-SKEW",
-            f"broker {reference.facts.broker_id} leads in epoch {reference.leader_epoch} by the metadata log, and its own epoch file does not "
-            "know that epoch: its files were copied before it began to lead, so what others have past its end proves nothing",
+            f"broker {reference.facts.broker_id} leads in epoch {reference.leader_epoch} by the metadata log, and its own "
+            "epoch file does not know that epoch: its files were copied before it began to lead, so what others have past "
+            "its end proves nothing",
             confidence="likely",
             broker_id=reference.facts.broker_id,
-            evidence=[Evidence("lineage", "as found", reference.facts.broker_id, reference.facts.directory.epoch_file.path)],
+            evidence=[
+                Evidence("lineage", "as found", reference.facts.broker_id, reference.facts.directory.epoch_file.path)
+            ],
         )
     if reference.isr is None:
         yield finding(
@@ -104,7 +107,9 @@ def _topic_ids(case: Case) -> Iterator[Finding]:
             verdict="INCONCLUSIVE" if known is None else None,
             broker_id=facts.broker_id,
             evidence=[
-                Evidence("file", "partition.metadata", facts.broker_id, facts.directory.path, value=facts.directory.topic_id),
+                Evidence(
+                    "file", "partition.metadata", facts.broker_id, facts.directory.path, value=facts.directory.topic_id
+                ),
                 considered(
                     "topic re-created: cannot be told, nothing says which id is the present one"
                     if known is None

@@ -39,7 +39,8 @@ def _unclean(case: Case, past: PastElections, election: Election) -> Finding:
     ]
     if left:
         parts = [f"broker {broker} still has {_loss(runs)}" for broker, runs in sorted(left.items())]
-        message = f"{describe(election)}{began}; {'; '.join(parts)}; none of them are on broker {case.reference.facts.broker_id}"
+        nowhere = f"none of them are on broker {case.reference.facts.broker_id}"
+        message = f"{describe(election)}{began}; {'; '.join(parts)}; {nowhere}"
         evidence.append(considered("healed: no, they are cut as soon as their broker follows"))
     else:
         message = f"{describe(election)}{began}; no replica here still holds records that it left behind"
@@ -63,7 +64,8 @@ def _loss(runs: list[Run]) -> str:
     promised = [run.cause.promised_records for run in runs if run.cause is not None]
     known = None if None in promised else sum(promised)
     more = "" if known is None else f", at most {known} promised by acks=all"
-    return f"{records} records from {min(run.start_offset for run in runs)} on ({committed} below a proven high watermark{more})"
+    start = min(run.start_offset for run in runs)
+    return f"{records} records from {start} on ({committed} below a proven high watermark{more})"
 
 
 def _unseen(case: Case, election: Election) -> str:
@@ -71,4 +73,4 @@ def _unseen(case: Case, election: Election) -> str:
     before = election.previous_leader_id
     if before is not None and before != election.leader_id and before not in here:
         return f"loss: open, broker {before}, which led before, is not in the snapshot"
-    return "loss: whatever was above that offset on the leader before has been cut since, or never was; nothing here tells how much"
+    return "loss: what was above that offset on the leader before was cut since, or never was; nothing tells how much"

@@ -58,7 +58,10 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             "EPO-CACHE-STALE",
             f"broker {facts.broker_id}: {file.path} has entries outside the log {_text(tuple(stale or below))}",
             broker_id=facts.broker_id,
-            evidence=[place, considered("truncation writes this file later than the log; the loader drops such entries")],
+            evidence=[
+                place,
+                considered("truncation writes this file later than the log; the loader drops such entries"),
+            ],
         )
 
 
@@ -78,7 +81,9 @@ def _contradictions(case: Case, facts: ReplicaFacts, place: Evidence) -> Iterato
         for epoch, start in written
         if facts.local_start_offset < start < facts.log_end_offset
         and facts.lineage.epoch_for_offset(start) not in (None, epoch)
-        and not any(gap.start_offset <= start <= gap.end_offset for gap in (*facts.gaps, *facts.unreadable, *facts.missing))
+        and not any(
+            gap.start_offset <= start <= gap.end_offset for gap in (*facts.gaps, *facts.unreadable, *facts.missing)
+        )
     ]
     if not wrong and not claimed:
         return
@@ -136,7 +141,10 @@ def _start_mismatch(case: Case, item: Comparison) -> Iterator[Finding]:
             continue
         if leader.cannot_read(*sorted((start, other))) or follower.cannot_read(*sorted((start, other))):
             continue
-        if any(part.kind == "format" and part.start_offset <= min(start, other) < part.end_offset for part in item.alignment.differences):
+        if any(
+            part.kind == "format" and part.start_offset <= min(start, other) < part.end_offset
+            for part in item.alignment.differences
+        ):
             # One side has these records in a format without epochs.
             continue
         yield finding(
@@ -164,7 +172,9 @@ def _unknown_epochs(case: Case, item: Comparison) -> Iterator[Finding]:
         # Retention removes old epochs; a tail that is ahead may be of an epoch that the reference has not reached.
         if epoch in known or first is None or epoch < first or epoch > (case.reference.leader_epoch or 0):
             continue
-        in_tail = any(part.start_offset <= start and part.end_offset >= follower.log_end_offset for part in item.stretches)
+        in_tail = any(
+            part.start_offset <= start and part.end_offset >= follower.log_end_offset for part in item.stretches
+        )
         # A reference that fetched a cleaned log never had the epochs of which nothing was left.
         if leader.compacted and not any(part.start_offset <= start < part.end_offset for part in item.stretches):
             continue

@@ -27,9 +27,13 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
     leader = case.reference.facts
     text = f"broker {item.follower.broker_id} has {offsets(start, end)}, past the end of broker {leader.broker_id} at {leader.log_end_offset}"
     current = case.reference.leader_epoch
-    led_later = max((batch.epoch for batch in ahead if batch.epoch is not None), default=-1) > (-1 if current is None else current)
+    led_later = max((batch.epoch for batch in ahead if batch.epoch is not None), default=-1) > (
+        -1 if current is None else current
+    )
     if led_later:
-        yield _skew(item.follower, f"{text}, of a later leader epoch: the leadership given is older than the logs", start, end)
+        yield _skew(
+            item.follower, f"{text}, of a later leader epoch: the leadership given is older than the logs", start, end
+        )
     elif case.quiesced and is_epoch_open(leader, case.is_epoch_said):
         return  # CAP-SECOND-HAND says what that leaves open
     elif case.quiesced:
@@ -52,7 +56,10 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
             broker_id=item.follower.broker_id,
             start_offset=start,
             end_offset=end,
-            evidence=[Evidence("leadership", f"manifest.json: {when}"), considered("capture skew: no, a later copy has at least as much")],
+            evidence=[
+                Evidence("leadership", f"manifest.json: {when}"),
+                considered("capture skew: no, a later copy has at least as much"),
+            ],
         )
     else:
         yield _skew(item.follower, text, start, end, case.times.describe((item.follower, leader)))
@@ -61,8 +68,16 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
 def _had_them(case: Case, item: Comparison) -> bool:
     """Whether the leader wrote what a follower has ahead of it before its own copy was begun, by the manifest's times."""
     reference = case.reference
-    own = reference.leader_epoch is not None and reference.leader_id == reference.facts.broker_id and not reference.outdated
-    if not own or not case.times.is_later(reference.facts, item.follower) or is_epoch_open(reference.facts, case.is_epoch_said):
+    own = (
+        reference.leader_epoch is not None
+        and reference.leader_id == reference.facts.broker_id
+        and not reference.outdated
+    )
+    if (
+        not own
+        or not case.times.is_later(reference.facts, item.follower)
+        or is_epoch_open(reference.facts, case.is_epoch_said)
+    ):
         return False
     return all(batch.epoch == reference.leader_epoch for batch in item.alignment.ahead)
 

@@ -63,9 +63,17 @@ def _history(run: Run) -> list[Evidence]:
     cause = run.cause
     if cause is None or cause.election is None:
         return []
-    found = [Evidence("leadership", describe(cause.election), cause.election.leader_id, value=str(cause.election.leader_epoch))]
+    found = [
+        Evidence(
+            "leadership", describe(cause.election), cause.election.leader_id, value=str(cause.election.leader_epoch)
+        )
+    ]
     if cause.clean:
-        found.append(considered(f"a clean election loses nothing: broker {cause.election.leader_id} must have lost the end of its own log"))
+        found.append(
+            considered(
+                f"a clean election loses nothing: broker {cause.election.leader_id} must have lost the end of its own log"
+            )
+        )
     return found
 
 
@@ -86,7 +94,13 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             start_offset=end,
             end_offset=checkpoint,
             evidence=[
-                Evidence("checkpoint", "high watermark", facts.broker_id, directory.high_watermark_file.path, value=str(checkpoint)),
+                Evidence(
+                    "checkpoint",
+                    "high watermark",
+                    facts.broker_id,
+                    directory.high_watermark_file.path,
+                    value=str(checkpoint),
+                ),
                 considered(
                     f"a truncation just before the copy: no, recovery point {recovery_point}, and no later epoch of the reference "
                     "begins below that high watermark"
@@ -101,7 +115,13 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             start_offset=end,
             end_offset=recovery_point,
             evidence=[
-                Evidence("checkpoint", "recovery point", facts.broker_id, directory.recovery_point_file.path, value=str(recovery_point)),
+                Evidence(
+                    "checkpoint",
+                    "recovery point",
+                    facts.broker_id,
+                    directory.recovery_point_file.path,
+                    value=str(recovery_point),
+                ),
                 considered("a truncation: no, it writes a smaller recovery point at once"),
             ],
         )
@@ -115,8 +135,12 @@ def _just_truncated(case: Case, facts: ReplicaFacts, checkpoint: int) -> bool:
         return False
     last = -1 if facts.last_leader_epoch is None else facts.last_leader_epoch
     others = [other for other in case.replicas if other is not facts]
-    reached = max((max(other.log_end_offset, other.directory.high_watermark_checkpoint or 0) for other in others), default=0)
-    return checkpoint <= reached and any(epoch > last and start <= checkpoint for epoch, start in case.reference.augmented_lineage)
+    reached = max(
+        (max(other.log_end_offset, other.directory.high_watermark_checkpoint or 0) for other in others), default=0
+    )
+    return checkpoint <= reached and any(
+        epoch > last and start <= checkpoint for epoch, start in case.reference.augmented_lineage
+    )
 
 
 def _suffix(case: Case) -> Iterator[Finding]:

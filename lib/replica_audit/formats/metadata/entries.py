@@ -48,7 +48,9 @@ class Entry(NamedTuple):
     message: Message | Voters | SnapshotTime | SnapshotEnd
 
 
-def scan_headers(stream: BinaryIO, size_bytes: int, base_offset: int) -> tuple[np.ndarray, list[Damage], tuple[int, int]]:
+def scan_headers(
+    stream: BinaryIO, size_bytes: int, base_offset: int
+) -> tuple[np.ndarray, list[Damage], tuple[int, int]]:
     """The sound batches of a file (`BATCH_DTYPE`) in order, and what lies between and behind them.
 
     Third the greatest (controller epoch, end offset) that the headers of batches with a wrong checksum show.
@@ -60,7 +62,9 @@ def scan_headers(stream: BinaryIO, size_bytes: int, base_offset: int) -> tuple[n
             continue
         sound = item["crc_valid"] & (item["magic"] == 2)
         for bad in item[~sound]:
-            reason = f"expected a batch of magic 2 with a right checksum, found magic {bad['magic']} and crc {bad['crc']}"
+            reason = (
+                f"expected a batch of magic 2 with a right checksum, found magic {bad['magic']} and crc {bad['crc']}"
+            )
             place = int(bad["position"]), int(bad["size"])
             damage.append(Damage(*place, reason, "corrupt", int(bad["base_offset"]), int(bad["last_offset"]) + 1))
             shown = max(shown, (int(bad["leader_epoch"]), int(bad["last_offset"]) + 1))

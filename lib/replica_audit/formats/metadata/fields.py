@@ -42,7 +42,9 @@ class FieldReader:
                 break
             shift += 7
             if shift > 28:
-                raise MessageError(f"expected a varint of at most 5 bytes before byte {self._position}, found a longer one")
+                raise MessageError(
+                    f"expected a varint of at most 5 bytes before byte {self._position}, found a longer one"
+                )
         if value >= 2**32:
             raise MessageError(f"expected a varint of 32 bits before byte {self._position}, found {value}")
         return value
@@ -57,7 +59,9 @@ class FieldReader:
                 break
             shift += 7
             if shift > 63:
-                raise MessageError(f"expected a varint of at most 10 bytes before byte {self._position}, found a longer one")
+                raise MessageError(
+                    f"expected a varint of at most 10 bytes before byte {self._position}, found a longer one"
+                )
         return (value >> 1) ^ -(value & 1)
 
     def int8(self) -> int:
@@ -91,7 +95,9 @@ class FieldReader:
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError:
-            raise MessageError(f"expected UTF-8 before byte {self._position} of the message, found other bytes") from None
+            raise MessageError(
+                f"expected UTF-8 before byte {self._position} of the message, found other bytes"
+            ) from None
 
     def string(self) -> str:
         """A compact string that is not null."""
@@ -104,7 +110,9 @@ class FieldReader:
         """Elements of a compact array; null counts as none. Never more than there are bytes left."""
         length = max(0, self.uvarint() - 1)
         if length > self.left:
-            raise MessageError(f"expected an array within the message before byte {self._position}, found {length} elements")
+            raise MessageError(
+                f"expected an array within the message before byte {self._position}, found {length} elements"
+            )
         return length
 
     def ids(self) -> tuple[int, ...]:
@@ -122,11 +130,15 @@ class FieldReader:
         for _ in range(self.uvarint()):
             tag, size = self.uvarint(), self.uvarint()
             if tag <= last:
-                raise MessageError(f"expected tags in ascending order before byte {self._position}, found {tag} after {last}")
+                raise MessageError(
+                    f"expected tags in ascending order before byte {self._position}, found {tag} after {last}"
+                )
             found[tag], last = FieldReader(self.take(size)), tag
         return found
 
     def finish(self) -> None:
         """Raise MessageError unless everything was read."""
         if self.left:
-            raise MessageError(f"expected the end of the message at byte {self._position}, found {self.left} more bytes")
+            raise MessageError(
+                f"expected the end of the message at byte {self._position}, found {self.left} more bytes"
+            )

@@ -51,7 +51,7 @@ class MetadataImage:
         self._uncommitted = False
 
     def apply_snapshot(self, entries: Iterable[Entry], end_offset: int) -> bool:
-        """Take the state of a snapshot that ends at `end_offset`; False where it has no footer and is not to be used."""
+        """Take the state of a snapshot that ends at `end_offset`; False: it has no footer and is not to be used."""
         time_ms, complete = 0, False
         for entry in entries:
             if isinstance(entry.message, SnapshotTime):
@@ -160,7 +160,10 @@ class MetadataImage:
         """`PartitionRegistration.merge`: a leader that is given begins a new epoch, even the same one."""
         states = self._partitions(message.topic_id).get(message.partition)
         if not states:
-            raise MessageError(f"expected partition {message.partition} of topic {message.topic_id} to exist at offset {entry.offset}, found none")
+            raise MessageError(
+                f"expected partition {message.partition} of topic {message.topic_id} to exist at offset {entry.offset}, "
+                "found none"
+            )
         last = states[-1]
         leader = last.leader_id if message.leader is None else (None if message.leader < 0 else message.leader)
         given = {

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from replica_audit.formats.metadata.fields import FieldReader, MessageError
 from replica_audit.formats.metadata.messages import (
+    LEADER_CHANGE,
     BrokerGone,
     BrokerState,
     ConfigSet,
     ElrCleared,
     FeatureSet,
-    LEADER_CHANGE,
     Message,
     PartitionChanged,
     PartitionSet,
@@ -25,7 +25,7 @@ FRAME_VERSION = 1
 
 
 def parse_message(value: bytes) -> Message | None:
-    """The message of a record's value; None for kinds that say nothing of leadership (ACLs, quotas, no-ops, later ones).
+    """The message of a record's value; None for kinds that say nothing of leadership (ACLs, quotas, later ones).
 
     A version later than the newest known one is read like that one: what it adds is tagged, or makes the reading fail.
     Raises MessageError for bytes that break the framing or the message.
@@ -33,7 +33,9 @@ def parse_message(value: bytes) -> Message | None:
     reader = FieldReader(value)
     frame = reader.uvarint()
     if frame != FRAME_VERSION:
-        raise MessageError(f"expected frame version {FRAME_VERSION}, found {frame} (0 is the preview of 2.8, never supported)")
+        raise MessageError(
+            f"expected frame version {FRAME_VERSION}, found {frame} (0 is the preview of 2.8, never supported)"
+        )
     key, version = reader.uvarint(), reader.uvarint()
     known = _PARSERS.get(key)
     if known is None:

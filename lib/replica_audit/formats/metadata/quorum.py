@@ -40,7 +40,12 @@ def weigh_copies(copies: Sequence[MetadataCopy], voters: Sequence[int] | None) -
     """Compare the copies; `voters` as the newest copy names them, None where nothing does (then nobody is asked)."""
     newest = newest_copy(copies)
     agreed = {copy.log.path: min(_parting(newest, copy) or copy.end_offset, newest.end_offset) for copy in copies}
-    lineage = [one for copy in copies for one in copy.snapshots if one.end_offset <= max(agreed[copy.log.path], _behind(copy, newest))]
+    lineage = [
+        one
+        for copy in copies
+        for one in copy.snapshots
+        if one.end_offset <= max(agreed[copy.log.path], _behind(copy, newest))
+    ]
     lineage.sort(key=lambda one: (one.end_offset, one.path))
     forks = tuple(_forks(copies, newest, voters or ()))
     committed = _committed_end(copies, agreed, voters)
@@ -103,7 +108,9 @@ def _forks(copies: Sequence[MetadataCopy], newest: MetadataCopy, voters: Sequenc
         mine, theirs = _epoch_at(copy, parting), _epoch_at(newest, parting)
         covering = [one for one in copy.snapshots if one.end_offset > parting and one.epoch < newest.epoch]
         if mine == theirs and mine is not None:
-            found.append(Fork(copy, newest, parting, f"both have records of controller epoch {mine} there, and not the same"))
+            found.append(
+                Fork(copy, newest, parting, f"both have records of controller epoch {mine} there, and not the same")
+            )
         elif covering:
             reason = f"its snapshot {covering[0].path} was taken of what it has there, so that was committed"
             found.append(Fork(copy, newest, parting, reason))
@@ -114,7 +121,9 @@ def _forks(copies: Sequence[MetadataCopy], newest: MetadataCopy, voters: Sequenc
         together = [copy for copy in dissenters if (_parting(first, copy) or first.end_offset) > apart[first.log.path]]
         if len(together) >= majority and not any(fork.copy is first for fork in found):
             names = ", ".join(str(copy.node_id) for copy in together)
-            found.append(Fork(first, newest, apart[first.log.path], f"nodes {names}, a majority of the voters, agree on it"))
+            found.append(
+                Fork(first, newest, apart[first.log.path], f"nodes {names}, a majority of the voters, agree on it")
+            )
     return found
 
 

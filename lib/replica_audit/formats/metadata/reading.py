@@ -128,7 +128,9 @@ def _unread(copy: MetadataCopy, error: Exception | None, *, lost: bool) -> list[
     if error is not None:
         problems.append((copy.log.path, getattr(error, "position", None), str(error)))
     code, more = ("CAP-UNREADABLE", "") if lost else ("INPUT-IGNORED", _ASIDE)
-    return [QuarantineRow(copy.node_id, path, position, None, code, reason + more) for path, position, reason in problems]
+    return [
+        QuarantineRow(copy.node_id, path, position, None, code, reason + more) for path, position, reason in problems
+    ]
 
 
 def _fork_row(fork: Fork) -> QuarantineRow:
