@@ -388,3 +388,31 @@ def test_a_timeline_is_drawn_where_there_is_one(browser, tmp_path):
     browser.wait("document.querySelector('path.steps')")
     assert len(browser.find("circle.observed")) == 3 and len(browser.find("circle.deviates")) == 1
     browser.quiet()
+
+
+def test_leadership_over_time_is_drawn_where_a_metadata_log_told_it(browser, tmp_path):
+    class Later(Results):
+        """Results of a version that has the table partition_states."""
+
+        def __post_init__(self):
+            pass
+
+    changes = [(0, 0, [0, 1, 2], []), (1000, 0, [0], [1]), (90_000, None, [], [0, 1]), (95_000, 1, [1], [])]
+    names = ("entry", "time_ms", "leader_epoch", "leader_id", "isr", "elr")
+    states = [
+        {**dict(zip(names, (number, at, number, leader, isr, elr), strict=True)), "source": "metadata_log"}
+        for number, (at, leader, isr, elr) in enumerate(changes)
+    ]
+    states = [{**state, "topic": "orders", "partition": 0, "replicas": [0, 1, 2]} for state in states]
+    ends = {"log_start_offset": 0, "log_end_offset": 9}
+    replicas = [row("replicas", topic="orders", partition=0, broker_id=1, epochs=[[0, 0]], **ends)]
+    plain = results(replicas=replicas)
+    found = Later(plain.audit, {**plain.tables, "partition_states": states})
+    browser.open(write(found, tmp_path / "page.html"))
+    browser.wait("document.querySelector('.span')")
+    spans = browser.run("return [...document.querySelectorAll('.span title')].map(t => t.textContent)")
+    assert len(spans) == 3 + 1 + 1 + 2 + 1
+    assert "broker 1 leads in epoch 3 from 1970-01-01T00:01:35.000Z" in spans
+    assert "broker 0 eligible to lead from 1970-01-01T00:01:30.000Z" in spans
+    assert "broker 0 stopped leading and nobody led" in browser.text(".story")
+    browser.quiet()

@@ -31,6 +31,7 @@ _SCRIPTS = (
     "picture.js",
     "marks.js",
     "timeline.js",
+    "leadership.js",
     "detail.js",
     "table.js",
     "places.js",
