@@ -50,6 +50,8 @@ LOCAL_SETTINGS: Mapping[str, str] = MappingProxyType(
         "spark.sql.shuffle.partitions": "2",
         # Delta replays a table's log in this many tasks, 50 unless told: most of the time of a small read.
         "spark.databricks.delta.snapshotPartitions": "2",
+        # VACUUM lists a table's files in this many tasks, 10,000 unless told: minutes for the smallest table.
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
         # Minima and maxima of every column cost more than the rows, and nothing here skips files by them.
         "spark.databricks.delta.stats.collect": "false",
         # Most queries here see a few rows once: compiling code for each costs more than running them without
