@@ -346,9 +346,8 @@ def test_what_changed_since_the_last_audit_can_be_filtered(browser, tmp_path):
         partition("orders", 2, "LAGGING"),
     ]
     findings = [
-        finding("HWM-LOSS", "critical", "orders", 0),
-        finding("REP-LAG", "info", "orders", 1, status="known"),
-        finding("REP-LAG", "info", "orders", 2, status="resolved"),
+        finding("HWM-LOSS", "critical", "orders", 0, finding_id="a"),
+        finding("REP-LAG", "info", "orders", 1, finding_id="b"),
     ]
     verdicts = {("orders", 0): "CONSISTENT", ("orders", 1): "LAGGING", ("orders", 2): "LAGGING"}
     page = write(

@@ -167,12 +167,15 @@ function replicaBlock(detail, reference) {
     [['broker', 'n'], ['in sync', ''], ['log start', 'n'], ['log end', 'n'], ['HW checkpoint', 'n'], ['recovery point', 'n'], ['same up to', 'n'], ['records', 'n'], ['state', 'wrap'], ['epoch:start', 'wrap']], rows));
 }
 
+const LISTED = 200;
+
 function findingBlock(page, detail) {
   if (!detail.findings.length) return [];
   const order = { new: 0, known: 0, resolved: 1 };
   const rank = (row) => page.severities.indexOf(row.severity) + 10 * (order[row.status] || 0);
   const rows = [...detail.findings].sort((one, other) => rank(one) - rank(other));
-  return [el('h4', null, `Findings (${rows.length})`), el('ul', { class: 'findings' }, rows.map((row) => findingItem(page, row)))];
+  return [el('h4', null, `Findings (${rows.length})`), el('ul', { class: 'findings' }, rows.slice(0, LISTED).map((row) => findingItem(page, row))),
+    rows.length > LISTED && el('p', { class: 'soft' }, `and ${rows.length - LISTED} more in audit.json`)].filter(Boolean);
 }
 
 function findingItem(page, row) {
