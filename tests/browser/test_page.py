@@ -350,9 +350,9 @@ def test_what_changed_since_the_last_audit_can_be_filtered(browser, tmp_path):
         finding("REP-LAG", "info", "orders", 1, finding_id="b"),
     ]
     verdicts = {("orders", 0): "CONSISTENT", ("orders", 1): "LAGGING", ("orders", 2): "LAGGING"}
-    page = write(
-        results(partitions, findings), tmp_path / "page.html", Earlier("x", "2026-01-01T00:00:00.000Z", verdicts)
-    )
+    ids = {("orders", 1): frozenset("b"), ("orders", 2): frozenset("c")}
+    earlier = Earlier("x", "2026-01-01T00:00:00.000Z", verdicts, ids)
+    page = write(results(partitions, findings), tmp_path / "page.html", earlier)
     browser.open(page)
     rows = browser.run("return [...document.querySelectorAll('tr.partition')].map(r => r.lastElementChild.innerText)")
     assert rows == ["was CONSISTENT; 1 new", "1 known", "1 resolved"]

@@ -29,7 +29,7 @@ _UNTOLD = ("LOG-", "EPO-", "CHK-", "CAP-", "META-", "REP-ISR", "REP-LEADER", "HW
 
 
 #: But these are told: leadership, and the history of it.
-_TOLD = ("META-NO-LEADER", "META-UNCLEAN-ELECTION")
+_TOLD = ("META-NO-", "META-UNCLEAN-")
 
 
 def tell_story(partition: Row, rows: Rows, protocol: str) -> list[Sentence]:
@@ -188,7 +188,7 @@ def _other_findings(rows: Rows) -> Iterator[Sentence]:
         if row["severity"] in worth_telling
         and row["code"].startswith(_UNTOLD)
         and row["status"] != "resolved"
-        and row["code"] not in _TOLD
+        and not row["code"].startswith(_TOLD)
     ]
     for row in found[:FINDING_LIMIT]:
         yield (end_sentence(clean(row["message"] or row["code"])),)
