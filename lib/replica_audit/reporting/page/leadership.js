@@ -8,7 +8,7 @@ function drawLeadership(rows, width) {
   const last = states[states.length - 1].time_ms;
   const end = last + Math.max(1000, (last - first) / 6);
   const narrow = width < 620;
-  const left = narrow ? 70 : 124;
+  const left = narrow ? 84 : 124;
   const scale = makeScale(new Map([...states.map((row) => [row.time_ms, row.leader_id]), [end, -1]].map(([ms, leader], index, all) => [ms, index && leader !== all[index - 1][1] ? 6 : 2])), left, width - 20, undefined);
   const top = 30;
   const height = top + brokers.length * 24 + 6;
