@@ -346,14 +346,13 @@ def test_what_changed_since_the_last_audit_can_be_filtered(browser, tmp_path):
         partition("orders", 2, "LAGGING"),
     ]
     findings = [
-        finding("HWM-LOSS", "critical", "orders", 0),
-        finding("REP-LAG", "info", "orders", 1, status="known"),
-        finding("REP-LAG", "info", "orders", 2, status="resolved"),
+        finding("HWM-LOSS", "critical", "orders", 0, finding_id="a"),
+        finding("REP-LAG", "info", "orders", 1, finding_id="b"),
     ]
     verdicts = {("orders", 0): "CONSISTENT", ("orders", 1): "LAGGING", ("orders", 2): "LAGGING"}
-    page = write(
-        results(partitions, findings), tmp_path / "page.html", Earlier("x", "2026-01-01T00:00:00.000Z", verdicts)
-    )
+    ids = {("orders", 1): frozenset("b"), ("orders", 2): frozenset("c")}
+    earlier = Earlier("x", "2026-01-01T00:00:00.000Z", verdicts, ids)
+    page = write(results(partitions, findings), tmp_path / "page.html", earlier)
     browser.open(page)
     rows = browser.run("return [...document.querySelectorAll('tr.partition')].map(r => r.lastElementChild.innerText)")
     assert rows == ["was CONSISTENT; 1 new", "1 known", "1 resolved"]
@@ -387,4 +386,32 @@ def test_a_timeline_is_drawn_where_there_is_one(browser, tmp_path):
     browser.open(write(results(replicas=replicas, high_watermark_timeline=timeline), tmp_path / "page.html"))
     browser.wait("document.querySelector('path.steps')")
     assert len(browser.find("circle.observed")) == 3 and len(browser.find("circle.deviates")) == 1
+    browser.quiet()
+
+
+def test_leadership_over_time_is_drawn_where_a_metadata_log_told_it(browser, tmp_path):
+    class Later(Results):
+        """Results of a version that has the table partition_states."""
+
+        def __post_init__(self):
+            pass
+
+    changes = [(0, 0, [0, 1, 2], []), (1000, 0, [0], [1]), (90_000, None, [], [0, 1]), (95_000, 1, [1], [])]
+    names = ("entry", "time_ms", "leader_epoch", "leader_id", "isr", "elr")
+    states = [
+        {**dict(zip(names, (number, at, number, leader, isr, elr), strict=True)), "source": "metadata_log"}
+        for number, (at, leader, isr, elr) in enumerate(changes)
+    ]
+    states = [{**state, "topic": "orders", "partition": 0, "replicas": [0, 1, 2]} for state in states]
+    ends = {"log_start_offset": 0, "log_end_offset": 9}
+    replicas = [row("replicas", topic="orders", partition=0, broker_id=1, epochs=[[0, 0]], **ends)]
+    plain = results(replicas=replicas)
+    found = Later(plain.audit, {**plain.tables, "partition_states": states})
+    browser.open(write(found, tmp_path / "page.html"))
+    browser.wait("document.querySelector('.span')")
+    spans = browser.run("return [...document.querySelectorAll('.span title')].map(t => t.textContent)")
+    assert len(spans) == 3 + 1 + 1 + 2 + 1
+    assert "broker 1 leads in epoch 3 from 1970-01-01T00:01:35.000Z" in spans
+    assert "broker 0 eligible to lead from 1970-01-01T00:01:30.000Z" in spans
+    assert "broker 0 stopped leading and nobody led" in browser.text(".story")
     browser.quiet()

@@ -228,7 +228,7 @@ def test_what_changed_is_told_only_where_there_is_something_to_compare_with() ->
         "x", "2026-01-01T10:00:00.000Z", {("orders", 0): "CONSISTENT", ("orders", 1): "COMMITTED_LOSS"}
     )
     page = page_of(found, earlier)
-    assert "1 partitions worse, 1 better" in page.text and "compared with 2026-01-01 10:00 UTC" in page.text
+    assert "verdicts: 1 worse, 1 better" in page.text and "compared with 2026-01-01 10:00 UTC" in page.text
     frame, _ = page.unpack()
     assert [VERDICTS[number] for number in decode(frame["overview"]["before"], 2)] == ["CONSISTENT", "COMMITTED_LOSS"]
 

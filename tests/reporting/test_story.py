@@ -103,7 +103,8 @@ def test_changes_of_leader_and_of_the_replicas_in_sync_are_told_with_their_time(
     assert [plain_text(sentence) for sentence in told] == [
         "At 1970-01-01T00:00:01.000Z brokers 1 and 2 left the replicas in sync; in sync: 0.",
         "At 1970-01-01T00:00:02.000Z broker 0 stopped leading and nobody led; in sync: none.",
-        "At 1970-01-01T00:00:03.000Z broker 1 became leader in epoch 1; in sync: 1.",
+        "At 1970-01-01T00:00:03.000Z broker 1 became leader in epoch 1, uncleanly: nobody was in sync or eligible; "
+        "in sync: 1.",
     ]
 
 
@@ -112,6 +113,11 @@ def test_a_leader_from_outside_is_told_to_be_unclean_and_one_of_the_eligible_is_
     unclean, clean = ({"isr": [number], "leader_id": number, "leader_epoch": 1} for number in (1, 2))
     assert "uncleanly: it was not among 0 and 2" in plain_text(next(tell_history(states(first, unclean))))
     assert "uncleanly" not in plain_text(next(tell_history(states(first, clean))))
+
+
+def test_who_is_eligible_when_nobody_leads_is_told() -> None:
+    told = tell_history(states({}, {"isr": [], "elr": [1, 2], "leader_id": None}))
+    assert plain_text(next(told)).endswith("nobody led; in sync: none; eligible: 1 and 2.")
 
 
 def test_of_a_long_history_the_end_is_told() -> None:

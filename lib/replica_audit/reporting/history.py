@@ -30,11 +30,13 @@ def _change(earlier: Row, later: Row) -> Sentence | None:
     isr = f"; in sync: {join_words(later['isr'] or ())}"
     if later["leader_id"] != earlier["leader_id"]:
         if later["leader_id"] is None or later["leader_id"] < 0:
-            return (f"{when}broker {earlier['leader_id']} stopped leading and ", "nobody led", f"{isr}.")
+            eligible = f"; eligible: {join_words(later['elr'])}" if later["elr"] else ""
+            return (f"{when}broker {earlier['leader_id']} stopped leading and ", "nobody led", f"{isr}{eligible}.")
         text = f"{when}broker {later['leader_id']} became leader in epoch {later['leader_epoch']}"
         entitled = {*(earlier["isr"] or ()), *(earlier["elr"] or ())}
-        if entitled and later["leader_id"] not in entitled:
-            return (f"{text}, ", "uncleanly", f": it was not among {join_words(sorted(entitled))}{isr}.")
+        if later["leader_id"] not in entitled and earlier["isr"] is not None:
+            why = f"it was not among {join_words(sorted(entitled))}" if entitled else "nobody was in sync or eligible"
+            return (f"{text}, ", "uncleanly", f": {why}{isr}.")
         return (f"{text}{isr}.",)
     before, now = set(earlier["isr"] or ()), set(later["isr"] or ())
     parts = []

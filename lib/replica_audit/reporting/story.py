@@ -28,11 +28,15 @@ FINDING_LIMIT = 4
 _UNTOLD = ("LOG-", "EPO-", "CHK-", "CAP-", "META-", "REP-ISR", "REP-LEADER", "HWM-CP", "HWM-RP", "DIV-CORRUPT")
 
 
+#: But these are told: leadership, and the history of it.
+_TOLD = ("META-NO-", "META-UNCLEAN-")
+
+
 def tell_story(partition: Row, rows: Rows, protocol: str) -> list[Sentence]:
     """Sentences in the order in which things happened and will happen; `protocol` is the truncation that is told."""
     return [
-        *_leadership(partition, rows),
         *tell_history(rows.get("partition_states", ())),
+        *_leadership(partition, rows),
         *_agreement(partition, rows),
         *_divergences(partition, rows),
         *_high_watermark(rows),
@@ -181,7 +185,10 @@ def _other_findings(rows: Rows) -> Iterator[Sentence]:
     found = [
         row
         for row in worst_first(rows["findings"])
-        if row["severity"] in worth_telling and row["code"].startswith(_UNTOLD) and row["status"] != "resolved"
+        if row["severity"] in worth_telling
+        and row["code"].startswith(_UNTOLD)
+        and row["status"] != "resolved"
+        and not row["code"].startswith(_TOLD)
     ]
     for row in found[:FINDING_LIMIT]:
         yield (end_sentence(clean(row["message"] or row["code"])),)

@@ -7,6 +7,7 @@ from typing import Any
 
 from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
 from replica_audit.auditing.earlier import Earlier
+from replica_audit.reporting.changes import compare_partition
 from replica_audit.reporting.findings import worst_first
 from replica_audit.reporting.grouping import DETAIL_TABLES, Row, Rows, rows_by_partition
 from replica_audit.reporting.page.columns import encode_column
@@ -70,7 +71,7 @@ def build_codes(results: Results) -> dict[str, dict[str, str]]:
 def _overview_row(partition: Row, rows: Rows, earlier: Earlier | None) -> dict[str, Any]:
     present = [row for row in rows["findings"] if row["status"] != "resolved"]
     worst = next(iter(worst_first(present)), None)
-    place = (partition["topic"], partition["partition"])
+    change = compare_partition(partition, rows["findings"], earlier)
     return {
         "topic": partition["topic"],
         "partition": partition["partition"],
@@ -88,10 +89,10 @@ def _overview_row(partition: Row, rows: Rows, earlier: Earlier | None) -> dict[s
         "code": None if worst is None else worst["code"],
         "codes": sorted({row["code"] for row in present}),
         "brokers": sorted({row["broker_id"] for row in present if row["broker_id"] is not None}),
-        "new": sum(row["status"] == "new" for row in present),
-        "known": sum(row["status"] == "known" for row in present),
-        "resolved": len(rows["findings"]) - len(present),
-        "before": VERDICTS.index(earlier.verdicts[place]) if earlier and place in earlier.verdicts else None,
+        "new": change.new,
+        "known": change.known,
+        "resolved": change.resolved,
+        "before": None if change.before is None else VERDICTS.index(change.before),
     }
 
 

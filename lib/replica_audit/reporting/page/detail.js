@@ -29,6 +29,12 @@ function pictureBlock(page, partition, detail, reference) {
   const cutting = detail.truncations.some((row) => row.dropped_records || row.truncate_to !== row.common_prefix_end);
   const options = PROTOCOLS.filter(([name]) => detail.truncations.some((row) => row.protocol === name));
   let width = 0;
+  const histories = el('div');
+  const drawHistories = () => {
+    const led = drawLeadership(detail.partition_states, width);
+    const marks = drawTimeline(detail.high_watermark_timeline, width);
+    histories.replaceChildren(...(led ? [el('h4', null, 'Who led, and who was in sync'), led] : []), ...(marks ? [el('h4', null, 'High watermark over time'), marks] : []));
+  };
   const redraw = () => {
     width = Math.max(300, Math.floor(holder.clientWidth));
     const picture = drawPicture(detail, { width, name: partition.name, reference, ...state });
@@ -42,18 +48,13 @@ function pictureBlock(page, partition, detail, reference) {
         ? choice('Offsets', [['focus', 'zoomed', 'where nothing changes, the axis is cut short'], ['linear', 'to scale', 'every offset as wide as any other']], picture.scale.focused ? 'focus' : 'linear', (name) => { state.focus = name === 'focus'; redraw(); })
         : '',
     );
+    drawHistories();
     if (pressed) tools.querySelector(`[data-choice="${pressed}"]`).focus({ preventScroll: true });
   };
   new ResizeObserver(() => {
     if (Math.abs(Math.floor(holder.clientWidth) - width) > 8 && holder.clientWidth) redraw();
   }).observe(holder);
-  const over = drawTimelineBlock(detail);
-  return el('figure', null, tools, holder, readout, foot, over);
-}
-
-function drawTimelineBlock(detail) {
-  const svg = drawTimeline(detail.high_watermark_timeline, 860);
-  return svg && el('div', { class: 'canvas' }, el('h4', null, 'High watermark over time'), svg);
+  return el('figure', null, tools, holder, readout, foot, histories);
 }
 
 // A group of buttons of which one is pressed.
@@ -166,12 +167,15 @@ function replicaBlock(detail, reference) {
     [['broker', 'n'], ['in sync', ''], ['log start', 'n'], ['log end', 'n'], ['HW checkpoint', 'n'], ['recovery point', 'n'], ['same up to', 'n'], ['records', 'n'], ['state', 'wrap'], ['epoch:start', 'wrap']], rows));
 }
 
+const LISTED = 200;
+
 function findingBlock(page, detail) {
   if (!detail.findings.length) return [];
   const order = { new: 0, known: 0, resolved: 1 };
   const rank = (row) => page.severities.indexOf(row.severity) + 10 * (order[row.status] || 0);
   const rows = [...detail.findings].sort((one, other) => rank(one) - rank(other));
-  return [el('h4', null, `Findings (${rows.length})`), el('ul', { class: 'findings' }, rows.map((row) => findingItem(page, row)))];
+  return [el('h4', null, `Findings (${rows.length})`), el('ul', { class: 'findings' }, rows.slice(0, LISTED).map((row) => findingItem(page, row))),
+    rows.length > LISTED && el('p', { class: 'soft' }, `and ${rows.length - LISTED} more in audit.json`)].filter(Boolean);
 }
 
 function findingItem(page, row) {

@@ -12,7 +12,8 @@ from typing import Any
 from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
 from replica_audit.auditing.earlier import Earlier
 from replica_audit.reporting.answer import VERDICT_WORDS, Answer, build_answer, count_held
-from replica_audit.reporting.grouping import worst_partitions
+from replica_audit.reporting.changes import compare_partition, count_moves, has_baseline, is_compared
+from replica_audit.reporting.grouping import rows_by_partition, worst_partitions
 from replica_audit.reporting.layout import clean, render_count, render_interval
 from replica_audit.reporting.page.columns import encode_column, pack, portable
 from replica_audit.reporting.page.content import PIECE, build_codes, build_overview, build_pieces, count_findings
@@ -31,6 +32,7 @@ _SCRIPTS = (
     "picture.js",
     "marks.js",
     "timeline.js",
+    "leadership.js",
     "detail.js",
     "table.js",
     "places.js",
@@ -89,7 +91,7 @@ def _frame(results: Results, verdict: Mapping[str, Any], answer: Answer, earlier
         "severities": list(SEVERITIES),
         "protocol": told_protocol(results.rows("findings")),
         "snapshot": portable(inputs.get("snapshot")),
-        "compared": _is_compared(results, earlier),
+        "compared": is_compared(results, earlier),
         "holders": [[broker_id, *counts] for broker_id, counts in count_held(results).items()],
         "codes": build_codes(results),
         "severity_of": _severity_of(results),
@@ -126,24 +128,20 @@ def _tiles(results: Results, earlier: Earlier | None) -> dict[str, Any]:
     counts = Counter(row["verdict"] for row in partitions)
     isr_known = sum(row["isr"] is not None for row in partitions)
     findings = count_findings(results)
-    worsened = improved = 0
-    if earlier:
-        for row in partitions:
-            before = earlier.verdicts.get((row["topic"], row["partition"]))
-            if before is not None:
-                distance = VERDICTS.index(row["verdict"]) - VERDICTS.index(before)
-                worsened, improved = worsened + (distance < 0), improved + (distance > 0)
+    changes = [(row, compare_partition(row, rows["findings"], earlier)) for row, rows in rows_by_partition(results)]
+    worsened, improved = count_moves(changes)
     return {
         "verdicts": [(name, counts[name]) for name in VERDICTS if counts[name]],
         "severities": [(name, findings[name]["new"], findings[name]["known"]) for name in SEVERITIES],
         "under_replicated": sum(bool(row["under_replicated"]) for row in partitions),
         "isr_known": isr_known,
         "leaderless": sum(row["leader_id"] is None for row in partitions),
-        "compared": _is_compared(results, earlier),
+        "compared": is_compared(results, earlier),
         "earlier": earlier.finished[:16].replace("T", " ") if earlier and earlier.finished else None,
-        "new": sum(counts["new"] for counts in findings.values()),
-        "known": sum(counts["known"] for counts in findings.values()),
-        "resolved": sum(counts["resolved"] for counts in findings.values()),
+        "marked": has_baseline(results),
+        "new": sum(change.new for _, change in changes),
+        "known": sum(change.known for _, change in changes),
+        "resolved": sum(change.resolved for _, change in changes),
         "worsened": worsened,
         "improved": improved,
     }
@@ -160,10 +158,6 @@ def _checks(results: Results) -> dict[str, Any]:
         "unmet": unmet[:LIST_LIMIT],
         "more": max(0, len(unmet) - LIST_LIMIT),
     }
-
-
-def _is_compared(results: Results, earlier: Earlier | None) -> bool:
-    return earlier is not None or any(row["status"] != "new" for row in results.rows("findings"))
 
 
 def _severity_of(results: Results) -> dict[str, int]:

@@ -59,7 +59,7 @@ function watermark(lines, labels, detail, scale, top, bottom) {
 // Where the histories part; returns the height that its label takes.
 function fork(lines, labels, detail, scale, top, bottom, width) {
   if (!detail.divergences.length) return 0;
-  const start = Math.min(...detail.divergences.map((row) => Number(row.start_offset)));
+  const start = detail.divergences.reduce((least, row) => Math.min(least, Number(row.start_offset)), Infinity);
   const x = scale.at(start);
   const hidden = detail.divergences.some((row) => row.code === 'DIV-HIDDEN');
   const text = hidden ? `${start} · from here on they differ` : `${start} · all replicas agree up to here`;

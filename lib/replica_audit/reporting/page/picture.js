@@ -139,7 +139,7 @@ function patterns() {
 // The picture in words, for those who do not see it.
 function describe(detail, lanes) {
   const parts = lanes.map((row) => `Broker ${row.broker_id} (${row.is_leader ? 'leader' : 'follower'}) holds ${shown(row.log_start_offset)} to ${shown(row.log_end_offset)}.`);
-  for (const run of detail.divergences) parts.push(`Broker ${run.broker_id} differs at ${offsets(run.start_offset, run.end_offset)}${run.committed ? ', committed' : ''}.`);
+  for (const run of detail.divergences.slice(0, 20)) parts.push(`Broker ${run.broker_id} differs at ${offsets(run.start_offset, run.end_offset)}${run.committed ? ', committed' : ''}.`);
   for (const row of detail.high_watermarks) parts.push(`High watermark ${interval(row.hw_lower, row.hw_upper)}.`);
   return parts.join(' ');
 }

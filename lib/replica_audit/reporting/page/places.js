@@ -31,8 +31,8 @@ function byBroker(page, rows, link) {
   const held = new Map(page.holders.map(([id, partitions, records]) => [id, [partitions, records]]));
   const lines = [...brokers].sort(([one], [other]) => one - other).map(([id, broker]) => [
     [link(`broker ${id}`, { broker: id }), held.has(id) && el('b', { class: 'bad only' }, `${count(held.get(id)[1], 'committed record')} only here`, page.count > 1 ? `, in ${count(held.get(id)[0], 'partition')}` : '')],
-    broker.replicas, broker.leads, broker.outside, broker.found]);
-  return ['By broker', table([['broker', 'wrap'], ['replicas', 'n'], ['leads', 'n'], ['not in sync', 'n', 'replicas that are not in sync'], ['findings', 'n', 'partitions with a finding of this broker']], lines, 'small cardy')];
+    [broker.replicas, el('span', { class: 'soft' }, `leads ${broker.leads}`)], broker.outside, broker.found]);
+  return ['By broker', table([['broker', 'wrap'], ['replicas', 'n'], ['not in sync', 'n', 'replicas that are not in sync'], ['findings', 'n', 'partitions with a finding of this broker']], lines, 'small cardy')];
 }
 
 // The first rows, and the others behind a line that opens them.

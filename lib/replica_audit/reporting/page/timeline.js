@@ -2,7 +2,7 @@
 function drawTimeline(rows, width) {
   const points = rows.filter((row) => known(row.time_ms) && (typeof row.hw_recomputed === 'number' || typeof row.hw_observed === 'number'));
   if (points.length < 2) return null;
-  points.sort((one, other) => one.time_ms - other.time_ms);
+  points.sort((one, other) => one.time_ms - other.time_ms || (one.sequence || 0) - (other.sequence || 0));
   const values = points.flatMap((row) => [row.hw_recomputed, row.hw_observed]).filter((value) => typeof value === 'number');
   const low = Math.min(...values);
   const high = Math.max(...values, low + 1);
