@@ -144,6 +144,8 @@ def test_ten_thousand_partitions_weigh_under_5_mb_and_are_there_before_any_detai
     started = time.monotonic()
     browser.open(pages["large"])
     took = time.monotonic() - started
+    # Headless paints when it has time to, which may be after the script is done.
+    browser.wait("performance.getEntriesByName('first-contentful-paint').length")
     paint = browser.run("return performance.getEntriesByName('first-contentful-paint')[0].startTime")
     # Generous: two busy cores. Alone it is a third of a second.
     assert paint < 3000 and took < 15

@@ -107,7 +107,7 @@ def test_retention_removes_audits_whole_and_snapshots_that_no_audit_needs(spark,
     warehouse = Warehouse(spark, own.warehouse)
     before = {run["snapshot_id"] for run in warehouse.runs("audit")}
     clusters = {run["cluster_id"] for run in warehouse.runs("audit")}
-    removed, snapshots = prune(spark, own, vacuum=True)
+    removed, snapshots = prune(spark, own)
     assert removed == ([ids[0]] if len(clusters) == 2 else ids[:2][::-1])
     left = [audit_id for audit_id in ids if audit_id not in removed]
     assert [audit["audit_id"] for audit in load_past(spark, own).audits] == left
@@ -122,6 +122,23 @@ def test_retention_removes_audits_whole_and_snapshots_that_no_audit_needs(spark,
     assert "retention" in {json.loads(row["userMetadata"] or "{}").get("stage") for row in last}
     assert prune(spark, own) == ([], [])
     assert run_ingest(spark, str(SAMPLES / "last-replica-standing"), own, SILENT), "what is gone can come back"
+
+
+def test_vacuum_sets_the_period_and_keeps_what_is_in_it(spark, past, tmp_path):
+    import shutil
+
+    from replica_audit.spark.warehouse import Warehouse
+
+    settings, _, ids = past
+    place = str(shutil.copytree(settings.warehouse, tmp_path / "warehouse"))
+    warehouse = Warehouse(spark, place, None, 30)
+    warehouse.delete("findings", "audit_id", ids[:1])
+    warehouse.vacuum("findings")
+    warehouse.vacuum("verifications")
+    row = spark.sql(f"DESCRIBE DETAIL delta.`{place}/findings`").first()
+    assert row["properties"]["delta.deletedFileRetentionDuration"] == "interval 30 days"
+    then = spark.read.format("delta").option("versionAsOf", 0).load(f"{place}/findings")
+    assert then.where(f"audit_id = '{ids[0]}'").count() == 4
 
 
 def test_a_removal_that_was_interrupted_is_finished_by_the_next(spark, past, tmp_path, monkeypatch):

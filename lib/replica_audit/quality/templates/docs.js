@@ -22,3 +22,4 @@ for (const row of document.querySelectorAll("main tr")) {
 }
 const only = document.getElementById("failed-only");
 if (only) only.addEventListener("change", () => document.body.classList.toggle("failed-only", only.checked));
+document.documentElement.dataset.ready = "yes";
