@@ -42,8 +42,13 @@ def main() -> None:
             audits.append(seconds([str(replica_audit), "run", str(arguments.sample), "--quiet", *places], (0, 1)))
             if not Path(directory, "report", "verdict.json").is_file():
                 raise SystemExit("the audit wrote no verdict")
-        print(f"audit {audits[-1]:.1f}  bare session {sessions[-1]:.1f}  ratio {audits[-1] / sessions[-1]:.2f}", flush=True)
-    print(f"fastest: audit {min(audits):.1f}  bare session {min(sessions):.1f}  ratio {min(audits) / min(sessions):.2f}")
+        print(
+            f"audit {audits[-1]:.1f}  bare session {sessions[-1]:.1f}  ratio {audits[-1] / sessions[-1]:.2f}",
+            flush=True,
+        )
+    print(
+        f"fastest: audit {min(audits):.1f}  bare session {min(sessions):.1f}  ratio {min(audits) / min(sessions):.2f}"
+    )
 
 
 if __name__ == "__main__":

@@ -23,7 +23,15 @@ RUN = "import sys; from replica_audit.cli.main import main; sys.exit(main())"
 def measure(snapshot: str, *flags: str) -> float:
     """Seconds of one audit of `snapshot` with an empty warehouse."""
     with tempfile.TemporaryDirectory() as directory:
-        place = ["--warehouse", f"{directory}/warehouse", "--report", f"{directory}/report", "--fail-on", "never", "--quiet"]
+        place = [
+            "--warehouse",
+            f"{directory}/warehouse",
+            "--report",
+            f"{directory}/report",
+            "--fail-on",
+            "never",
+            "--quiet",
+        ]
         command = [sys.executable, "-c", RUN, "run", snapshot, *place, *flags]
         begin = time.perf_counter()
         ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=os.environ)

@@ -127,7 +127,7 @@ def test_the_copying_recipe_copies_everything_in_order(tmp_path):
         (source / "__cluster_metadata-0" / name).write_text("metadata")
     (source / "orders-0" / f"{5:020d}.log").write_text("newer")
     target = tmp_path / "a copy" / "broker-1"
-    listed = recipe.body.replace("tar --create", "tee -a \"$ORDER\" | tar --create")
+    listed = recipe.body.replace("tar --create", 'tee -a "$ORDER" | tar --create')
     ran = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", listed],
         env={**os.environ, "FROM": str(source), "TO": str(target), "ORDER": str(tmp_path / "order")},

@@ -24,7 +24,12 @@ OTHER_VARIABLES = ("CONFIG", "HISTORIES")
 
 
 def _setting(
-    default: Any, text: str, *, key: str | None = None, choices: tuple[str, ...] = (), file_only: bool = False,
+    default: Any,
+    text: str,
+    *,
+    key: str | None = None,
+    choices: tuple[str, ...] = (),
+    file_only: bool = False,
     least: int | None = None,
 ) -> Any:
     metadata = {"help": text, "key": key, "choices": choices, "file_only": file_only, "least": least}

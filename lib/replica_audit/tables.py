@@ -415,8 +415,20 @@ info_findings bigint
 
 #: Columns that rows are sorted by, where a table has them; null sorts first.
 SORT_KEYS = (
-    "topic", "partition", "broker_id", "protocol", "start_offset", "code", "candidate_id",
-    "source", "entry", "time_ms", "path", "position", "suite", "name",
+    "topic",
+    "partition",
+    "broker_id",
+    "protocol",
+    "start_offset",
+    "code",
+    "candidate_id",
+    "source",
+    "entry",
+    "time_ms",
+    "path",
+    "position",
+    "suite",
+    "name",
 )
 
 AUDITS = _columns("""

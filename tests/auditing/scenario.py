@@ -28,9 +28,7 @@ TOPIC_ID = make_uuid("orders topic")
 
 def written(start: int, end: int, epoch: int, mark: str = "", step: int = 5) -> list[bytes]:
     """Batches of at most `step` records over offsets [start, end): equal arguments and offsets, equal bytes."""
-    return [
-        encode_batch(base, min(step, end - base), epoch, mark=f"{mark}{base} ") for base in range(start, end, step)
-    ]
+    return [encode_batch(base, min(step, end - base), epoch, mark=f"{mark}{base} ") for base in range(start, end, step)]
 
 
 def written_legacy(start: int, end: int, mark: str = "", magic: int = 1) -> list[bytes]:
@@ -111,16 +109,16 @@ class Answer:
     def cut(self, broker: int, protocol: str = "fetch") -> dict:
         """The row of `truncations`."""
         return next(
-            row
-            for row in self.tables["truncations"]
-            if (row["broker_id"], row["protocol"]) == (broker, protocol)
+            row for row in self.tables["truncations"] if (row["broker_id"], row["protocol"]) == (broker, protocol)
         )
 
     def replica(self, broker: int) -> dict:
         return next(row for row in self.tables["replicas"] if row["broker_id"] == broker)
 
     def __str__(self) -> str:
-        told = [f"{row['severity']} {row['code']} {row['broker_id']}: {row['message']}" for row in self.tables["findings"]]
+        told = [
+            f"{row['severity']} {row['code']} {row['broker_id']}: {row['message']}" for row in self.tables["findings"]
+        ]
         return "\n".join([f"{self.verdict} {self.mark if self.tables['high_watermarks'] else ''}", *told])
 
 

@@ -25,7 +25,11 @@ QUIET = (
     *("old-formats", "old-upgraded"),
 )
 #: What is wrong there is told, by tests of its own: keys that came back, and transactions that hang.
-NOT_QUIET = {("compacted-skewed-2", "zombies-0"), ("txn-failover-2-healed", "wallet-0"), ("txn-failover-2-healed", "wallet-1")}
+NOT_QUIET = {
+    ("compacted-skewed-2", "zombies-0"),
+    ("txn-failover-2-healed", "wallet-0"),
+    ("txn-failover-2-healed", "wallet-1"),
+}
 PARTITIONS = [(capture, partition) for capture, of_capture in EXPECTED.items() for partition in of_capture]
 
 

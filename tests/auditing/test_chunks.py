@@ -64,7 +64,9 @@ def rows_of(headers: list[Header]) -> np.ndarray:
     return rows
 
 
-def segments_of(broker: int, headers: list[Header], start: int, cuts: set[int]) -> list[tuple[SegmentSummary, np.ndarray]]:
+def segments_of(
+    broker: int, headers: list[Header], start: int, cuts: set[int]
+) -> list[tuple[SegmentSummary, np.ndarray]]:
     """Segment files that begin at `start` and at the offsets `cuts` where a batch begins."""
     parts: list[tuple[int, list[Header]]] = [(start, [])]
     for header in headers:
@@ -240,11 +242,12 @@ def test_a_hole_beside_a_chunks_border_is_found_on_either_side(hole, reversed_ro
         ((summary, rows),) = segments_of(broker, log, 0, set())
         replicas.append((directory(broker, 3 * CHUNK_OFFSETS), (summary,)))
         batches[broker, f"broker-{broker}"] = rows
-    leadership = Leadership(NAME.topic, NAME.partition, "user", leader_id=1, leader_epoch=0, isr=(1, 2), replicas=(1, 2))
+    leadership = Leadership(
+        NAME.topic, NAME.partition, "user", leader_id=1, leader_epoch=0, isr=(1, 2), replicas=(1, 2)
+    )
     evidence = PartitionEvidence(NAME, tuple(replicas), leadership)
     wanted = needed_batches(evidence)
     assert max(len(chunks) for chunks in wanted.values()) < 3
     rows = report_rows(audit_partition(evidence, only(batches, wanted)))["divergences"]
     end = next(header.end for header in headers if header.base == hole)
     assert [(row["code"], row["start_offset"], row["end_offset"]) for row in rows] == [("DIV-HIDDEN", hole, end)]
-

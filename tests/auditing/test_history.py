@@ -39,7 +39,11 @@ def test_a_finding_has_its_first_audit_and_is_gone_when_a_later_audit_looked():
 
 
 def test_an_audit_of_other_topics_or_clusters_takes_no_finding_away():
-    partitions = [partition((0, "LAGGING")), partition((1, "LAGGING"), topic="other"), partition((2, "LAGGING"), cluster="d")]
+    partitions = [
+        partition((0, "LAGGING")),
+        partition((1, "LAGGING"), topic="other"),
+        partition((2, "LAGGING"), cluster="d"),
+    ]
     history = build_history(audits("c", "c", "d"), partitions, [found(0), found(0, topic=None, code="CAP-UNREADABLE")])
     gone = {row["code"]: row["gone_since"] for row in history.findings}
     assert gone == {"LOG-GAP": None, "CAP-UNREADABLE": "2026-01-02T00:00:00.000Z"}
@@ -64,11 +68,38 @@ def test_only_changes_of_a_verdict_are_told():
 def test_the_terminal_shows_all_of_it_in_its_width():
     long = "x" * 180
     partitions = [partition((0, "CONSISTENT"), (1, "WILL_LOSE_ON_TRUNCATION"), topic=long)]
-    text = render_history(build_history(audits("c", "c"), partitions, [found(1, topic=long), found(0, code="REP-LAG", severity="info")]))
+    text = render_history(
+        build_history(audits("c", "c"), partitions, [found(1, topic=long), found(0, code="REP-LAG", severity="info")])
+    )
     lines = text.splitlines()
     assert all(len(line) <= WIDTH for line in lines)
-    assert lines[0].split() == ["AUDIT", "FINISHED", "VERDICT", "PART", "CRIT", "HIGH", "MED", "LOW", "INFO", "NEW", "GONE"]
-    assert lines[2].split() == ["11111111", "2026-01-02", "00:00:00Z", "WILL_LOSE_ON_TRUNCATION", "1", "0", "0", "1", "0", "0", "1", "0"]
+    assert lines[0].split() == [
+        "AUDIT",
+        "FINISHED",
+        "VERDICT",
+        "PART",
+        "CRIT",
+        "HIGH",
+        "MED",
+        "LOW",
+        "INFO",
+        "NEW",
+        "GONE",
+    ]
+    assert lines[2].split() == [
+        "11111111",
+        "2026-01-02",
+        "00:00:00Z",
+        "WILL_LOSE_ON_TRUNCATION",
+        "1",
+        "0",
+        "0",
+        "1",
+        "0",
+        "0",
+        "1",
+        "0",
+    ]
     assert "first seen 2026-01-02 00:00:00Z, audit 11111111; in 1 audit" in text
     assert "CONSISTENT (2026-01-01 00:00:00Z) -> WILL_LOSE_ON_TRUNCATION" in " ".join(text.split())
     assert "\x1b" not in text and "\x1b" in render_history(build_history(audits("c"), [], []), colour=True)

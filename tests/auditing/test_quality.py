@@ -14,7 +14,9 @@ from tests.auditing.test_captures import QUIET
 from tests.reporting.rows import finding, partition, results, row
 
 #: What the expectations of type "between" ask, which all on facts are.
-EXPECTATIONS = [(suite.table, one) for suite in load_plan().suites for one in suite.expectations if suite.table in FACT_TABLES]
+EXPECTATIONS = [
+    (suite.table, one) for suite in load_plan().suites for one in suite.expectations if suite.table in FACT_TABLES
+]
 
 
 def broken(facts: dict) -> list[tuple[str, str, str | None, int | None, int | None]]:
@@ -35,8 +37,12 @@ def test_what_the_suites_refuse_in_a_capture_is_a_finding_there_too(capture):
     counts = count_snapshot(str(FIXTURES / capture))
     for name, answer in audit_capture(capture).items():
         facts = fact_rows(answer, counts)
-        assert all(set(fact) == {column.name for column in FACT_TABLES[table]} for table in facts for fact in facts[table])
-        severe = {finding["broker_id"] for finding in answer.rows("findings") if at_or_above(finding["severity"], "high")}
+        assert all(
+            set(fact) == {column.name for column in FACT_TABLES[table]} for table in facts for fact in facts[table]
+        )
+        severe = {
+            finding["broker_id"] for finding in answer.rows("findings") if at_or_above(finding["severity"], "high")
+        }
         for severity, expectation, _, _, broker in broken(facts):
             if expectation.endswith("-finding"):
                 continue
@@ -56,7 +62,10 @@ def replica(**values):
 
 
 def mark(**values):
-    return row("high_watermarks", **{"topic": "orders", "partition": 0, "hw_lower": 20, "hw_upper": 20, "method": "bounds_meet", **values})
+    return row(
+        "high_watermarks",
+        **{"topic": "orders", "partition": 0, "hw_lower": 20, "hw_upper": 20, "method": "bounds_meet", **values},
+    )
 
 
 def fact(values=(), counts=(), **marked):
@@ -77,7 +86,12 @@ def test_a_sound_replica_has_nothing_but_zeros():
 def test_counts_of_segments_and_of_their_borders_are_added():
     only = fact(counts={"crc": 3, "gap": 1, "border_gap": 2, "regression": 1, "duplicate": 1, "border_regression": 1,
                         "epoch_regression": 4, "border_epoch_regression": None})  # fmt: skip
-    assert [only[name] for name in ("wrong_crcs", "offset_gaps", "offset_regressions", "epoch_regressions")] == [3, 3, 3, 4]
+    assert [only[name] for name in ("wrong_crcs", "offset_gaps", "offset_regressions", "epoch_regressions")] == [
+        3,
+        3,
+        3,
+        4,
+    ]
 
 
 def test_a_compacted_log_is_not_asked_for_gaps():
@@ -86,10 +100,19 @@ def test_a_compacted_log_is_not_asked_for_gaps():
 
 def test_checkpoints_outside_the_log():
     only = fact({"high_watermark_checkpoint": 25, "recovery_point_checkpoint": 22})
-    assert (only["high_watermark_above_end"], only["recovery_point_above_end"], only["high_watermark_below_start"]) == (5, 2, 0)
+    assert (only["high_watermark_above_end"], only["recovery_point_above_end"], only["high_watermark_below_start"]) == (
+        5,
+        2,
+        0,
+    )
     assert fact({"high_watermark_checkpoint": 4})["high_watermark_below_start"] == 6
     absent = fact({"high_watermark_checkpoint": None, "recovery_point_checkpoint": None})
-    assert absent["high_watermark_above_end"] is absent["high_watermark_below_start"] is absent["recovery_point_above_end"] is None
+    assert (
+        absent["high_watermark_above_end"]
+        is absent["high_watermark_below_start"]
+        is absent["recovery_point_above_end"]
+        is None
+    )
 
 
 @pytest.mark.parametrize(

@@ -36,9 +36,7 @@ def _edit(dice: random.Random, path: Path) -> str:
 def _audit(path: Path, seed: int) -> tuple[str, int, Answer]:
     dice = random.Random(seed)
     damaged, clean, source = dice.choice([2, 3]), dice.random() < 0.5, dice.choice(["topics_describe", "inferred"])
-    brokers = {
-        number: Broker(LOG, per_segment=dice.choice([3, 7, 100]), clean_shutdown=clean) for number in (1, 2, 3)
-    }
+    brokers = {number: Broker(LOG, per_segment=dice.choice([3, 7, 100]), clean_shutdown=clean) for number in (1, 2, 3)}
     done = []
     answer = audit(
         path,

@@ -86,7 +86,12 @@ def test_a_hole_on_either_side(tmp_path):
 
 def test_a_hole_in_a_tail_that_is_cut_anyway(tmp_path):
     tail = [*SHARED[:2], *SHARED[3:], *written(20, 30, 0, "old ")]
-    answer = audit(tmp_path, {1: Broker(LEADER, high_watermark=0), 2: Broker(tail, high_watermark=10)}, isr=(1,), protocol="high-watermark")
+    answer = audit(
+        tmp_path,
+        {1: Broker(LEADER, high_watermark=0), 2: Broker(tail, high_watermark=10)},
+        isr=(1,),
+        protocol="high-watermark",
+    )
     assert answer.one("DIV-PRESENCE", 2) == ("high", "proven", 10, 15)
 
 

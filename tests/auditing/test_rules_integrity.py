@@ -53,7 +53,9 @@ def test_both_sides_damaged_alike_have_nobody_to_repair_from(tmp_path):
     answer = audit(tmp_path, {1: Broker(damaged), 2: Broker(damaged)})
     assert {row["broker_id"] for row in answer.found("LOG-CORRUPT-MID")} == {1, 2}
     assert not answer.found("DIV-CORRUPT")
-    assert all("no other replica here has this range readable" in row["message"] for row in answer.found("LOG-CORRUPT-MID"))
+    assert all(
+        "no other replica here has this range readable" in row["message"] for row in answer.found("LOG-CORRUPT-MID")
+    )
 
 
 def test_damage_at_the_end_of_a_segment_is_no_missing_segment(tmp_path):
@@ -166,7 +168,9 @@ def test_a_log_file_that_is_not_there_leaves_the_answer_open(tmp_path, kept):
 
 
 def test_the_newest_log_file_alone_is_missing(tmp_path):
-    answer = _one(tmp_path, Broker(WHOLE, high_watermark=15, recovery_point=0, per_segment=2, remove=[f"{20:020d}.log"]))
+    answer = _one(
+        tmp_path, Broker(WHOLE, high_watermark=15, recovery_point=0, per_segment=2, remove=[f"{20:020d}.log"])
+    )
     assert answer.one("CAP-MISSING-SEGMENT", 2)[2:] == (20, None)
     assert answer.verdict == "INCONCLUSIVE"
 
@@ -189,7 +193,7 @@ def test_a_magic_byte_that_both_sides_have_is_of_a_later_version(tmp_path):
 
 
 def test_a_header_field_outside_the_checksum_that_was_changed(tmp_path):
-    changed = WHOLE[2][:8 + 4] + (7).to_bytes(4, "big") + WHOLE[2][16:]
+    changed = WHOLE[2][: 8 + 4] + (7).to_bytes(4, "big") + WHOLE[2][16:]
     answer = _one(tmp_path, Broker([*WHOLE[:2], changed, *WHOLE[3:]]))
     assert answer.one("LOG-CRC-BLIND", 2)[:3] == ("high", "proven", 10)
     assert answer.runs(2) == []
@@ -198,7 +202,9 @@ def test_a_header_field_outside_the_checksum_that_was_changed(tmp_path):
 def test_a_retry_with_equal_bytes_after_a_fail_over_is_a_divergence_and_not_a_changed_header(tmp_path):
     retried = b"".join([WHOLE[3][:12], (1).to_bytes(4, "big"), WHOLE[3][16:]])
     answer = audit(
-        tmp_path, {1: Broker([*WHOLE[:3], retried], high_watermark=15), 2: Broker(WHOLE[:4], high_watermark=15)}, isr=(1,)
+        tmp_path,
+        {1: Broker([*WHOLE[:3], retried], high_watermark=15), 2: Broker(WHOLE[:4], high_watermark=15)},
+        isr=(1,),
     )
     assert not answer.found("LOG-CRC-BLIND"), answer
     assert answer.runs(2) == [("DIV-EPOCH", 15, 20, 1, 0, False)]

@@ -174,7 +174,9 @@ def test_a_checkpoint_file_that_is_missing_or_empty_beside_records(tmp_path, con
     assert answer.one("CHK-MISSING", 2)[0] == "medium"
 
 
-@pytest.mark.parametrize("content", [b"0\n2\norders 0 5\n", b"3\n1\norders 0 5\n", b"0\n1\norders 0 five\n", b"0\n1\norders 0 -4\n"])
+@pytest.mark.parametrize(
+    "content", [b"0\n2\norders 0 5\n", b"3\n1\norders 0 5\n", b"0\n1\norders 0 five\n", b"0\n1\norders 0 -4\n"]
+)
 @pytest.mark.parametrize("file", ["replication", "recovery-point", "log-start"])
 def test_a_checkpoint_file_on_which_a_broker_refuses_to_start(tmp_path, file, content):
     broker = Broker(written(0, 5, 0), replace={f"{file}-offset-checkpoint": content})

@@ -34,7 +34,9 @@ def test_the_index_shows_results_and_suites(browser, docs):
         "replicas", "partitions", "findings", "quarantine",
     }  # fmt: skip
     browser.find("#Expectation-Suites-tab")[0].click()
-    assert browser.run("return [...document.querySelectorAll('.tab-pane')].map((pane) => getComputedStyle(pane).display)") == ["none", "block"]
+    assert browser.run(
+        "return [...document.querySelectorAll('.tab-pane')].map((pane) => getComputedStyle(pane).display)"
+    ) == ["none", "block"]
     browser.quiet()
 
 
@@ -56,7 +58,9 @@ def test_a_result_says_what_failed_and_where_and_hides_what_is_met(browser, docs
     assert browser.run(f"return {hidden}", target) == "block"
     browser.quiet()
     browser.find("nav.top a")[0].click()
-    browser.wait("location.pathname.endsWith('/data_docs/index.html') && document.documentElement.dataset.ready === 'yes'")
+    browser.wait(
+        "location.pathname.endsWith('/data_docs/index.html') && document.documentElement.dataset.ready === 'yes'"
+    )
 
 
 @pytest.mark.parametrize("look", [{"dark": True}, {"width": 390, "height": 800}, {"media": "print"}])

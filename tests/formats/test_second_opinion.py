@@ -10,7 +10,14 @@ import pytest
 from kafka.record import MemoryRecords
 from tests.formats.captures import CAPTURES, FIXTURES, batches_of, damage_of, scan_file
 
-OLD = ("old-formats", "old-upgraded", "old-silent-1-before", "old-silent-2-healed", "kip101-isr-4-healed", "kip279-1-before")
+OLD = (
+    "old-formats",
+    "old-upgraded",
+    "old-silent-1-before",
+    "old-silent-2-healed",
+    "kip101-isr-4-healed",
+    "kip279-1-before",
+)
 #: Captures whose segments were edited; their damage is told in tests of their own.
 EDITED = [capture for capture in CAPTURES if capture.startswith("corrupted-")]
 _RECORD = re.compile(

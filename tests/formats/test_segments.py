@@ -36,9 +36,7 @@ STOPPED = {
     "corrupted-middle-zeros",
 }
 DUMPED = [
-    capture
-    for capture in CAPTURES
-    if capture not in STOPPED and list((FIXTURES / capture).glob("dump/*.batches.txt"))
+    capture for capture in CAPTURES if capture not in STOPPED and list((FIXTURES / capture).glob("dump/*.batches.txt"))
 ]
 
 

@@ -52,9 +52,9 @@ def test_text_never_says_worse_than_files_nor_calls_a_conflict_consistent(source
         told = "\n".join(f"  {one.severity} {one.code} broker {one.broker_id} {one.message}" for one in text.findings)
         story = f"leadership by {source}: files {files.verdict}, text {text.verdict}\n{told}\n{narrate(seed, cluster)}"
         verdicts[text.verdict] += 1
-        severe = {
-            (one.code, one.broker_id) for one in text.findings if one.severity in ("critical", "high")
-        } - {(one.code, one.broker_id) for one in files.findings}
+        severe = {(one.code, one.broker_id) for one in text.findings if one.severity in ("critical", "high")} - {
+            (one.code, one.broker_id) for one in files.findings
+        }
         # Which of several elections left a tail behind may take the epochs without records to tell.
         assert not {one for one in severe if one[0] not in ("DIV-EPOCH", "META-UNCLEAN-ELECTION")}, story
         if text.case.reference.facts.broker_id != files.case.reference.facts.broker_id:
@@ -62,7 +62,10 @@ def test_text_never_says_worse_than_files_nor_calls_a_conflict_consistent(source
         conflicts = any(run.conflicting for item in files.case.comparisons for run in item.runs)
         if conflicts:
             assert text.verdict not in ("CONSISTENT", "LAGGING"), story
-        if text.case.reference.facts.broker_id == cluster.leader_id and text.case.high_watermark.method != "capture_skew":
+        if (
+            text.case.reference.facts.broker_id == cluster.leader_id
+            and text.case.high_watermark.method != "capture_skew"
+        ):
             mark = text.case.high_watermark
             assert mark.hw_lower <= cluster.committed_end <= mark.hw_upper, story
     assert verdicts["INCONCLUSIVE"] < sum(verdicts.values()) and len(verdicts) > 1

@@ -63,9 +63,14 @@ def test_the_same_suite_and_name_replace_and_others_are_added(tmp_path: Path) ->
     assert len(found) == 15 and plan.tables[-1] == "segments"
 
 
-@pytest.mark.parametrize(("given", "severity"), [("critical", "critical"), ("warning", "medium"), ("info", "info"), ("high", "high"), ("low", "low")])
+@pytest.mark.parametrize(
+    ("given", "severity"),
+    [("critical", "critical"), ("warning", "medium"), ("info", "info"), ("high", "high"), ("low", "low")],
+)
 def test_severities_are_those_of_findings_or_of_great_expectations(given: str, severity: str, tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, f"suites: [{{name: own, table: replica_facts, expectations: [{BETWEEN}, severity: {given}}}]}}]")
+    plan = plan_of(
+        tmp_path, f"suites: [{{name: own, table: replica_facts, expectations: [{BETWEEN}, severity: {given}}}]}}]"
+    )
     assert names(plan)["own/crc-valid"] == severity
 
 
@@ -79,17 +84,35 @@ def test_severities_are_those_of_findings_or_of_great_expectations(given: str, s
         ("suites: [{name: a, table: finding}]", "suite a: finding is no table; known are replica_facts"),
         ("suites: [{name: a, table: findings, expectation: []}]", "expectation is none of expectations, name, table"),
         ("suites: [{name: a, table: findings, expectations: [{kwargs: {}}]}]", "type: expected text"),
-        ("suites: [{name: a, table: findings, expectations: [{type: t, kwargs: [1]}]}]", "kwargs: expected names and values"),
-        ("suites: [{name: a, table: findings, expectations: [{type: t, severity: bad}]}]", "severity 'bad' is none of critical"),
-        ("suites: [{name: a, table: findings, expectations: [{type: t, enabled: 'no'}]}]", "enabled: expected true or false"),
-        ("suites: [{name: a, table: findings, expectations: [{type: t, kwargs: {column: x}}]}]", "has no column x; it has place, finding_id"),
+        (
+            "suites: [{name: a, table: findings, expectations: [{type: t, kwargs: [1]}]}]",
+            "kwargs: expected names and values",
+        ),
+        (
+            "suites: [{name: a, table: findings, expectations: [{type: t, severity: bad}]}]",
+            "severity 'bad' is none of critical",
+        ),
+        (
+            "suites: [{name: a, table: findings, expectations: [{type: t, enabled: 'no'}]}]",
+            "enabled: expected true or false",
+        ),
+        (
+            "suites: [{name: a, table: findings, expectations: [{type: t, kwargs: {column: x}}]}]",
+            "has no column x; it has place, finding_id",
+        ),
         ("suites: [{name: a, table: findings, expectations: [{type: t}, {type: t}]}]", "expectation t is there twice"),
         ("suites: [{name: a, table: findings}, {name: a, table: findings}]", "suite a is there twice"),
-        ("suites: [{name: findings, table: replicas, expectations: []}]", "looks at table partition_facts, not replicas"),
+        (
+            "suites: [{name: findings, table: replicas, expectations: []}]",
+            "looks at table partition_facts, not replicas",
+        ),
         ("actions: [{type: slack}]", "action: name: expected text"),
         ("actions: [{name: a}]", "action a: type: expected text"),
         ("actions: [{name: a, type: slack}, {name: a, type: slack}]", "action a is there twice"),
-        ("actions: [{name: a, type: slack, slack_webhook: '${REPLICA_TEST_UNSET}'}]", "variable REPLICA_TEST_UNSET is not set"),
+        (
+            "actions: [{name: a, type: slack, slack_webhook: '${REPLICA_TEST_UNSET}'}]",
+            "variable REPLICA_TEST_UNSET is not set",
+        ),
         ("suites: [", "line"),
     ],
 )

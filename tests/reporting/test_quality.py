@@ -5,7 +5,13 @@ from __future__ import annotations
 import json
 
 from replica_audit.auditing.baseline import compare_quality, parse_quality_baseline
-from replica_audit.reporting.quality import build_quality, count_quality, render_failed, render_quality, render_quality_line
+from replica_audit.reporting.quality import (
+    build_quality,
+    count_quality,
+    render_failed,
+    render_quality,
+    render_quality_line,
+)
 from replica_audit.reporting.verdict import build_verdict, render_status_line
 
 from tests.reporting.rows import results, row
@@ -18,7 +24,9 @@ def answer(name="few", severity="high", success=False, **values):
 
 
 def failed(severity="high", **values):
-    return results(quality=[answer(severity=severity, **values), answer("met", success=True, unexpected_count=0, failing=[])])
+    return results(
+        quality=[answer(severity=severity, **values), answer("met", success=True, unexpected_count=0, failing=[])]
+    )
 
 
 def test_a_failed_expectation_raises_the_exit_status_at_its_severity():

@@ -108,4 +108,3 @@ def write_small(path: Path, topics: tuple[str, ...] = ("small",)) -> Path:
     files = [PartitionFiles(topic, 0, (marked_batch(0, 5),), ((0, 0),), 5, 5) for topic in topics]
     write_log_dir(path / "broker-1", 1, files, cluster_id=CLUSTER_ID)
     return path
-

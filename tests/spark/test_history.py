@@ -52,7 +52,9 @@ def test_commits_and_versions_tie_rows_to_their_run(spark, past):
     path = f"{settings.warehouse}/findings"
     commits = [json.loads(row["userMetadata"]) for row in spark.sql(f"DESCRIBE HISTORY delta.`{path}`").collect()]
     assert [commit["audit_id"] for commit in reversed(commits)] == ids
-    assert {commit["stage"] for commit in commits} == {"audit"} and all(commit["tool"].startswith("replica-audit ") for commit in commits)
+    assert {commit["stage"] for commit in commits} == {"audit"} and all(
+        commit["tool"].startswith("replica-audit ") for commit in commits
+    )
     for audit_id in ids:
         version = runs[audit_id]["table_versions"]["findings"]
         then = spark.read.format("delta").option("versionAsOf", version).load(path)
@@ -81,7 +83,14 @@ def runs(*clusters):
 
 @pytest.mark.parametrize(
     ("days", "count", "expired"),
-    [(None, None, []), (None, 2, ["1", "0"]), (5, None, ["4", "1", "0"]), (30, None, []), (1, 1, ["4", "1", "0"]), (None, 9, [])],
+    [
+        (None, None, []),
+        (None, 2, ["1", "0"]),
+        (5, None, ["4", "1", "0"]),
+        (30, None, []),
+        (1, 1, ["4", "1", "0"]),
+        (None, 9, []),
+    ],
 )
 def test_what_expires(days, count, expired):
     """Cluster c on days 1, 2, 5 and 10, cluster d on day 3: the latest of each always stays."""
@@ -113,7 +122,9 @@ def test_retention_removes_audits_whole_and_snapshots_that_no_audit_needs(spark,
     assert [audit["audit_id"] for audit in load_past(spark, own).audits] == left
     for table in ("findings", "partitions", "replicas", "truncations"):
         assert not {row[0] for row in warehouse.read(table).select("audit_id").distinct().collect()} & set(removed)
-    assert {row[0] for row in warehouse.read("batches").select("snapshot_id").distinct().collect()} == before - set(snapshots)
+    assert {row[0] for row in warehouse.read("batches").select("snapshot_id").distinct().collect()} == before - set(
+        snapshots
+    )
     assert {run["state"] for run in warehouse.runs("audit")} == {"finished"}
     with pytest.raises(UsageError, match="no finished audit"):
         load_results(spark, removed[0], own)

@@ -151,7 +151,9 @@ def test_data_docs_are_whole_and_ask_no_other_host_for_anything(checked):
     assert all((docs / link).is_file() for link in links)
     for page in docs.rglob("*.html"):
         text = page.read_text()
-        loaded = re.findall(r'<(?:script|img|iframe|source)[^>]*\bsrc="([^"]*)"|<link[^>]*href="([^"]*)"|url\(([^)]*)\)|@import', text)
+        loaded = re.findall(
+            r'<(?:script|img|iframe|source)[^>]*\bsrc="([^"]*)"|<link[^>]*href="([^"]*)"|url\(([^)]*)\)|@import', text
+        )
         assert loaded == [("", "data:,", "")], (page, loaded)
         assert "default-src 'none'" in text
     assert {path.suffix for path in docs.rglob("*") if path.is_file()} == {".html"}
@@ -176,7 +178,10 @@ def test_counts_over_segments_are_those_of_plain_python(spark, planted, run_stag
 @pytest.mark.parametrize(
     ("suite", "said"),
     [
-        ("{type: expect_column_values_to_be_btween, kwargs: {column: place}}", "did you mean expect_column_values_to_be_between"),
+        (
+            "{type: expect_column_values_to_be_btween, kwargs: {column: place}}",
+            "did you mean expect_column_values_to_be_between",
+        ),
         ("{type: expect_column_values_to_be_between, kwargs: {column: place, max: 3}}", "extra fields not permitted"),
         ("{type: expect_column_values_to_be_in_set, kwargs: {column: place}}", "value_set: field required"),
     ],
@@ -214,7 +219,10 @@ def test_a_name_is_never_markup_in_data_docs(spark, sample, tmp_path):
     bad = "<img src=x onerror=alert(1)>"
     rows = [{**row, "topic": bad} for row in sample.results.rows("partitions")]
     findings = [{**row, "topic": bad} for row in sample.results.rows("findings")]
-    renamed = replace(sample, results=replace(sample.results, tables={**sample.results.tables, "partitions": rows, "findings": findings}))
+    renamed = replace(
+        sample,
+        results=replace(sample.results, tables={**sample.results.tables, "partitions": rows, "findings": findings}),
+    )
     run = check(spark, renamed, load_plan(), str(tmp_path / "docs"))
     assert answers(run)["findings/no-critical-finding"]["failing"] == [f"{bad}-0: critical_findings 2"]
     pages = "".join(page.read_text() for page in (tmp_path / "docs").rglob("*.html"))

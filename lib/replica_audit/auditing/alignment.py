@@ -73,7 +73,11 @@ def align(
     for batch in unmatched:
         # Batches of the reference that overlap: those that begin no more than the longest batch before this one.
         first = bisect_left(starts, batch.base_offset - longest)
-        others = [other for other in theirs[first : bisect_left(starts, batch.end_offset)] if other.end_offset > batch.base_offset]
+        others = [
+            other
+            for other in theirs[first : bisect_left(starts, batch.end_offset)]
+            if other.end_offset > batch.base_offset
+        ]
         pair = damaged_pair(reference, follower, batch, others)
         if pair is not None:
             corrupt.append(pair)
@@ -135,9 +139,7 @@ def _conflict_kind(batch: Batch, others: list[Batch], compacted: bool) -> str | 
     return "content"
 
 
-def _holes(
-    follower: ReplicaFacts, foreign: list[Batch], own: tuple[Batch, ...], floor: int
-) -> Iterator[Difference]:
+def _holes(follower: ReplicaFacts, foreign: list[Batch], own: tuple[Batch, ...], floor: int) -> Iterator[Difference]:
     """Batches of the reference, strictly inside the follower's range, where the follower has nothing at all."""
     starts = [batch.base_offset for batch in own]
     longest = max((batch.end_offset - batch.base_offset for batch in own), default=0)

@@ -39,7 +39,9 @@ class Batch:
     def timestamps(self) -> tuple[int, ...]:
         """The header's timestamps that are ones."""
         horizon = self.attributes & _TIMESTAMP_IS_DELETE_HORIZON and self.magic >= 2
-        return tuple(value for value in ((() if horizon else (self.base_timestamp,)) + (self.max_timestamp,)) if value >= 0)
+        return tuple(
+            value for value in ((() if horizon else (self.base_timestamp,)) + (self.max_timestamp,)) if value >= 0
+        )
 
 
 def batches_of(rows: np.ndarray | None) -> tuple[Batch, ...]:

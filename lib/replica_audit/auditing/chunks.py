@@ -61,9 +61,7 @@ def batches_in(rows: np.ndarray, chunks: Collection[int]) -> tuple[Batch, ...]:
 
 def chunks_at(facts: ReplicaFacts, offset: int) -> set[int]:
     """Chunks with batches on both sides of `offset`: a cut there goes through them."""
-    return {
-        number for number, chunk in facts.chunks.items() if chunk.base_offset < offset <= chunk.last_offset
-    }
+    return {number for number, chunk in facts.chunks.items() if chunk.base_offset < offset <= chunk.last_offset}
 
 
 def differing_chunks(reference: ReplicaFacts, follower: ReplicaFacts) -> set[int]:

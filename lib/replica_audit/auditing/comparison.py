@@ -160,7 +160,9 @@ def compare(
     drops = {
         name: tally_from(follower, outcome.truncate_to, follower_batches, loaded) for name, outcome in replays.items()
     }
-    overlap = min(leader.log_end_offset, follower.log_end_offset) >= max(leader.local_start_offset, follower.local_start_offset)
+    overlap = min(leader.log_end_offset, follower.log_end_offset) >= max(
+        leader.local_start_offset, follower.local_start_offset
+    )
     shorter = min(leader.log_end_offset, follower.log_end_offset)
     return Comparison(
         follower=follower,
@@ -195,7 +197,11 @@ def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:
     prefix = comparison.common_prefix_end
     for name, outcome in comparison.replays.items():
         lost = sum(
-            records_between(comparison.alignment.own, max(run.start_offset, outcome.truncate_to), min(run.end_offset, run.committed_end))
+            records_between(
+                comparison.alignment.own,
+                max(run.start_offset, outcome.truncate_to),
+                min(run.end_offset, run.committed_end),
+            )
             for run in comparison.runs
             if run.committed_end is not None
         )

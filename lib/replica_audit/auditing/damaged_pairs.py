@@ -51,7 +51,9 @@ def changed_magic(
             (follower, reference, batch, twin) if batch.magic > _GREATEST_MAGIC else (reference, follower, twin, batch)
         )
         detail = f"magic byte {odd.magic} here and {right.magic} on broker {good.broker_id}, for the same bytes under the checksum"
-        yield CorruptPair("blind", right.base_offset, right.end_offset, bad.broker_id, good.broker_id, odd.position, detail)
+        yield CorruptPair(
+            "blind", right.base_offset, right.end_offset, bad.broker_id, good.broker_id, odd.position, detail
+        )
 
 
 def _crc_pair(reference: ReplicaFacts, follower: ReplicaFacts, batch: Batch, other: Batch) -> CorruptPair:
@@ -92,7 +94,9 @@ def changed_headers(
             f"{right.leader_epoch} on broker {good.broker_id}, for the same bytes under the checksum"
         )
         pairs.append(
-            CorruptPair("blind", right.base_offset, right.end_offset, bad.broker_id, good.broker_id, odd.position, detail)
+            CorruptPair(
+                "blind", right.base_offset, right.end_offset, bad.broker_id, good.broker_id, odd.position, detail
+            )
         )
         foreign = [other for other in foreign if other is not twin]
     return pairs, kept_own, foreign
@@ -103,9 +107,7 @@ def _odd_positions(facts: ReplicaFacts, batches: list[Batch]) -> set[Batch]:
     # A cleaner leaves gaps, and a producer that retries, or ends two transactions in one millisecond, equal bytes.
     kinds = {"epoch_regression", "regression", "duplicate"} | (set() if facts.compacted else {"gap"})
     odd_bases = {item.base_offset for _, item in facts.irregularities if item.kind in kinds}
-    befores = {
-        item.previous for _, item in facts.irregularities if item.kind in kinds - {"epoch_regression"}
-    }
+    befores = {item.previous for _, item in facts.irregularities if item.kind in kinds - {"epoch_regression"}}
     after_rise = {item.base_offset for _, item in facts.irregularities if item.kind == "epoch_regression"}
     return {
         batch

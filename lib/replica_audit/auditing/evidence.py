@@ -76,7 +76,11 @@ def partition_evidence(
         # Entries left over belong to log dirs that have no directory of this partition.
         log_events=events_of_rows(rows.get(LOG_EVENTS, ())),
         timeline=next((summary_of_row(row) for row in rows.get(TIMELINE, ())), None),
-        orphans={(broker, log_dir, file): value for (broker, log_dir), files in values.items() for file, value in files.items()},
+        orphans={
+            (broker, log_dir, file): value
+            for (broker, log_dir), files in values.items()
+            for file, value in files.items()
+        },
     )
 
 

@@ -74,7 +74,9 @@ class ReplicaFacts:
     def undecided(self) -> tuple[str, ...]:
         """Of these, what leaves open where the log ends or whose its records are."""
         epochless = self.segments and all((segment.greatest_magic or 0) < 2 for segment in self.segments)
-        return tuple(word for word in self.unproven if word in UNDECIDED and not (epochless and word == "leader_epochs"))
+        return tuple(
+            word for word in self.unproven if word in UNDECIDED and not (epochless and word == "leader_epochs")
+        )
 
     @property
     def end_is_open(self) -> bool:

@@ -21,9 +21,7 @@ class History:
     findings: Sequence[dict[str, Any]]
 
 
-def build_history(
-    audits: Sequence[Row], partitions: Iterable[Row], findings: Iterable[Row]
-) -> History:
+def build_history(audits: Sequence[Row], partitions: Iterable[Row], findings: Iterable[Row]) -> History:
     """The history of `audits`: finished ones, oldest first, with audit_id, cluster_id, snapshot_id and times.
 
     `partitions` has cluster_id, topic, partition and `verdicts`, [(number, verdict)…]; `findings` cluster_id,
@@ -57,7 +55,10 @@ def build_history(
     return History(
         [
             {
-                **{name: audit.get(name) for name in ("audit_id", "cluster_id", "snapshot_id", "started", "finished", "tool_version")},
+                **{
+                    name: audit.get(name)
+                    for name in ("audit_id", "cluster_id", "snapshot_id", "started", "finished", "tool_version")
+                },
                 "table_versions": dict(sorted((audit.get("table_versions") or {}).items())) or None,
                 "verdict": worst_verdict(verdicts[number]),
                 "partitions": {verdict: verdicts[number][verdict] for verdict in VERDICTS},
@@ -72,7 +73,9 @@ def build_history(
     )
 
 
-def _trace(row: Row, looked: Mapping[tuple, list[int]], of_cluster: Mapping[str | None, list[int]], audits: Sequence[Row]) -> tuple:
+def _trace(
+    row: Row, looked: Mapping[tuple, list[int]], of_cluster: Mapping[str | None, list[int]], audits: Sequence[Row]
+) -> tuple:
     """(number of the audit since which it is gone or None, sort key, first number, all numbers, row)."""
     present = sorted(row["present"])
     if row["topic"] is None:
@@ -92,7 +95,14 @@ def _trace(row: Row, looked: Mapping[tuple, list[int]], of_cluster: Mapping[str 
         "audits": len(present),
         "gone_since": None if gone is None else audits[gone]["finished"],
     }
-    key = (-present[0], SEVERITIES.index(row["severity"]), row["topic"] or "", row["partition"] or 0, row["code"], row["finding_id"])
+    key = (
+        -present[0],
+        SEVERITIES.index(row["severity"]),
+        row["topic"] or "",
+        row["partition"] or 0,
+        row["code"],
+        row["finding_id"],
+    )
     return gone, key, present[0], present, traced
 
 

@@ -10,9 +10,7 @@ from replica_audit.auditing.findings import Evidence, Finding, finding, finding_
 _UNPLACED = ("CAP-UNREADABLE", "META-FOREIGN-DIR", "META-FORK")
 
 
-def log_dir_findings(
-    log_dirs: Iterable[Mapping], unplaced: Iterable[Mapping], cluster_id: str | None
-) -> list[dict]:
+def log_dir_findings(log_dirs: Iterable[Mapping], unplaced: Iterable[Mapping], cluster_id: str | None) -> list[dict]:
     """Rows of `findings` without topic and partition.
 
     `log_dirs`: broker_id, log_dir, and state and path of a replication-offset-checkpoint that is missing or empty though
@@ -29,7 +27,9 @@ def _missing_checkpoint(row: Mapping) -> tuple[str, Finding]:
         "every high watermark in it begins at its log start"
     )
     place = Evidence("checkpoint", row["state"], row["broker_id"], row["path"])
-    return row["log_dir"], finding("CHK-MISSING", message, severity="medium", broker_id=row["broker_id"], evidence=[place])
+    return row["log_dir"], finding(
+        "CHK-MISSING", message, severity="medium", broker_id=row["broker_id"], evidence=[place]
+    )
 
 
 def _unusable(row: Mapping) -> tuple[str, Finding]:

@@ -149,7 +149,9 @@ def audit_partition(
     findings = tuple(
         item
         for item in judge(case)
-        if not (item.broker_id in {one.follower.broker_id for one in strangers} and item.code.startswith(_OF_COMPARISON))
+        if not (
+            item.broker_id in {one.follower.broker_id for one in strangers} and item.code.startswith(_OF_COMPARISON)
+        )
     )
     observed = timeline_findings(evidence.timeline)
     findings = merge_findings((*findings, *(_stranger(reference, item) for item in strangers), *observed))
@@ -197,7 +199,9 @@ def _without_replicas(evidence: PartitionEvidence) -> PartitionAudit:
         f"{source} names this partition, but no replica of it is in the snapshot",
         severity=None if nameless else "medium",
     )
-    return PartitionAudit(evidence, None, merge_findings((found, *timeline_findings(evidence.timeline))), "INCONCLUSIVE")
+    return PartitionAudit(
+        evidence, None, merge_findings((found, *timeline_findings(evidence.timeline))), "INCONCLUSIVE"
+    )
 
 
 def _nothing_in_common(reference: Reference, item: Comparison) -> bool:

@@ -69,7 +69,17 @@ def _replica_row(replica: Row, counts: Row, mark: Row | None) -> dict[str, Any]:
     counted = {name: counts.get(name) or 0 for name in SEGMENT_COUNTS}
     start, end = replica["log_start_offset"], replica["log_end_offset"]
     high_watermark, recovery_point = replica["high_watermark_checkpoint"], replica["recovery_point_checkpoint"]
-    names = ("topic", "partition", "broker_id", "log_dir", "is_leader", "in_isr", "compacted", "tail_kind", "batch_count")
+    names = (
+        "topic",
+        "partition",
+        "broker_id",
+        "log_dir",
+        "is_leader",
+        "in_isr",
+        "compacted",
+        "tail_kind",
+        "batch_count",
+    )
     return {
         "place": name_place(replica),
         **{name: replica[name] for name in names},

@@ -11,7 +11,14 @@ import pyarrow.compute as pc
 from replica_audit import __version__
 from replica_audit.auditing.capture_times import CaptureTimes
 from replica_audit.auditing.catalogue import worst_verdict
-from replica_audit.auditing.evidence import EVIDENCE_TABLES, LOG_EVENTS, TIMELINE, AuditOptions, parse_kafka_version, partition_evidence
+from replica_audit.auditing.evidence import (
+    EVIDENCE_TABLES,
+    LOG_EVENTS,
+    TIMELINE,
+    AuditOptions,
+    parse_kafka_version,
+    partition_evidence,
+)
 from replica_audit.auditing.log_dirs import log_dir_findings
 from replica_audit.auditing.partition import CopyKey, audit_partition, needed_batches, open_producers
 from replica_audit.auditing.tables import report_rows
@@ -64,7 +71,9 @@ def open_snapshot(uri: str, topics: tuple[str, ...], leadership: str | None) -> 
         raise UsageError(f"--leadership {leadership}: {error}") from error
     kept = tuple(one for one in inventory.leaderships if one.source != "user")
     names = {(one.topic, one.partition) for one in inventory.replicas}
-    return snapshot, replace(inventory, leaderships=(*kept, *(one for one in given if (one.topic, one.partition) in names)))
+    return snapshot, replace(
+        inventory, leaderships=(*kept, *(one for one in given if (one.topic, one.partition) in names))
+    )
 
 
 def audit_options(inventory: Inventory, settings: Settings) -> AuditOptions:
@@ -75,7 +84,9 @@ def audit_options(inventory: Inventory, settings: Settings) -> AuditOptions:
     except ValueError as error:
         raise UsageError(str(error)) from error
     times = CaptureTimes(manifest.brokers if manifest else ())
-    return AuditOptions(settings.protocol, version, manifest.quiesced if manifest else None, inventory.cluster_id, times)
+    return AuditOptions(
+        settings.protocol, version, manifest.quiesced if manifest else None, inventory.cluster_id, times
+    )
 
 
 def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> Results:
@@ -85,7 +96,11 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
     snapshot, inventory = open_snapshot(uri, (topic_partition.topic,), settings.leadership)
     place = {"topic": topic_partition.topic, "partition": topic_partition.partition}
     rows = {
-        table: [row for row in of_table if (row["topic"], row["partition"]) == (topic_partition.topic, topic_partition.partition)]
+        table: [
+            row
+            for row in of_table
+            if (row["topic"], row["partition"]) == (topic_partition.topic, topic_partition.partition)
+        ]
         for table, of_table in bronze_rows(inventory).items()
     }
     options = audit_options(inventory, settings)
@@ -119,7 +134,9 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
     ]
     tables["partition_states"] = rows["partition_states"]
     tables["high_watermark_timeline"] = timeline
-    tables["findings"] += log_dir_findings(_log_dirs_without_checkpoint(rows), _of_metadata(inventory), inventory.cluster_id)
+    tables["findings"] += log_dir_findings(
+        _log_dirs_without_checkpoint(rows), _of_metadata(inventory), inventory.cluster_id
+    )
     audit = {
         "audit_id": None,
         "snapshot_id": None,
@@ -128,7 +145,11 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
         "started": started,
         "finished": _now(),
         "verdict": worst_verdict([outcome.verdict]),
-        "inputs": {"snapshot": snapshot.name, "segments": len(files), "size_bytes": sum(file.size_bytes for file in files)},
+        "inputs": {
+            "snapshot": snapshot.name,
+            "segments": len(files),
+            "size_bytes": sum(file.size_bytes for file in files),
+        },
     }
     return Results(audit, {table: sort_rows(of_table) for table, of_table in tables.items()})
 
@@ -196,7 +217,10 @@ def _read_batches(
 
 def _of_metadata(inventory: Inventory) -> list[dict]:
     """What of the metadata log, texts and tables could not be used: no partition's, and yet it may bear on every one."""
-    folders = tuple(f"{path}/" for path in (*(log.path for log in inventory.metadata_logs), *inventory.dump_paths, *inventory.table_paths))
+    folders = tuple(
+        f"{path}/"
+        for path in (*(log.path for log in inventory.metadata_logs), *inventory.dump_paths, *inventory.table_paths)
+    )
     return [quarantine_row(row) for row in inventory.quarantine if f"{row.path}/".startswith(folders)]
 
 

@@ -18,9 +18,7 @@ def report_rows(audit: PartitionAudit) -> dict[str, list[dict]]:
     topic_id = _topic_id(audit)
     rows["partitions"].append(_partition_row(audit, topic_id))
     for item in audit.findings:
-        rows["findings"].append(
-            finding_row(item, audit.evidence.topic_partition, topic_id, audit.evidence.cluster_id)
-        )
+        rows["findings"].append(finding_row(item, audit.evidence.topic_partition, topic_id, audit.evidence.cluster_id))
     if case is None:
         return rows
     for facts in (*case.replicas, *case.set_aside, *case.foreign, *case.duplicates):
@@ -75,7 +73,9 @@ def _partition_row(audit: PartitionAudit, topic_id: str | None) -> dict:
         reference_id=reference.facts.broker_id,
         leader_epoch=reference.leader_epoch,
         isr=None if reference.isr is None else list(reference.isr),
-        under_replicated=None if reference.isr is None or assigned is None or case.stopped else len(reference.isr) < len(assigned),
+        under_replicated=None
+        if reference.isr is None or assigned is None or case.stopped
+        else len(reference.isr) < len(assigned),
         hw_lower=case.high_watermark.hw_lower,
         hw_upper=case.high_watermark.hw_upper,
         max_lag_records=max(behind, default=0),

@@ -44,7 +44,13 @@ def bound_high_watermark(
     if suffix is not None:
         end = reference.facts.log_end_offset
         return HighWatermark(
-            lower, max(lower, end), "interval", lower_text, f"log end {end} of the reference; {upper_text}", None, suffix
+            lower,
+            max(lower, end),
+            "interval",
+            lower_text,
+            f"log end {end} of the reference; {upper_text}",
+            None,
+            suffix,
         )
     return HighWatermark(upper, lower, "capture_skew", upper_text, lower_text, limiting)
 
@@ -57,7 +63,9 @@ def _lower_bound(reference: Reference, comparisons: Sequence[Comparison], cleane
         *((item.follower, item.stretches, _unseen_below(reference, item)) for item in comparisons),
     ):
         for value, name in _proofs(facts, cleaner_bound):
-            on_lineage = value > agreed_above and not any(part.start_offset < value <= part.end_offset for part in stretches)
+            on_lineage = value > agreed_above and not any(
+                part.start_offset < value <= part.end_offset for part in stretches
+            )
             if best < value <= min(facts.log_end_offset, reference.facts.log_end_offset) and on_lineage:
                 best, text = value, f"{name} {value} of broker {facts.broker_id}"
     return best, text

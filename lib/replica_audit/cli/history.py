@@ -36,4 +36,6 @@ def history(arguments: argparse.Namespace, settings: Settings) -> int:
 def say_removed(audits: list[str], snapshots: list[str], settings: Settings) -> None:
     """Tell on stderr what retention removed."""
     if (audits or snapshots) and not settings.quiet:
-        print_note(f"removed from the warehouse: {render_count(len(audits), 'audit')}, {render_count(len(snapshots), 'snapshot')}")
+        print_note(
+            f"removed from the warehouse: {render_count(len(audits), 'audit')}, {render_count(len(snapshots), 'snapshot')}"
+        )

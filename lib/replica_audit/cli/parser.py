@@ -101,7 +101,9 @@ def _add_arguments(name: str, command: argparse.ArgumentParser) -> None:
         command.add_argument("--snapshot-id", metavar="ID", help="which ingested snapshot (default: the latest)")
     if name == "history":
         command.add_argument("--limit", metavar="N", type=_count, help="only the latest N audits (default: all)")
-        command.add_argument("--prune", action="store_true", help="first remove audits that keep_days and keep_audits do not keep")
+        command.add_argument(
+            "--prune", action="store_true", help="first remove audits that keep_days and keep_audits do not keep"
+        )
     if name in ("report", "quality"):
         command.add_argument("--audit-id", metavar="ID", help="which finished audit (default: the latest)")
 
@@ -140,7 +142,9 @@ def _common_options() -> argparse.ArgumentParser:
     group.add_argument("--suites", metavar="FILE", action="append", help=f"{help_of['suites']}; repeatable")
     group.add_argument("--keep-days", metavar="N", help=f"{help_of['keep_days']} (default: all are kept)")
     group.add_argument("--keep-audits", metavar="N", help=f"{help_of['keep_audits']} (default: all)")
-    group.add_argument("--time-travel-days", metavar="N", help=f"{help_of['time_travel_days']} (default: {default.time_travel_days})")
+    group.add_argument(
+        "--time-travel-days", metavar="N", help=f"{help_of['time_travel_days']} (default: {default.time_travel_days})"
+    )
     group.add_argument("--quiet", action="store_true", help=help_of["quiet"])
     shown = "show the settings and where they come from"
     group.add_argument("--print-config", action="store_true", default=False, help=shown)

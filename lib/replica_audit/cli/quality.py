@@ -111,7 +111,10 @@ def quality(arguments: argparse.Namespace, settings: Settings) -> int:
     check_outputs(None, settings)
     check_files(settings)
     baseline = read_baseline(settings)
-    with quality_stage(replace(settings, quality=True)) as stage, spark_session("replica-audit quality", settings) as spark:
+    with (
+        quality_stage(replace(settings, quality=True)) as stage,
+        spark_session("replica-audit quality", settings) as spark,
+    ):
         from replica_audit.spark.pipeline import load_results
 
         results = baseline.compare(load_results(spark, arguments.audit_id, settings))

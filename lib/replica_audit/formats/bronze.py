@@ -121,7 +121,9 @@ def _checkpoint_rows(replica: ReplicaDir) -> Iterator[dict]:
 
 def _orphan_rows(inventory: Inventory) -> Iterator[dict]:
     for orphan in inventory.orphan_checkpoints:
-        yield _checkpoint_row(orphan.broker_id, orphan.log_dir, orphan.file, orphan.topic, orphan.partition, orphan.value)
+        yield _checkpoint_row(
+            orphan.broker_id, orphan.log_dir, orphan.file, orphan.topic, orphan.partition, orphan.value
+        )
 
 
 def _checkpoint_row(broker_id: int, log_dir: str, file: str, topic: str, partition: int, value: int) -> dict:

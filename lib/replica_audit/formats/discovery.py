@@ -112,7 +112,11 @@ class _Discovery:
         for entry in self._files:
             if self._kind(entry.path) != "broker_log":
                 continue
-            around = [one for one in log_dirs if one.path and entry.path.startswith(f"{one.path}/") and one.broker_id is not None]
+            around = [
+                one
+                for one in log_dirs
+                if one.path and entry.path.startswith(f"{one.path}/") and one.broker_id is not None
+            ]
             owner = max(around, key=lambda one: len(one.path), default=None)
             broker_id = owner.broker_id if owner else broker_of_path(entry.path)
             found.append(BrokerLogFile(entry.path, entry.size, broker_id))
@@ -201,7 +205,13 @@ class _Discovery:
         """What a file is counted as; `_look_into` has named those of log dirs."""
         known = self._kinds.get(path)
         if known is None:
-            known = "replica_progress" if progress_form(path) else "broker_log" if is_broker_log(path) else _stand_in(path) or "unknown"
+            known = (
+                "replica_progress"
+                if progress_form(path)
+                else "broker_log"
+                if is_broker_log(path)
+                else _stand_in(path) or "unknown"
+            )
         return known
 
     def _read_leadership(self) -> tuple[tuple[Leadership, ...], tuple[str, ...]]:
@@ -234,7 +244,11 @@ class _Discovery:
         # A metadata log of which the newest part cannot be read is older than a listing that somebody made.
         given = {key[1:] for key in found} if metadata.doubtful else set()
         found.update(
-            {(one.source, one.topic, one.partition): one for one in metadata.leaderships if (one.topic, one.partition) not in given}
+            {
+                (one.source, one.topic, one.partition): one
+                for one in metadata.leaderships
+                if (one.topic, one.partition) not in given
+            }
         )
         wanted = [one for one in found.values() if self._is_wanted(one.topic)]
         return tuple(sorted(wanted, key=lambda one: (one.topic, one.partition, one.source))), tuple(paths)

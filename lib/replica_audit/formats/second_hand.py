@@ -18,8 +18,7 @@ UNPROVEN = {
     "checksum_verdicts": "nothing says which checksums are right; all were taken to be",
     "batch_checksums": "no checksums of batches: records are compared by their offsets, times and sizes, and by what else "
     "is shown of them",
-    "contents": "nothing stands for the contents of records: equal offsets, times and sizes do not prove equal "
-    "records",
+    "contents": "nothing stands for the contents of records: equal offsets, times and sizes do not prove equal records",
     "sizes": "sizes are not those of the file",
     "positions": "no positions in the file: the order of batches in it, and repeated ones, cannot be judged",
     "leader_epochs": "no leader epochs: whether a difference is a tail that will be cut, or stays, cannot be told",

@@ -99,7 +99,9 @@ def run_checkpoint(
     }
     definitions = []
     for suite in plan.suites:
-        added = context.suites.add(gx.ExpectationSuite(suite.name, expectations=[_expectation(suite, one) for one in suite.expectations]))
+        added = context.suites.add(
+            gx.ExpectationSuite(suite.name, expectations=[_expectation(suite, one) for one in suite.expectations])
+        )
         definition = _TableValidation(name=suite.name, data=assets[suite.table], suite=added)
         definition._table = suite.table
         context.validation_definitions.add(definition)
@@ -124,7 +126,9 @@ def run_checkpoint(
         if collect._result is None:
             raise
         # The answers are there; that somebody could not be told of them must not take them away.
-        warnings = (f"an Action of the quality checkpoint failed: {type(error).__name__}: {' '.join(str(error).split())}",)
+        warnings = (
+            f"an Action of the quality checkpoint failed: {type(error).__name__}: {' '.join(str(error).split())}",
+        )
     finally:
         if data_docs is not None:
             finish_data_docs(data_docs)
@@ -162,7 +166,9 @@ def _action(settings: Mapping[str, Any]) -> Any:
         return _VALIDATION_ACTION_REGISTRY.get(settings["type"])(**settings)
     except ValidationActionRegistryRetrievalError as error:
         known = ", ".join(sorted(_VALIDATION_ACTION_REGISTRY._registered_actions))
-        raise UsageError(f"action {settings['name']}: Great Expectations has no Action of type {settings['type']}; known are {known}") from error
+        raise UsageError(
+            f"action {settings['name']}: Great Expectations has no Action of type {settings['type']}; known are {known}"
+        ) from error
     except (ValidationError, TypeError, ValueError) as error:
         raise UsageError(f"action {settings['name']}: {_said(error)}") from error
 

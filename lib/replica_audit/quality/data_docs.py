@@ -63,7 +63,9 @@ def _environment(ours: Environment) -> Environment:
         "bootstrap_table.j2": _template("table.html"),
         "page_action_card.j2": _template("filter.html"),
         "graph.j2": _template("graph.html"),
-        **dict.fromkeys(("js_script_imports.j2", "favicon.j2", "top_navbar.j2", "cloud-footer.j2", "cta_footer.j2"), empty),
+        **dict.fromkeys(
+            ("js_script_imports.j2", "favicon.j2", "top_navbar.j2", "cloud-footer.j2", "cta_footer.j2"), empty
+        ),
     }
     ours.loader = ChoiceLoader([DictLoader(templates), *([ours.loader] if ours.loader else [])])
     ours.globals.update(docs_style=_template("docs.css"), docs_script=script, docs_script_digest=digest)

@@ -74,7 +74,9 @@ def load_plan(paths: Iterable[str] = ()) -> QualityPlan:
     plan = _parse(parse_yaml_text(builtin, "suites.yaml"), "suites.yaml")
     for path in paths:
         plan = _extend(plan, _parse(parse_yaml_mapping(path, "suites"), path), path)
-    kept = (replace(suite, expectations=tuple(one for one in suite.expectations if one.enabled)) for suite in plan.suites)
+    kept = (
+        replace(suite, expectations=tuple(one for one in suite.expectations if one.enabled)) for suite in plan.suites
+    )
     return replace(plan, suites=tuple(suite for suite in kept if suite.expectations))
 
 
@@ -86,7 +88,9 @@ def _extend(plan: QualityPlan, own: QualityPlan, path: str) -> QualityPlan:
             suites[suite.name] = suite
             continue
         if known.table != suite.table:
-            raise UsageError(f"{path}: suite {suite.name} looks at table {known.table}, not {suite.table}: choose another name")
+            raise UsageError(
+                f"{path}: suite {suite.name} looks at table {known.table}, not {suite.table}: choose another name"
+            )
         merged = {one.name: one for one in (*known.expectations, *suite.expectations)}
         suites[suite.name] = replace(known, expectations=tuple(merged.values()))
     names = {action["name"] for action in plan.actions}

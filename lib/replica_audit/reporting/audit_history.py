@@ -29,7 +29,22 @@ def render_history(history: History, colour: bool = False) -> str:
 
 def _audits(audits: Sequence[Row], colour: bool) -> list[str]:
     several = len({audit["cluster_id"] for audit in audits}) > 1
-    table = [("AUDIT", "FINISHED", *(("CLUSTER",) if several else ()), "VERDICT", "PART", "CRIT", "HIGH", "MED", "LOW", "INFO", "NEW", "GONE")]
+    table = [
+        (
+            "AUDIT",
+            "FINISHED",
+            *(("CLUSTER",) if several else ()),
+            "VERDICT",
+            "PART",
+            "CRIT",
+            "HIGH",
+            "MED",
+            "LOW",
+            "INFO",
+            "NEW",
+            "GONE",
+        )
+    ]
     for audit in audits:
         cluster = (elide(clean(audit["cluster_id"]), 12),) if several else ()
         counts = (audit["findings"][severity] for severity in SEVERITIES)
@@ -62,7 +77,12 @@ def _findings(title: str, findings: Sequence[Row], history: History, colour: boo
         if row["gone_since"] is not None:
             told += f"; not there {_time(row['gone_since'])}"
         first, *rest = wrap(head, "", "          ")
-        lines += [paint(first, row["severity"], colour), *rest, *wrap(told, "          "), *wrap(row["message"], "          ")]
+        lines += [
+            paint(first, row["severity"], colour),
+            *rest,
+            *wrap(told, "          "),
+            *wrap(row["message"], "          "),
+        ]
     return lines + _rest(findings, FINDING_LIMIT)
 
 

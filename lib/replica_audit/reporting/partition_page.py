@@ -127,7 +127,14 @@ def _timeline(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Observations at which something moved or deviates; the others are counted."""
     told, before = [], None
     for row in rows:
-        mark = (row["leader_id"], row["leader_epoch"], row["isr"], row["hw_recomputed"], row["hw_observed"], row["deviation"])
+        mark = (
+            row["leader_id"],
+            row["leader_epoch"],
+            row["isr"],
+            row["hw_recomputed"],
+            row["hw_observed"],
+            row["deviation"],
+        )
         if mark != before:
             told.append(row)
         before = mark

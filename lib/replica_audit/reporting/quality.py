@@ -98,7 +98,15 @@ def _failed(row: Mapping[str, Any]) -> bool:
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    answer = "met" if row["success"] else "error" if row["error"] is not None else "known" if row["status"] == "known" else "FAILED"
+    answer = (
+        "met"
+        if row["success"]
+        else "error"
+        if row["error"] is not None
+        else "known"
+        if row["status"] == "known"
+        else "FAILED"
+    )
     rows = ""
     if row["element_count"] is not None and row["unexpected_count"] is not None:
         rows = f"{row['unexpected_count']} of {row['element_count']}"

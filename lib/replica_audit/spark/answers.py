@@ -21,7 +21,8 @@ _SNAPSHOT = "snapshot"
 def snapshot_answers(warehouse: Warehouse, snapshot_id: str) -> list[tuple[str, dict]]:
     """What the report says of the snapshot itself: its quarantine, who led when, and its inventory."""
     tables = [
-        _payloads(warehouse.read(table, snapshot_id=snapshot_id), table, _names(table)) for table in ("quarantine", "partition_states")
+        _payloads(warehouse.read(table, snapshot_id=snapshot_id), table, _names(table))
+        for table in ("quarantine", "partition_states")
     ]
     inventory = _payloads(warehouse.read("snapshots", snapshot_id=snapshot_id), _SNAPSHOT, ["*"])
     return _collect([*tables, inventory])
@@ -32,7 +33,9 @@ def audit_answers(warehouse: Warehouse, audit_id: str, tables: Iterable[str]) ->
     return _collect([_payloads(warehouse.read(table, audit_id=audit_id), table, _names(table)) for table in tables])
 
 
-def assemble_results(finished: Mapping[str, Any], answers: Iterable[tuple[str, dict]], observations: int = 0) -> Results:
+def assemble_results(
+    finished: Mapping[str, Any], answers: Iterable[tuple[str, dict]], observations: int = 0
+) -> Results:
     """Results from a `finished` row of `audits` and (table, row) pairs in any order, and how many observations there were."""
     tables: dict[str, list[dict]] = {table: [] for table in REPORT_TABLES}
     snapshot: dict = {}

@@ -21,7 +21,13 @@ from replica_audit.model import CHUNK_OFFSETS, TransactionState
 from replica_audit.protocol.timeline import rule_of
 from replica_audit.results import Results
 from replica_audit.spark.answers import assemble_results, snapshot_answers
-from replica_audit.spark.observations import log_evidence, observation_count, timeline_answers, timeline_evidence, write_timeline
+from replica_audit.spark.observations import (
+    log_evidence,
+    observation_count,
+    timeline_answers,
+    timeline_evidence,
+    write_timeline,
+)
 from replica_audit.spark.scanning import BATCH_COLUMNS
 from replica_audit.spark.session import compile_queries
 from replica_audit.spark.transactions import read_transactions
@@ -112,10 +118,14 @@ def _audit_partitions(
     answers = first.where(~F.col("kind").isin(_NEED, _OPEN))
     if needs.isEmpty():
         return answers
-    producers = {json.loads(row["payload"]) for row in needs.where(F.col("kind") == _OPEN).select("payload").distinct().collect()}
+    producers = {
+        json.loads(row["payload"]) for row in needs.where(F.col("kind") == _OPEN).select("payload").distinct().collect()
+    }
     transactions = read_transactions(evidence.sparkSession, warehouse, snapshot_id, location, producers)
     questions, needs = needs.select("topic", "partition").distinct(), needs.where(F.col("kind") == _NEED)
-    wanted = needs.select("topic", "partition", F.from_json("payload", "broker_id int, log_dir string, chunk bigint").alias("need"))
+    wanted = needs.select(
+        "topic", "partition", F.from_json("payload", "broker_id int, log_dir string, chunk bigint").alias("need")
+    )
     wanted = wanted.select("topic", "partition", "need.*")
     batches = (
         warehouse.read("batches", snapshot_id=snapshot_id)
@@ -124,7 +134,15 @@ def _audit_partitions(
     )
     asked = evidence.join(F.broadcast(questions), ["topic", "partition"])
     second = (
-        asked.select("topic", "partition", "kind", "payload", "broker_id", "log_dir", F.lit(None).cast(_batch_type()).alias(_BATCH))
+        asked.select(
+            "topic",
+            "partition",
+            "kind",
+            "payload",
+            "broker_id",
+            "log_dir",
+            F.lit(None).cast(_batch_type()).alias(_BATCH),
+        )
         .unionByName(
             batches.select(
                 "topic",
@@ -154,7 +172,10 @@ def _evidence(warehouse: Warehouse, snapshot_id: str) -> DataFrame:
         names = [column.name for column in BRONZE_TABLES[table]]
         if table == "segments":
             names = ["broker_id", "log_dir", "summary"]
-        place = [F.col(name) if name in frame.columns else F.lit(None).cast(kind).alias(name) for name, kind in (("broker_id", "int"), ("log_dir", "string"))]
+        place = [
+            F.col(name) if name in frame.columns else F.lit(None).cast(kind).alias(name)
+            for name, kind in (("broker_id", "int"), ("log_dir", "string"))
+        ]
         row = F.to_json(F.struct(*names), {"ignoreNullFields": "false"})
         parts.append(frame.select("topic", "partition", F.lit(table).alias("kind"), row.alias("payload"), *place))
     return reduce(lambda one, other: one.unionByName(other), parts)
@@ -197,7 +218,9 @@ def _second_round(options: AuditOptions, location: str, transactions: Mapping[in
 
         is_batch = pc.equal(table["kind"], _BATCH)
         evidence = _group_evidence(table.filter(pc.invert(is_batch)), options)
-        outcome = audit_partition(evidence, _group_batches(table.filter(is_batch)), RecordReader(location), transactions)
+        outcome = audit_partition(
+            evidence, _group_batches(table.filter(is_batch)), RecordReader(location), transactions
+        )
         return _answer(evidence.topic_partition, _table_rows(report_rows(outcome)))
 
     return audit_group
@@ -259,7 +282,9 @@ def _frames(
     literals = [F.lit(value).cast("string").alias(name) for name, value in ids.items()]
     frames = {}
     for table in AUDITED_TABLES:
-        parsed = results.where(F.col("kind") == table).select(F.from_json("payload", ddl(REPORT_TABLES[table])).alias("row"))
+        parsed = results.where(F.col("kind") == table).select(
+            F.from_json("payload", ddl(REPORT_TABLES[table])).alias("row")
+        )
         frames[table] = parsed.select(*literals, "row.*")
     if unplaced:
         frames["findings"] = frames["findings"].unionByName(warehouse.frame("findings", unplaced, ids))
@@ -276,10 +301,22 @@ def _log_dir_findings(warehouse: Warehouse, ids: Mapping[str, str | None]) -> It
     suspicious = (
         warehouse.read("replica_dirs", snapshot_id=snapshot_id)
         .where(F.col("high_watermark_file.state").isin("missing", "empty"))
-        .select("broker_id", "log_dir", F.col("high_watermark_file.state").alias("state"), F.col("high_watermark_file.path").alias("path"))
+        .select(
+            "broker_id",
+            "log_dir",
+            F.col("high_watermark_file.state").alias("state"),
+            F.col("high_watermark_file.path").alias("path"),
+        )
         .distinct()
     )
-    filled = warehouse.read("segments", snapshot_id=snapshot_id).where("batch_count > 0").select("broker_id", "log_dir").distinct()
+    filled = (
+        warehouse.read("segments", snapshot_id=snapshot_id)
+        .where("batch_count > 0")
+        .select("broker_id", "log_dir")
+        .distinct()
+    )
     log_dirs = [row.asDict() for row in suspicious.join(filled, ["broker_id", "log_dir"], "left_semi").collect()]
-    unplaced = warehouse.read("quarantine", snapshot_id=snapshot_id).where("topic is null and code in ('CAP-UNREADABLE', 'META-FORK')")
+    unplaced = warehouse.read("quarantine", snapshot_id=snapshot_id).where(
+        "topic is null and code in ('CAP-UNREADABLE', 'META-FORK')"
+    )
     return log_dir_findings(log_dirs, [row.asDict() for row in unplaced.collect()], ids["cluster_id"])

@@ -57,7 +57,9 @@ def _matches(topic: str | None, patterns: Sequence[str]) -> bool:
     return not patterns or (topic is not None and any(fnmatchcase(topic, pattern) for pattern in patterns))
 
 
-def expired_audits(runs: Sequence[dict[str, Any]], keep_days: int | None, keep_audits: int | None, today: datetime) -> list[str]:
+def expired_audits(
+    runs: Sequence[dict[str, Any]], keep_days: int | None, keep_audits: int | None, today: datetime
+) -> list[str]:
     """Ids of the finished audits that neither setting keeps; the latest of every cluster is always kept.
 
     `runs` are the rows of `audits` of that stage, oldest first. An audit goes when it is older than `keep_days`, or
@@ -93,7 +95,11 @@ def apply_retention(
     snapshots = sorted({run["snapshot_id"] for run in runs if run["audit_id"] in going} - staying)
     # An ingest of the snapshot that is newer than its audits waits for one of its own.
     last_audit = {run["snapshot_id"]: run["finished"] or run["started"] for run in runs}
-    waiting = {run["snapshot_id"] for run in warehouse.runs("ingest") if run["started"] > last_audit.get(run["snapshot_id"], "")}
+    waiting = {
+        run["snapshot_id"]
+        for run in warehouse.runs("ingest")
+        if run["started"] > last_audit.get(run["snapshot_id"], "")
+    }
     snapshots = [snapshot_id for snapshot_id in snapshots if snapshot_id not in waiting]
     if going:
         warehouse.describe_commits(stage="retention")

@@ -73,7 +73,8 @@ def identify(snapshot: Snapshot, inventory: Inventory, topics: tuple[str, ...] =
         hashes = dict(zip(parts, pool.map(lambda part: hash_part(snapshot, *part), parts), strict=True))
         ends = pool.map(lambda file: _ends(snapshot, file, hashes), inventory.segments)
         rows = [
-            f"{file.broker_id}\x00{file.path}\x00{file.size_bytes}\x00{edge}" for file, edge in zip(inventory.segments, ends)
+            f"{file.broker_id}\x00{file.path}\x00{file.size_bytes}\x00{edge}"
+            for file, edge in zip(inventory.segments, ends)
         ]
     small = repr(
         (
@@ -111,7 +112,13 @@ def _edges(snapshot: Snapshot, path: str, size: int, length: int) -> str:
 
 
 def _write(
-    spark: SparkSession, warehouse: Warehouse, snapshot: Snapshot, inventory: Inventory, snapshot_id: str, again: bool, progress,
+    spark: SparkSession,
+    warehouse: Warehouse,
+    snapshot: Snapshot,
+    inventory: Inventory,
+    snapshot_id: str,
+    again: bool,
+    progress,
     topics: tuple[str, ...],
 ) -> None:
     """Write all bronze tables; `again`: an earlier attempt may have left rows of this snapshot, which are replaced."""

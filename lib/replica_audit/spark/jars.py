@@ -32,7 +32,7 @@ def module_descriptor(jars: Sequence[LockedJar]) -> str:
     return (
         '<ivy-module version="2.0"><info organisation="local" module="replica-audit"/>'
         f'<configurations><conf name="default"/></configurations>'
-        f'<dependencies>{dependencies}</dependencies></ivy-module>'
+        f"<dependencies>{dependencies}</dependencies></ivy-module>"
     )
 
 

@@ -39,7 +39,9 @@ def load_results(spark: SparkSession, audit_id: str | None, settings: Settings) 
     kept = ("quality",) if warehouse.exists("quality") else ()
     answers = audit_answers(warehouse, finished["audit_id"], (*AUDITED_TABLES, *kept))
     rows, observations = timeline_answers(warehouse, finished["audit_id"])
-    return assemble_results(finished, [*answers, *rows, *snapshot_answers(warehouse, finished["snapshot_id"])], observations)
+    return assemble_results(
+        finished, [*answers, *rows, *snapshot_answers(warehouse, finished["snapshot_id"])], observations
+    )
 
 
 def load_past(spark: SparkSession, settings: Settings, limit: int | None = None) -> History:

@@ -45,14 +45,20 @@ def segment_counts(warehouse: Warehouse, snapshot_id: str) -> list[dict[str, Any
         .withColumn("border_epoch_regression", (first_epoch >= 0) & (first_epoch < F.col("epoch_before")))
     )
     counts = [
-        F.sum(F.col(name).cast("bigint") if name.startswith("border_") else F.col(f"found.irregularity_counts.{name}")).alias(name)
+        F.sum(
+            F.col(name).cast("bigint") if name.startswith("border_") else F.col(f"found.irregularity_counts.{name}")
+        ).alias(name)
         for name in SEGMENT_COUNTS
     ]
     return [row.asDict() for row in judged.groupBy(*_REPLICA).agg(*counts).collect()]
 
 
 def quality_frames(
-    spark: SparkSession, warehouse: Warehouse, results: Results, counts: Iterable[Mapping[str, Any]], tables: Sequence[str]
+    spark: SparkSession,
+    warehouse: Warehouse,
+    results: Results,
+    counts: Iterable[Mapping[str, Any]],
+    tables: Sequence[str],
 ) -> dict[str, DataFrame]:
     """A DataFrame for each of `tables`, with the column `place` first.
 

@@ -24,7 +24,14 @@ BATCH_COLUMNS = tuple(column for column in BRONZE_TABLES["batches"][5:])
 #: Where -1 in the header means that there is none.
 _NULLABLE = {"leader_epoch", "base_timestamp", "max_timestamp", "producer_id", "producer_epoch", "base_sequence"}
 
-_ARROW = {"string": "string", "bigint": "int64", "int": "int32", "smallint": "int16", "tinyint": "int8", "boolean": "bool"}
+_ARROW = {
+    "string": "string",
+    "bigint": "int64",
+    "int": "int32",
+    "smallint": "int16",
+    "tinyint": "int8",
+    "boolean": "bool",
+}
 
 #: A task scans about this many bytes, so that a cluster has work for every core and the driver few tasks to plan.
 _TASK_BYTES = 256 << 20

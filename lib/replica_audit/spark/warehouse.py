@@ -27,7 +27,14 @@ _PERIODS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 _PROPERTIES = {"batches": {"delta.dataSkippingNumIndexedCols": "0"}}
 
 #: Spark's and Delta's names for a table that is not there.
-_MISSING = ("DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_NOT_FOUND", "DELTA_PATH_DOES_NOT_EXIST", "PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
+_MISSING = (
+    "DELTA_MISSING_DELTA_TABLE",
+    "DELTA_TABLE_NOT_FOUND",
+    "DELTA_PATH_DOES_NOT_EXIST",
+    "PATH_NOT_FOUND",
+    "TABLE_OR_VIEW_NOT_FOUND",
+    "SCHEMA_NOT_FOUND",
+)
 
 
 def now() -> str:
@@ -70,7 +77,9 @@ class Warehouse:
 
         frame = self._load(table)
         if frame is None:
-            raise InputError(f"{self._name(table)} is no Delta table: run replica-audit ingest with this warehouse first")
+            raise InputError(
+                f"{self._name(table)} is no Delta table: run replica-audit ingest with this warehouse first"
+            )
         for column, value in equals.items():
             frame = frame.where(F.col(column) == F.lit(value))
         return frame
@@ -114,7 +123,9 @@ class Warehouse:
 
     def append_all(self, frames: Mapping[str, DataFrame], key: str) -> None:
         """`append` to several tables, side by side; the first failure is raised."""
-        run_together([(lambda table=table, frame=frame: self.append(table, frame, key)) for table, frame in frames.items()])
+        run_together(
+            [(lambda table=table, frame=frame: self.append(table, frame, key)) for table, frame in frames.items()]
+        )
 
     def _write(self, table: str, frame: DataFrame, key: str, mode: str, options: Mapping[str, str]) -> None:
         columns = [column.name for column in self.columns(table)]
@@ -150,7 +161,9 @@ class Warehouse:
             "tool_version": __version__,
             "table_versions": self.versions(tables) or None,
         }
-        writer = self.frame("audits", [row], {}).coalesce(1).write.format("delta").mode("append").options(**self._periods)
+        writer = (
+            self.frame("audits", [row], {}).coalesce(1).write.format("delta").mode("append").options(**self._periods)
+        )
         described = {"stage": stage, "snapshot_id": snapshot_id, "audit_id": audit_id}
         writer = writer.option("userMetadata", self._user_metadata(described))
         writer.saveAsTable(self._name("audits")) if self._catalog else writer.save(self._name("audits"))
@@ -177,7 +190,11 @@ class Warehouse:
 
     def mark_removed(self, audit_ids: Iterable[str], snapshot_ids: Iterable[str]) -> None:
         """Set the rows of these audits, and all rows of these snapshots, in `audits` to the state `removed`."""
-        places = [f"{key} IN ({_literals(ids)})" for key, ids in (("audit_id", audit_ids), ("snapshot_id", snapshot_ids)) if ids]
+        places = [
+            f"{key} IN ({_literals(ids)})"
+            for key, ids in (("audit_id", audit_ids), ("snapshot_id", snapshot_ids))
+            if ids
+        ]
         self._sql(f"UPDATE {self._reference('audits')} SET state = 'removed' WHERE {' OR '.join(places)}")
 
     def delete(self, table: str, key: str, values: Iterable[str]) -> None:
@@ -222,7 +239,11 @@ class Warehouse:
         rows = [row for row in self.runs(stage, **equals) if row["state"] == "finished"]
         if not rows:
             wanted = " ".join(f"with {name} {value}" for name, value in equals.items())
-            raise UsageError(f"no finished {stage} {wanted} in {self._catalog or self._location}: run that stage first".replace("  ", " "))
+            raise UsageError(
+                f"no finished {stage} {wanted} in {self._catalog or self._location}: run that stage first".replace(
+                    "  ", " "
+                )
+            )
         return rows[-1]
 
     def _name(self, table: str) -> str:

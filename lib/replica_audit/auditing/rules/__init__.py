@@ -5,9 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replica_audit.auditing.findings import Case, Finding
-from replica_audit.auditing.rules import broker_logs, capture, checkpoints, divergence, elections, integrity, lineage, replication, second_hand, transactions, truncation, watermark
+from replica_audit.auditing.rules import (
+    broker_logs,
+    capture,
+    checkpoints,
+    divergence,
+    elections,
+    integrity,
+    lineage,
+    replication,
+    second_hand,
+    transactions,
+    truncation,
+    watermark,
+)
 
-_FAMILIES = (integrity, checkpoints, lineage, divergence, watermark, replication, transactions, truncation, elections, broker_logs, capture, second_hand)
+_FAMILIES = (
+    integrity,
+    checkpoints,
+    lineage,
+    divergence,
+    watermark,
+    replication,
+    transactions,
+    truncation,
+    elections,
+    broker_logs,
+    capture,
+    second_hand,
+)
 
 
 def judge(case: Case) -> Iterator[Finding]:

@@ -49,9 +49,15 @@ def _run(case: Case, item: Comparison, run: Run) -> Finding:
     if run.kind == "hole_here":
         what = f"{here} has nothing at {where}, where broker {leader.broker_id} has records of epoch {run.leader_epoch}"
     elif run.kind == "hole_there":
-        what = f"{here} has records of epoch {run.replica_epoch} at {where}, where broker {leader.broker_id} has nothing"
+        what = (
+            f"{here} has records of epoch {run.replica_epoch} at {where}, where broker {leader.broker_id} has nothing"
+        )
     else:
-        other = "nothing any more" if run.leader_epoch is None and run.kind == "epoch" else f"other records{_epoch(run.leader_epoch)}"
+        other = (
+            "nothing any more"
+            if run.leader_epoch is None and run.kind == "epoch"
+            else f"other records{_epoch(run.leader_epoch)}"
+        )
         what = f"{here} has records{_epoch(run.replica_epoch)} at {where}, where broker {leader.broker_id} has {other}"
     fate = (
         f"the {case.protocol} protocol cuts them at {replay.truncate_to}"
@@ -69,7 +75,9 @@ def _run(case: Case, item: Comparison, run: Run) -> Finding:
         end_offset=run.end_offset,
         replica_epoch=run.replica_epoch,
         evidence=[
-            Evidence("replay", f"truncate to {replay.truncate_to}, {replay.reason}", follower.broker_id, value=case.protocol),
+            Evidence(
+                "replay", f"truncate to {replay.truncate_to}, {replay.reason}", follower.broker_id, value=case.protocol
+            ),
             considered(lag),
             considered("retention: no, it lies above both log starts"),
             considered("compaction: no, neither replica shows any"),
@@ -94,7 +102,11 @@ def told_by_history(run: Run) -> list[Evidence]:
         return [considered("whether the election was clean is not known: the leadership given has no history")]
     found = []
     if cause.election is None or cause.clean is None:
-        found.append(considered("whether the election was clean is not known: the history does not reach back so far, or later leaders left no trace"))
+        found.append(
+            considered(
+                "whether the election was clean is not known: the history does not reach back so far, or later leaders left no trace"
+            )
+        )
     for election in cause.elections:
         where = f"record {election.metadata_offset} of the metadata log: {describe(election)}"
         found.append(Evidence("leadership", where, election.leader_id, value=str(election.leader_epoch)))
@@ -170,7 +182,11 @@ def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
     floor = max(leader.local_start_offset, follower.local_start_offset)
     ceiling = min(leader.log_end_offset, follower.log_end_offset)
     own, theirs = (
-        {(batch.base_offset, batch.last_offset, batch.crc) for batch in batches if batch.end_offset > floor and batch.base_offset < ceiling}
+        {
+            (batch.base_offset, batch.last_offset, batch.crc)
+            for batch in batches
+            if batch.end_offset > floor and batch.base_offset < ceiling
+        }
         for batches in (item.alignment.own, item.alignment.reference)
     )
     if own != theirs:
@@ -210,7 +226,9 @@ def _key_state(case: Case, item: Comparison, outcome: Compaction) -> Iterator[Fi
             Evidence("batch", f"first records in question at offsets {named}", follower, value=named),
             considered(f"lag: no, only offsets below {outcome.end_offset} count, and no key that has a later record"),
             considered("transactions: records of aborted ones were left out"),
-            considered("compaction: no, a cleaner removes a record only after a later one of its key, and a tombstone only after all of these"),
+            considered(
+                "compaction: no, a cleaner removes a record only after a later one of its key, and a tombstone only after all of these"
+            ),
         ],
     )
 
@@ -227,7 +245,11 @@ def _presence(case: Case, item: Comparison, outcome: Compaction) -> Finding:
     elif equal:
         said.append("every record that both have is equal")
     if not keys.differing and not keys.undecided:
-        said.append("so is the latest value of each key" if equal and outcome.complete else "no key was seen with another latest value")
+        said.append(
+            "so is the latest value of each key"
+            if equal and outcome.complete
+            else "no key was seen with another latest value"
+        )
     if keys.undecided:
         said.append(f"{keys.undecided} keys cannot be compared until what is missing is replicated, or could be read")
     return finding(

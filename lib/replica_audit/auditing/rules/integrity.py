@@ -53,7 +53,11 @@ def _damage(case: Case, facts: ReplicaFacts, segment: SegmentSummary, damage: Da
 def _tail(facts: ReplicaFacts, damage: Damage, start: int, place: Evidence, where: str) -> Finding:
     clean = facts.directory.clean_shutdown
     shared = {"broker_id": facts.broker_id, "start_offset": start}
-    stopped = "the clean-shutdown flag is set, so a crash does not explain it" if clean else "the broker was not stopped cleanly"
+    stopped = (
+        "the clean-shutdown flag is set, so a crash does not explain it"
+        if clean
+        else "the broker was not stopped cleanly"
+    )
     if clean is None:
         stopped = "how the broker was stopped is not known"
     if not damage.length:
@@ -90,7 +94,9 @@ def _stopped_listing(damage: Damage, place: Evidence, where: str, shared: dict) 
         "LOG-TAIL-ZERO" if is_zero else "LOG-TAIL-GARBAGE",
         f"{where}: {damage.reason}",
         severity="info" if is_zero else None,
-        evidence=[place, considered("preallocation: an active segment may be zero-filled past its data")] if is_zero else [place],
+        evidence=[place, considered("preallocation: an active segment may be zero-filled past its data")]
+        if is_zero
+        else [place],
         **shared,
     )
 
@@ -129,7 +135,11 @@ def _corrupt_middle(case: Case, facts: ReplicaFacts, start: int, end: int, place
             "the next start does not look there (clean stop, or below the recovery point); it shows when it is fetched, "
             f"and a full recovery would destroy {destroyed} offsets of sound records after it"
         )
-    repair = f"readable on broker {', '.join(map(str, holders))}" if holders else "no other replica here has this range readable"
+    repair = (
+        f"readable on broker {', '.join(map(str, holders))}"
+        if holders
+        else "no other replica here has this range readable"
+    )
     return finding(
         "LOG-CORRUPT-MID",
         f"{what}; {notice}; {repair}",
@@ -157,7 +167,10 @@ def _gap(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity) -> Fi
         broker_id=facts.broker_id,
         start_offset=start,
         end_offset=end,
-        evidence=[_place(facts, segment, item.position, f"batch at {end} follows offset {start - 1}"), considered(because)],
+        evidence=[
+            _place(facts, segment, item.position, f"batch at {end} follows offset {start - 1}"),
+            considered(because),
+        ],
     )
 
 

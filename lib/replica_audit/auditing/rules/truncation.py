@@ -42,7 +42,13 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
         end_offset=checkpoint,
         evidence=[
             _replay(case, item),
-            Evidence("checkpoint", "high watermark", follower.broker_id, follower.directory.high_watermark_file.path, value=str(checkpoint)),
+            Evidence(
+                "checkpoint",
+                "high watermark",
+                follower.broker_id,
+                follower.directory.high_watermark_file.path,
+                value=str(checkpoint),
+            ),
             considered("a stale checkpoint: a replica's high watermark never exceeds what its leader had committed"),
         ],
     )
@@ -68,7 +74,11 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
         yield finding(
             "TRN-OVER-TRUNCATE",
             f"broker {follower.broker_id} will cut its log at {outcome.truncate_to} under {case.protocol}, though it agrees up to {prefix}"
-            + ("; the leader no longer has what it would fetch again" if gone else "; it fetches the same records again"),
+            + (
+                "; the leader no longer has what it would fetch again"
+                if gone
+                else "; it fetches the same records again"
+            ),
             severity="medium" if gone else "low",
             broker_id=follower.broker_id,
             start_offset=outcome.truncate_to,
