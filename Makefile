@@ -1,7 +1,7 @@
 # Everything runs from a clean clone with nothing but make, Python 3.10 to 3.13 and (brought where possible) Java 17 or 21.
 #   make install   .venv with the locked packages, the engine's JARs and a class archive; at once when nothing changed
 #   make audit     audits the sample whose last standing replica lost records
-#   make test      the whole suite; runs under Airflow are skipped where make test-airflow was never made
+#   make test      the whole suite but the runs under Airflow
 #   make test-airflow   .venv-airflow with a locked Airflow 3 (Python 3.11 to 3.13), and the DAG really run in it
 #   make zip       build/replica_audit.zip for spark-submit --py-files
 #   make environment   build/environment.tar.gz for spark-submit --archives: what executors import
@@ -72,8 +72,9 @@ $(STAMPS)/archive: $(STAMPS)/jars
 audit: install
 	$(VENV)/bin/replica-audit run $(SAMPLE) --fail-on never --warehouse replica-audit-warehouse --report replica-audit-report
 
+# Two processes: one has the Spark session, the other everything else.
 test: install
-	$(RUN) -m pytest $(PYTEST_ARGS)
+	$(RUN) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
 
 # Airflow has an environment of its own: its Spark provider brings another half of pyspark into the same directory.
 AIRFLOW := .venv-airflow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 
@@ -15,8 +17,16 @@ def spark():
     session.stop()
 
 
-def pytest_collection_modifyitems(items):
-    """Whatever asks for the session is marked `spark`, so that `-m 'not spark'` needs no Java."""
+def pytest_collection_modifyitems(config, items):
+    """Whatever asks for the session is marked `spark`, so that `-m 'not spark'` needs no Java.
+
+    With several processes one of them has the session and all tests that want it; the other files go to any, whole.
+    """
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
+        shared = "spark" in getattr(item, "fixturenames", ())
+        if shared:
             item.add_marker(pytest.mark.spark)
+        item.add_marker(pytest.mark.xdist_group("session" if shared else item.nodeid.split("::")[0]))
+    if config.getoption("numprocesses", None) or "PYTEST_XDIST_WORKER" in os.environ:
+        # The longest first: the session's, then those that start engines of their own.
+        items.sort(key=lambda item: (item.get_closest_marker("spark") is None, "spark" not in item.fixturenames))

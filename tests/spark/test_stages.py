@@ -138,7 +138,10 @@ def test_tables_in_a_catalog_hold_the_same(spark, sample):
 
 
 def test_tables_have_the_columns_of_the_contract_ids_first(sample, warehouse):
-    for table in BRONZE_TABLES:
+    # Written where a snapshot has such files: their columns are held by the tests of the timeline and of brokers' logs.
+    optional = {"replica_progress", "broker_log_events"}
+    assert not any(warehouse.exists(table) for table in optional)
+    for table in BRONZE_TABLES.keys() - optional:
         names = warehouse.read(table).columns
         assert names == ["cluster_id", "snapshot_id", *(column.name for column in BRONZE_TABLES[table])], table
     for table, columns in REPORT_TABLES.items():
