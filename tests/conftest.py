@@ -17,6 +17,8 @@ def spark():
     session.stop()
 
 
+# First: pytest-xdist reads the groups in the same hook.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Whatever asks for the session is marked `spark`, so that `-m 'not spark'` needs no Java.
 
