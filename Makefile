@@ -1,7 +1,7 @@
 # Everything runs from a clean clone with nothing but make, Python 3.10 to 3.13 and (brought where possible) Java 17 or 21.
 #   make install   .venv with the locked packages, the engine's JARs and a class archive; at once when nothing changed
 #   make audit     audits the sample whose last standing replica lost records
-#   make test      the whole suite but the runs under Airflow
+#   make test      the whole suite but the runs under Airflow, in two processes
 #   make test-airflow   .venv-airflow with a locked Airflow 3 (Python 3.11 to 3.13), and the DAG really run in it
 #   make zip       build/replica_audit.zip for spark-submit --py-files
 #   make environment   build/environment.tar.gz for spark-submit --archives: what executors import
@@ -72,9 +72,13 @@ $(STAMPS)/archive: $(STAMPS)/jars
 audit: install
 	$(VENV)/bin/replica-audit run $(SAMPLE) --fail-on never --warehouse replica-audit-warehouse --report replica-audit-report
 
-# Two processes: one has the Spark session, the other everything else.
+# Two processes side by side: the tests that share a Spark session, and all others, whose output is shown at the end.
 test: install
-	$(RUN) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
+	@mkdir -p build; \
+	$(RUN) -m pytest -m "not session and not airflow" $(PYTEST_ARGS) > build/tests.log 2>&1 & others=$$!; \
+	status=0; $(RUN) -m pytest -m session $(PYTEST_ARGS) || status=$$?; \
+	wait $$others || status=$$?; \
+	cat build/tests.log; exit $$status
 
 # Airflow has an environment of its own: its Spark provider brings another half of pyspark into the same directory.
 AIRFLOW := .venv-airflow

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 
@@ -17,18 +15,9 @@ def spark():
     session.stop()
 
 
-# First: pytest-xdist reads the groups in the same hook.
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config, items):
-    """Whatever asks for the session is marked `spark`, so that `-m 'not spark'` needs no Java.
-
-    With several processes one of them has the session and all tests that want it; the other files go to any, whole.
-    """
+def pytest_collection_modifyitems(items):
+    """Whatever asks for the session is marked `session` and `spark`, so that `-m 'not spark'` needs no Java."""
     for item in items:
-        shared = "spark" in getattr(item, "fixturenames", ())
-        if shared:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.session)
             item.add_marker(pytest.mark.spark)
-        item.add_marker(pytest.mark.xdist_group("session" if shared else item.nodeid.split("::")[0]))
-    if config.getoption("numprocesses", None) or "PYTEST_XDIST_WORKER" in os.environ:
-        # The longest first: the session's, then those that start engines of their own.
-        items.sort(key=lambda item: (item.get_closest_marker("spark") is None, "spark" not in item.fixturenames))
