@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Callable
 
 import google_crc32c
+
 from replica_audit.formats.segments import scan_segment
 from replica_audit.formats.summary import summarise_segment
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 import replica_audit
 
 LIBRARY = Path(replica_audit.__file__).parent
@@ -16,7 +17,7 @@ JOBS = LIBRARY.parent.parent / "jobs"
 
 #: Rooms from the bottom up; a room imports itself and what is on a lower step, never the same step or above.
 STEPS = {
-    "": 0,  # the modules beside the rooms: model, tables, errors, config, results
+    "": 0,  # the modules beside the rooms: model, tables, errors, config, results, moments
     "formats": 1,
     "protocol": 2,
     "auditing": 3,

@@ -7,10 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from replica_audit.auditing.snapshot import audit_one
-from replica_audit.config import Settings
-from replica_audit.model import TopicPartition
-
 from tests.support.encoder import encode_batch, encode_legacy
 from tests.support.logdirs import (
     PartitionFiles,
@@ -21,6 +17,10 @@ from tests.support.logdirs import (
     manifest_text,
     write_log_dir,
 )
+
+from replica_audit.auditing.snapshot import audit_one
+from replica_audit.config import Settings
+from replica_audit.model import TopicPartition
 
 TOPIC = "orders"
 TOPIC_ID = make_uuid("orders topic")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from replica_audit.auditing.catalogue import at_or_above
-
 from tests.auditing.captures import CAPTURES, EXPECTED, FIXTURES, audit_by_listing, audit_capture, told, truth
+
+from replica_audit.auditing.catalogue import at_or_above
 
 #: Healthy, lagging, and clusters of 2.8 and later after everybody came back: nothing is wrong any more.
 QUIET = (

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+
 from replica_audit.auditing import partition
 from replica_audit.auditing.batches import batches_of
 from replica_audit.auditing.chunks import tally_batches, tally_from

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from tests.auditing.captures import CAPTURES, FIXTURES, audit_capture, told, truth
 
 MISSING_TAIL = {"HWM-CP-ABOVE-LEO", "HWM-RP-ABOVE-LEO"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-
 from tests.auditing.captures import CAPTURES, FIXTURES, audit_capture, batch_keys, truth
 
 #: (before, after, generation of the protocol that the brokers ran).

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from replica_audit.auditing.catalogue import at_or_above
-from replica_audit.auditing.quality import count_lineage_conflicts, fact_rows, name_place
-from replica_audit.quality.suites import load_plan
-from replica_audit.tables import FACT_TABLES
-
 from tests.auditing.captures import CAPTURES, FIXTURES, audit_capture, told
 from tests.auditing.segment_counts import count_snapshot
 from tests.auditing.test_captures import QUIET
 from tests.reporting.rows import finding, partition, results, row
+
+from replica_audit.auditing.catalogue import at_or_above
+from replica_audit.auditing.quality import count_lineage_conflicts, fact_rows, name_place
+from replica_audit.quality.suites import load_plan
+from replica_audit.tables import FACT_TABLES
 
 #: What the expectations of type "between" ask, which all on facts are.
 EXPECTATIONS = [

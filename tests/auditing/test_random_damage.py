@@ -6,7 +6,6 @@ import random
 from pathlib import Path
 
 import pytest
-
 from tests.auditing.scenario import Answer, Broker, audit, written
 
 LOG = [*written(0, 40, 0), *written(40, 70, 1), *written(70, 100, 3)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 
 import pytest
-
 from tests.auditing.scenario import TOPIC_ID, Broker, audit, written
 from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
 

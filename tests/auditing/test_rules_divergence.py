@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.auditing.scenario import Broker, audit, written, written_legacy
 from tests.support.encoder import DELETE_HORIZON_BIT, encode_batch
 

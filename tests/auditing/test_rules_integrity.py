@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.auditing.scenario import Broker, audit, written
 from tests.support.encoder import encode_batch
 

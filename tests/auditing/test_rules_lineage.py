@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.auditing.scenario import Broker, audit, written
 
 LOG = [*written(0, 20, 0), *written(20, 40, 2)]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 
-import pytest
-from replica_audit.cli.progress import Progress, render_progress, render_size
+from replica_audit.cli.progress import Progress, render_progress
 
 
 class Terminal(io.StringIO):
@@ -45,8 +44,3 @@ def test_a_shorter_line_covers_a_longer_one() -> None:
 def test_unknown_totals_are_left_out() -> None:
     assert render_progress("compare", 0, 0, 0, 0) == "compare"
     assert render_progress("scan", 2, 0, 2048, 0) == "scan  2 files  2.0 KiB"
-
-
-@pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 << 50, "5120.0 TiB")])
-def test_sizes_have_one_unit(size: int, text: str) -> None:
-    assert render_size(size) == text

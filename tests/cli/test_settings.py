@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from replica_audit.cli.parser import build_parser, given_flags, parse_arguments
 from replica_audit.config import KEYS, Settings, key_of, resolve_settings
 from replica_audit.errors import UsageError

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from replica_audit.auditing.catalogue import VERDICTS
 from replica_audit.cli.main import main
 from replica_audit.reporting.layout import WIDTH

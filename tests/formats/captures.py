@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+
 from replica_audit.formats.batches import BATCH_DTYPE
 from replica_audit.formats.segments import scan_segment
 from replica_audit.model import Damage

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 
 import pytest
+from tests.formats.captures import CAPTURES, FIXTURES
+
 from replica_audit.formats.checkpoints import (
     MetaProperties,
     parse_epoch_checkpoint,
@@ -14,8 +16,6 @@ from replica_audit.formats.checkpoints import (
 )
 from replica_audit.formats.errors import FormatError
 from replica_audit.model import TopicPartition
-
-from tests.formats.captures import CAPTURES, FIXTURES
 
 READERS = {
     "leader-epoch-checkpoint": parse_epoch_checkpoint,

@@ -172,11 +172,13 @@ def test_invalid_bytes_at_the_end_are_a_tail_of_unknown_kind():
     ("words", "kind"),
     [
         (
-            'Exception in thread "main" org.apache.kafka.common.errors.CorruptRecordException: Found record size 0 smaller than minimum record overhead (14) in file x.',
+            'Exception in thread "main" org.apache.kafka.common.errors.CorruptRecordException: Found record size 0 smaller '
+            "than minimum record overhead (14) in file x.",
             "zero_filled",
         ),
         (
-            "# the dump tool threw: org.apache.kafka.common.errors.CorruptRecordException: Found record size -5 smaller than minimum record overhead (14)",
+            "# the dump tool threw: org.apache.kafka.common.errors.CorruptRecordException: Found record size -5 smaller "
+            "than minimum record overhead (14)",
             "garbage",
         ),
         (

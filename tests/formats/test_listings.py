@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.formats.captures import CAPTURES, FIXTURES
+
 from replica_audit.formats.describe import parse_topics_describe
 from replica_audit.formats.errors import FormatError
 from replica_audit.formats.leadership import parse_leadership
 from replica_audit.formats.manifest import CopiedLogDir, Manifest, parse_manifest
 from replica_audit.model import Leadership
-
-from tests.formats.captures import CAPTURES, FIXTURES
 
 LISTED = [capture for capture in CAPTURES if (FIXTURES / capture / "kafka-topics-describe.txt").exists()]
 

@@ -7,12 +7,12 @@ import io
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.encoder import encode_batch, encode_legacy, encode_wrapper
+
 from replica_audit.formats.batches import BATCH_DTYPE
 from replica_audit.formats.segments import scan_segment
 from replica_audit.formats.summary import Summariser, summary_from_json, summary_to_json
 from replica_audit.model import Damage
-
-from tests.support.encoder import encode_batch, encode_legacy, encode_wrapper
 
 
 @st.composite

@@ -8,12 +8,6 @@ import struct
 
 import numpy as np
 import pytest
-from replica_audit.formats.errors import FormatError
-from replica_audit.formats.resynchronisation import _CREDIT_PER_BYTE
-from replica_audit.formats.segments import scan_segment
-from replica_audit.formats.windows import SegmentWindow
-from replica_audit.model import Damage
-
 from tests.formats.captures import (
     CAPTURES,
     DUMP_LINE,
@@ -25,6 +19,12 @@ from tests.formats.captures import (
     truth,
 )
 from tests.support.encoder import encode_batch, encode_legacy
+
+from replica_audit.formats.errors import FormatError
+from replica_audit.formats.resynchronisation import _CREDIT_PER_BYTE
+from replica_audit.formats.segments import scan_segment
+from replica_audit.formats.windows import SegmentWindow
+from replica_audit.model import Damage
 
 #: At a damaged place the dump tool stops and the scan goes on (test_dump_captures looks at these).
 STOPPED = {

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.formats.captures import FIXTURES, batches_of
+from tests.support.encoder import encode_batch, encode_legacy, encode_marker
+
 from replica_audit.formats.segments import scan_segment
 from replica_audit.formats.summary import (
     digest_chunks,
@@ -17,9 +20,6 @@ from replica_audit.formats.summary import (
     summary_to_json,
 )
 from replica_audit.model import CHUNK_OFFSETS, EpochStart, SegmentSummary
-
-from tests.formats.captures import FIXTURES, batches_of
-from tests.support.encoder import encode_batch, encode_legacy, encode_marker
 
 TIMESTAMP = 1_700_000_000_000
 

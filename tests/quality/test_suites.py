@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from replica_audit.errors import UsageError
 from replica_audit.quality.suites import QualityPlan, load_plan
 from replica_audit.tables import FACT_TABLES

@@ -6,11 +6,11 @@ import json
 import random
 
 import pytest
+from tests.reporting.rows import AUDIT, finding, partition, results
+
 from replica_audit.reporting.audit_json import render_audit_json
 from replica_audit.results import Results
 from replica_audit.tables import REPORT_TABLES
-
-from tests.reporting.rows import AUDIT, finding, partition, results
 
 
 def test_every_table_is_there_in_order_also_when_it_was_not_computed() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.reporting.rows import finding, results
+
 from replica_audit.auditing.baseline import compare_findings, parse_baseline
 from replica_audit.errors import UsageError
 from replica_audit.reporting.audit_json import render_audit_json
-
-from tests.reporting.rows import finding, results
 
 KNOWN = finding("HWM-LOSS", "critical", finding_id="1")
 OTHER_TOPIC = finding("LOG-GAP", "medium", "payments", 3, finding_id="2")

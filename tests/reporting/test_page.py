@@ -21,7 +21,7 @@ from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
 from replica_audit.reporting.page.columns import SAFE_INTEGER, encode_column
 from replica_audit.reporting.page.content import PIECE
-from replica_audit.reporting.page.document import render_page, render_size
+from replica_audit.reporting.page.document import render_page
 from replica_audit.reporting.verdict import build_verdict
 from replica_audit.results import Results
 
@@ -246,14 +246,6 @@ def test_tables_of_a_later_version_are_carried_along() -> None:
     ]
     _, (piece,) = page_of(results(high_watermark_timeline=timeline)).unpack()
     assert decode(piece["tables"]["high_watermark_timeline"]["columns"]["time_ms"], 2) == [1, 2]
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [(0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.0 KiB"), (4_402_341_478, "4.1 GiB"), (2**70, "1048576.0 PiB")],
-)
-def test_sizes_have_units(size: int, text: str) -> None:
-    assert render_size(size) == text
 
 
 def test_quality_expectations_that_are_not_met_are_listed_and_their_pages_linked() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from tests.reporting.rows import results, row
+
 from replica_audit.auditing.baseline import compare_quality, parse_quality_baseline
 from replica_audit.reporting.quality import (
     build_quality,
@@ -13,8 +15,6 @@ from replica_audit.reporting.quality import (
     render_quality_line,
 )
 from replica_audit.reporting.verdict import build_verdict, render_status_line
-
-from tests.reporting.rows import results, row
 
 
 def answer(name="few", severity="high", success=False, **values):

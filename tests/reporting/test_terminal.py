@@ -8,9 +8,9 @@ import pytest
 from tests.reporting.rows import finding, partition, results, row
 
 from replica_audit.auditing.catalogue import CATALOGUE
+from replica_audit.moments import render_time
 from replica_audit.reporting.explanation import render_explanation
-from replica_audit.reporting.layout import WIDTH, clean, elide
-from replica_audit.reporting.moments import render_time
+from replica_audit.reporting.layout import WIDTH, clean, elide, render_size
 from replica_audit.reporting.partition_page import render_partition
 from replica_audit.reporting.ranges import join_ranges
 from replica_audit.reporting.summary import FINDING_LIMIT, PARTITION_LIMIT, render_summary
@@ -248,6 +248,15 @@ def test_times_are_utc_and_any_int64_is_taken() -> None:
     assert render_time(1_700_000_000_123) == "2023-11-14T22:13:20.123Z"
     assert render_time(-1) == "1969-12-31T23:59:59.999Z"
     assert render_time(HUGE) == f"{HUGE} ms" and render_time(None) == "-"
+    assert render_time(1_700_000_000_999, "seconds") == "2023-11-14T22:13:20Z"
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (4_402_341_478, "4.1 GiB"), (2**70, "1048576.0 PiB")],
+)
+def test_sizes_have_units(size: int, text: str) -> None:
+    assert render_size(size) == text
 
 
 def test_the_answer_and_what_to_do_first_come_before_the_table() -> None:

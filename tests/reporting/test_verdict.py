@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.reporting.rows import finding, partition, results, row
+
 from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
 from replica_audit.config import FAIL_LEVELS
 from replica_audit.reporting.verdict import build_failure, build_verdict, render_status_line
-
-from tests.reporting.rows import finding, partition, results, row
 
 
 @pytest.mark.parametrize("level", FAIL_LEVELS)

@@ -65,7 +65,7 @@ def align(
     differences: list[Difference] = []
     corrupt: list[CorruptPair] = []
     ahead: list[Batch] = []
-    unmatched, foreign = _unmatched(own, theirs, floor, compacted)
+    unmatched, foreign = unmatched_batches(own, theirs, floor, compacted)
     blind, unmatched, foreign = changed_headers(reference, follower, unmatched, foreign)
     corrupt.extend((*blind, *changed_magic(reference, follower, own, theirs)))
     starts = [batch.base_offset for batch in theirs]
@@ -106,10 +106,14 @@ def align(
     return Alignment(tuple(differences), tuple(corrupt), tuple(ahead), own, theirs)
 
 
-def _unmatched(
+def unmatched_batches(
     own: tuple[Batch, ...], theirs: tuple[Batch, ...], floor: int, compacted: bool
 ) -> tuple[list[Batch], list[Batch]]:
-    """Batches above `floor` that the other side does not have: the follower's, the reference's."""
+    """Batches above `floor` that the other side does not have: the follower's, the reference's.
+
+    The same batch is one of the same bytes; where `compacted`, one of the same range and leader epoch, since each
+    replica's cleaner writes its own bytes.
+    """
 
     def identity(batch: Batch) -> tuple:
         if compacted:

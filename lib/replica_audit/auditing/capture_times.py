@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import Any
 
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.formats.manifest import CopiedLogDir
+from replica_audit.moments import render_time
 
 #: Clocks of brokers that were copied by different machines may differ by this.
 _CLOCKS_DIFFER_MS = 2_000
@@ -40,19 +40,12 @@ class CaptureTimes:
         found = [(facts, self.of(facts)) for facts in replicas]
         if any(copy is None for _, copy in found):
             return None
-        return ", ".join(
-            f"broker {facts.broker_id} was copied from {_time(copy.started_ms)} to {_time(copy.finished_ms)}"
-            for facts, copy in found
-        )
+        times = [
+            (facts, render_time(c.started_ms, "seconds"), render_time(c.finished_ms, "seconds")) for facts, c in found
+        ]
+        return ", ".join(f"broker {facts.broker_id} was copied from {start} to {end}" for facts, start, end in times)
 
 
 def times_of_manifest(brokers: Iterable[Mapping[str, Any]]) -> CaptureTimes:
     """From the `brokers` of a manifest as its JSON has them (`spark/ingest.py` keeps it so)."""
     return CaptureTimes(tuple(CopiedLogDir(**one) for one in brokers))
-
-
-def _time(time_ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(time_ms / 1000, timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
-    except (OverflowError, OSError, ValueError):
-        return f"{time_ms} ms"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from replica_audit.auditing.alignment import Alignment, Difference
+from replica_audit.auditing.alignment import Alignment, Difference, unmatched_batches
 from replica_audit.auditing.batches import Batch, batches_of
 from replica_audit.auditing.contents import Reading, Window, offsets_only_in, unequal_offsets
 from replica_audit.auditing.facts import ReplicaFacts
@@ -54,7 +54,8 @@ def compare_compacted(
     floor = max(reference.local_start_offset, follower.local_start_offset)
     conflicts = [item.start_offset for item in alignment.differences if item.kind == "epoch"]
     end = min([reference.log_end_offset, follower.log_end_offset, *conflicts])
-    own_odd, their_odd = _unlike(alignment.own, alignment.reference, floor, end)
+    unmatched = unmatched_batches(alignment.own, alignment.reference, floor, compacted=False)
+    own_odd, their_odd = ([batch for batch in side if batch.base_offset < end] for side in unmatched)
     if not own_odd and not their_odd:
         return alignment, None
     found: list[Difference] = []
@@ -99,21 +100,6 @@ def compare_compacted(
     )  # fmt: skip
     outcome = Compaction(end, only[0], only[1], not unread and not reading.problems, keys)
     return _with_records(alignment, own_odd, found, unread), outcome
-
-
-def _unlike(own: Sequence[Batch], theirs: Sequence[Batch], floor: int, end: int) -> tuple[list[Batch], list[Batch]]:
-    """Batches within [floor, end) that the other side does not have byte for byte."""
-
-    def identity(batch: Batch) -> tuple:
-        return batch.base_offset, batch.last_offset, batch.leader_epoch, batch.crc, batch.size, batch.crc_valid
-
-    mine, their = {identity(batch) for batch in own}, {identity(batch) for batch in theirs}
-    inside = [batch for batch in own if batch.end_offset > floor and batch.base_offset < end]
-    foreign = [batch for batch in theirs if batch.end_offset > floor and batch.base_offset < end]
-    return (
-        [batch for batch in inside if identity(batch) not in their],
-        [batch for batch in foreign if identity(batch) not in mine],
-    )
 
 
 def _differences(window: Window, floor: int, end: int) -> list[Difference]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 
 from replica_audit.auditing.comparison import Cause, Comparison, Run
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.reference import Reference
 from replica_audit.model import Leadership, PartitionState
+from replica_audit.moments import render_time
 from replica_audit.protocol.election import Election, elections, first_known_epoch
 from replica_audit.protocol.lineage import Lineage
 
@@ -154,13 +154,6 @@ def _least_isr(state: PartitionState) -> int:
     return min(int(minimum) if minimum.isdigit() else 1, len(state.replicas))
 
 
-def moment(time_ms: int) -> str:
-    """A time of the controller's clock in words."""
-    return (
-        datetime.fromtimestamp(time_ms / 1000, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    )
-
-
 def describe(election: Election) -> str:
     """An election in one sentence: who, when, after whom, and why it counts as clean or not."""
     before = "nobody" if election.previous_leader_id is None else f"broker {election.previous_leader_id}"
@@ -172,6 +165,6 @@ def describe(election: Election) -> str:
     else:
         how = "an unclean election"
     return (
-        f"{how} at {moment(election.time_ms)}: broker {election.leader_id} after {before}, "
+        f"{how} at {render_time(election.time_ms)}: broker {election.leader_id} after {before}, "
         f"leader epoch {election.leader_epoch}, in sync before {isr}, eligible {elr}"
     )

@@ -10,8 +10,8 @@ import numpy as np
 
 from replica_audit.auditing.broker_logs import of_present_topic, tighten_by_logs
 from replica_audit.auditing.capture_times import CaptureTimes
-from replica_audit.auditing.chunks import batches_in
 from replica_audit.auditing.catalogue import worst_verdict
+from replica_audit.auditing.chunks import batches_in
 from replica_audit.auditing.comparison import (
     Comparison,
     Records,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from datetime import datetime, timezone
 
 import numpy as np
 import pyarrow.compute as pc
@@ -25,8 +24,8 @@ from replica_audit.auditing.tables import report_rows
 from replica_audit.auditing.timeline import summary_row, timeline_of
 from replica_audit.config import Settings
 from replica_audit.errors import InputError, UsageError
-from replica_audit.formats.bronze import bronze_rows, damage_rows, quarantine_row, segment_row
 from replica_audit.formats.broker_logs import read_broker_log
+from replica_audit.formats.bronze import bronze_rows, damage_rows, quarantine_row, segment_row
 from replica_audit.formats.discovery import discover
 from replica_audit.formats.errors import FormatError
 from replica_audit.formats.inventory import Inventory, SegmentFile
@@ -37,6 +36,7 @@ from replica_audit.formats.sources import open_source, summarise_source
 from replica_audit.formats.storage import Snapshot
 from replica_audit.formats.transaction_log import find_transaction_logs, latest_states, read_transaction_states
 from replica_audit.model import CHUNK_OFFSETS, Damage, QuarantineRow, TopicPartition, TransactionState
+from replica_audit.moments import now
 from replica_audit.protocol.timeline import rule_of
 from replica_audit.results import Results
 from replica_audit.tables import REPORT_TABLES, sort_rows
@@ -91,7 +91,7 @@ def audit_options(inventory: Inventory, settings: Settings) -> AuditOptions:
 
 def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> Results:
     """Audit one partition of the snapshot at `uri`. Raises UsageError when the snapshot does not have it."""
-    started = _now()
+    started = now()
     # Square brackets and stars in a topic's name would be a pattern; Kafka's legal names have neither.
     snapshot, inventory = open_snapshot(uri, (topic_partition.topic,), settings.leadership)
     place = {"topic": topic_partition.topic, "partition": topic_partition.partition}
@@ -143,7 +143,7 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
         "cluster_id": inventory.cluster_id,
         "tool_version": __version__,
         "started": started,
-        "finished": _now(),
+        "finished": now(),
         "verdict": worst_verdict([outcome.verdict]),
         "inputs": {
             "snapshot": snapshot.name,
@@ -247,7 +247,3 @@ def _log_dirs_without_checkpoint(rows: dict[str, list[dict]]) -> list[dict]:
         for row in rows["replica_dirs"]
         if row["high_watermark_file"]["state"] in ("missing", "empty") and (row["broker_id"], row["log_dir"]) in filled
     ]
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from replica_audit.auditing.findings import Evidence, Finding, considered, finding, offsets
+from replica_audit.moments import render_time
 from replica_audit.protocol.observations import (
     AHEAD,
     REGRESSED,
@@ -140,7 +140,7 @@ def _stuck(run: DeviationRun, left_out: list[Evidence]) -> Finding:
     end = run.leader_log_end_offset if run.held or run.leader_log_end_offset is None else run.greatest_recomputed
     waiting = (run.leader_log_end_offset or 0) - run.greatest_observed
     what = (
-        f"since {_time(run.start_ms)} and up to {_time(run.end_ms)} the high watermark of {_leader(run)} stood "
+        f"since {render_time(run.start_ms)} and up to {render_time(run.end_ms)} the high watermark of {_leader(run)} stood "
         f"still at "
         f"{run.greatest_observed}"
         if run.held
@@ -189,7 +189,7 @@ def _evidence(run: DeviationRun) -> list[Evidence]:
         f"observed {_span(run.least_observed, run.greatest_observed)}, recomputed "
         f"{_span(run.least_recomputed, run.greatest_recomputed)}"
     )
-    text = f"{run.observations} observations from {_time(run.start_ms)} to {_time(run.end_ms)}: {values}"
+    text = f"{run.observations} observations from {render_time(run.start_ms)} to {render_time(run.end_ms)}: {values}"
     return [Evidence("timeline", text, run.leader_id, value=f"{run.start_ms} {run.end_ms}")]
 
 
@@ -211,15 +211,7 @@ def _by(run: DeviationRun) -> str:
 
 def _when(run: DeviationRun) -> str:
     return (
-        f"at {_time(run.start_ms)}"
+        f"at {render_time(run.start_ms)}"
         if run.start_ms == run.end_ms
-        else f"from {_time(run.start_ms)} to {_time(run.end_ms)}"
+        else f"from {render_time(run.start_ms)} to {render_time(run.end_ms)}"
     )
-
-
-def _time(time_ms: int) -> str:
-    try:
-        moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=time_ms)
-    except OverflowError:
-        return f"{time_ms} ms"
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TextIO
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+from replica_audit.reporting.layout import render_size
 
 
 class Progress:
@@ -72,11 +72,3 @@ def render_progress(stage: str, files: int, files_total: int, size_bytes: int, b
     elif size_bytes:
         parts.append(render_size(size_bytes))
     return "  ".join(parts)
-
-
-def render_size(size_bytes: int) -> str:
-    """A size in the largest unit that keeps it at 1 or more, e.g. 1.5 MiB."""
-    size, unit = float(size_bytes), 0
-    while size >= 1024 and unit < len(_UNITS) - 1:
-        size, unit = size / 1024, unit + 1
-    return f"{size_bytes} B" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"

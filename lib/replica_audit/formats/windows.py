@@ -32,7 +32,8 @@ class SegmentWindow:
     def load(self, position: int, length: int | None = None) -> tuple[bytes, int]:
         """The window moved to `position`: `length` bytes (default the capacity), fewer only at the end of the file.
 
-        What is at hand is not read again, unless it is so little that joining it would cost more. Raises FormatError when the file is shorter than it was said to be.
+        What is at hand is not read again, unless it is so little that joining it would cost more. Raises FormatError
+        when the file is shorter than it was said to be.
         """
         length = min(self.capacity if length is None else length, self.size_bytes - position)
         held = position - self._start

@@ -40,8 +40,7 @@ def rows_by_partition(results: Results) -> Iterator[tuple[Row, Rows]]:
     grouped: dict[str, dict[tuple, list[Row]]] = {}
     for table in DETAIL_TABLES:
         of_table = grouped[table] = defaultdict(list)
-        # Read through `tables`, since a version may have tables that another has not.
-        for row in results.tables.get(table, ()):
+        for row in results.rows(table):
             of_table[(row["topic"], row["partition"])].append(row)
     for row in worst_partitions(results):
         place = (row["topic"], row["partition"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from replica_audit.moments import render_time
 from replica_audit.reporting.grouping import Row
-from replica_audit.reporting.moments import render_time
 from replica_audit.reporting.sentences import Sentence, join_words, name_brokers
 
 #: Changes that are told, the newest.

@@ -72,3 +72,11 @@ def render_interval(lower: int | None, upper: int | None) -> str:
     if lower is None and upper is None:
         return "-"
     return str(lower) if lower == upper else f"[{clean(lower)}, {clean(upper)}]"
+
+
+def render_size(size_bytes: int) -> str:
+    """A size in the largest unit that keeps it at 1 or more, e.g. 1.5 MiB."""
+    size, units = float(size_bytes), ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
+    while size >= 1024 and len(units) > 1:
+        size, units = size / 1024, units[1:]
+    return f"{size_bytes} B" if units[0] == "B" else f"{size:.1f} {units[0]}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from replica_audit.moments import render_time
 from replica_audit.reporting.findings import render_evidence, render_headline, worst_first
 from replica_audit.reporting.layout import (
     align_columns,
@@ -15,7 +16,6 @@ from replica_audit.reporting.layout import (
     render_range,
     wrap,
 )
-from replica_audit.reporting.moments import render_time
 from replica_audit.results import Results
 
 #: Rows of one list that a terminal shows; audit.json has them all.

@@ -16,6 +16,7 @@ Sentence = tuple[str, ...]
 #: What tells who leads, by `leadership_source`.
 SOURCES = {
     "metadata_log": "the cluster's metadata log says so",
+    "zookeeper": "the partition's state in ZooKeeper says so",
     "topics_describe": "the listing of the topics says so",
     "user": "the leadership file says so",
     "inferred": "nothing says so: it has the newest leader epoch, then the longest log",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from replica_audit.auditing.catalogue import SEVERITIES
+from replica_audit.moments import render_time
 from replica_audit.reporting.findings import worst_first
 from replica_audit.reporting.grouping import Row, Rows
 from replica_audit.reporting.history import tell_history
 from replica_audit.reporting.layout import clean, render_count
-from replica_audit.reporting.moments import render_time
 from replica_audit.reporting.sentences import (
     SOURCES,
     Sentence,

@@ -1,8 +1,9 @@
 """The audit stage: bronze rows to answers, one call of the pure functions per partition, wherever Spark runs it.
 
 Two rounds. The first sees of every partition its summaries and checkpoints only, which decides most of them; what it
-cannot decide it asks batches for, and what the coordinator says of transactions without an end. The second sees those partitions with the batches of just these chunks, and reads the
-records of the few among them that differ though their offsets agree, or belong to compacted replicas, from the segments.
+cannot decide it asks batches for, and what the coordinator says of transactions without an end. The second sees those
+partitions with the batches of just these chunks, and reads from the segments the records of the few among them that
+differ though their offsets agree, or that belong to compacted replicas.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.formats.storage import Snapshot
 from replica_audit.model import CHUNK_OFFSETS, TransactionState
+from replica_audit.moments import now
 from replica_audit.protocol.timeline import rule_of
 from replica_audit.results import Results
 from replica_audit.spark.answers import assemble_results, snapshot_answers
@@ -31,7 +33,7 @@ from replica_audit.spark.observations import (
 from replica_audit.spark.scanning import BATCH_COLUMNS
 from replica_audit.spark.session import compile_queries
 from replica_audit.spark.transactions import read_transactions
-from replica_audit.spark.warehouse import Warehouse, now
+from replica_audit.spark.warehouse import Warehouse
 from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES, ddl
 
 if TYPE_CHECKING:

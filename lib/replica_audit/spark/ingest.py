@@ -10,17 +10,18 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.snapshot import open_snapshot
 from replica_audit.config import Settings
 from replica_audit.formats.batches import PREFIX_BYTES
 from replica_audit.formats.bronze import bronze_rows
-from replica_audit.auditing.snapshot import open_snapshot
 from replica_audit.formats.inventory import Inventory, SegmentFile
 from replica_audit.formats.sources import hash_part
 from replica_audit.formats.storage import Snapshot
+from replica_audit.moments import now
 from replica_audit.spark.observations import LOG_EVENTS, PROGRESS, problems_of, scan_broker_logs, scan_progress
 from replica_audit.spark.scanning import scan_files
 from replica_audit.spark.session import COMPILE_FROM_BYTES, compile_queries
-from replica_audit.spark.warehouse import Warehouse, now, run_together
+from replica_audit.spark.warehouse import Warehouse, run_together
 from replica_audit.tables import BRONZE_TABLES, ddl
 
 if TYPE_CHECKING:

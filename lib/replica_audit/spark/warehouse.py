@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from replica_audit import __version__
 from replica_audit.errors import InputError, UsageError
+from replica_audit.moments import now
 from replica_audit.tables import AUDIT_COLUMNS, AUDITS, BRONZE_TABLES, REPORT_TABLES, SNAPSHOT_COLUMNS, Column, ddl
 
 if TYPE_CHECKING:
@@ -35,11 +35,6 @@ _MISSING = (
     "TABLE_OR_VIEW_NOT_FOUND",
     "SCHEMA_NOT_FOUND",
 )
-
-
-def now() -> str:
-    """The present moment in UTC, ISO 8601 with milliseconds."""
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Warehouse:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replica_audit.auditing.comparison import Comparison, Run
 from replica_audit.auditing.compaction import Compaction
-from replica_audit.auditing.elections import describe, moment
+from replica_audit.auditing.comparison import Comparison, Run
+from replica_audit.auditing.elections import describe
 from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding, offsets
+from replica_audit.moments import render_time
 
 _VERDICTS = {
     "DIV-EPOCH": ("medium", "UNCOMMITTED_DIVERGENCE"),
@@ -92,7 +93,7 @@ def _left_by(run: Run) -> str:
     if election is None or run.cause.clean is None:
         return ""
     kind = "clean" if run.cause.clean else "unclean"
-    return f"; left behind by the {kind} election of broker {election.leader_id} at {moment(election.time_ms)}"
+    return f"; left behind by the {kind} election of broker {election.leader_id} at {render_time(election.time_ms)}"
 
 
 def told_by_history(run: Run) -> list[Evidence]:

@@ -34,35 +34,27 @@ class FieldReader:
 
     def uvarint(self) -> int:
         """An unsigned varint of at most 32 bits."""
-        value = shift = 0
-        while True:
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                break
-            shift += 7
-            if shift > 28:
-                raise MessageError(
-                    f"expected a varint of at most 5 bytes before byte {self._position}, found a longer one"
-                )
+        value = self._groups(5)
         if value >= 2**32:
             raise MessageError(f"expected a varint of 32 bits before byte {self._position}, found {value}")
         return value
 
     def varlong(self) -> int:
         """A zig-zag varint of at most 64 bits, as record fields are."""
-        value = shift = 0
-        while True:
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                break
-            shift += 7
-            if shift > 63:
-                raise MessageError(
-                    f"expected a varint of at most 10 bytes before byte {self._position}, found a longer one"
-                )
+        value = self._groups(10)
         return (value >> 1) ^ -(value & 1)
+
+    def _groups(self, most: int) -> int:
+        """Up to `most` bytes of seven bits each, the lowest first; the eighth bit says that more follow."""
+        value = 0
+        for number in range(most):
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << 7 * number
+            if byte < 0x80:
+                return value
+        raise MessageError(
+            f"expected a varint of at most {most} bytes before byte {self._position}, found a longer one"
+        )
 
     def int8(self) -> int:
         return _INT8.unpack(self.take(1))[0]

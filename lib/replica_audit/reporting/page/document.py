@@ -14,7 +14,7 @@ from replica_audit.auditing.earlier import Earlier
 from replica_audit.reporting.answer import VERDICT_WORDS, Answer, build_answer, count_held
 from replica_audit.reporting.changes import compare_partition, count_moves, has_baseline, is_compared
 from replica_audit.reporting.grouping import rows_by_partition, worst_partitions
-from replica_audit.reporting.layout import clean, render_count, render_interval
+from replica_audit.reporting.layout import clean, render_count, render_interval, render_size
 from replica_audit.reporting.page.columns import encode_column, pack, portable
 from replica_audit.reporting.page.content import PIECE, build_codes, build_overview, build_pieces, count_findings
 from replica_audit.reporting.story import told_protocol
@@ -167,14 +167,6 @@ def _severity_of(results: Results) -> dict[str, int]:
         rank = SEVERITIES.index(row["severity"])
         worst[row["code"]] = min(rank, worst.get(row["code"], rank))
     return worst
-
-
-def render_size(size: int) -> str:
-    """Bytes in the unit that leaves one to four digits, e.g. 4.1 GiB."""
-    value, units = float(size), ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"]
-    while value >= 1024 and len(units) > 1:
-        value, units = value / 1024, units[1:]
-    return f"{int(value)} {units[0]}" if units[0] == "bytes" else f"{value:.1f} {units[0]}"
 
 
 def _policy(script: str, style: str) -> str:
