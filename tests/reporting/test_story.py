@@ -8,10 +8,11 @@ from tests.support.samples import SAMPLES
 
 from replica_audit.auditing.snapshot import audit_one
 from replica_audit.config import Settings
+from replica_audit.formats.states import LEADERSHIP_SOURCES
 from replica_audit.model import TopicPartition
 from replica_audit.reporting.grouping import rows_by_partition
 from replica_audit.reporting.history import LIMIT, tell_history
-from replica_audit.reporting.sentences import plain_text
+from replica_audit.reporting.sentences import SOURCES, plain_text
 from replica_audit.reporting.story import tell_story, told_protocol
 from replica_audit.results import Results
 
@@ -25,6 +26,10 @@ def story(found: Results, protocol: str | None = None) -> list[str]:
 
 def of_sample(name: str, place: str, **settings: str) -> list[str]:
     return story(audit_one(str(SAMPLES / name), TopicPartition.parse(place), Settings(**settings)))
+
+
+def test_every_source_of_leadership_has_its_words() -> None:
+    assert set(SOURCES) == {*LEADERSHIP_SOURCES, "inferred"}
 
 
 def test_a_lost_tail_is_told_from_the_leader_to_the_cut() -> None:

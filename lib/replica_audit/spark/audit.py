@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.capture_times import times_of_manifest
@@ -76,13 +77,11 @@ def audit(
         if observed:
             write_timeline(warehouse, ids, rule_of(options.kafka_version))
         timeline = timeline_evidence(warehouse, ids["audit_id"]) if observed else None
-        results = _audit_partitions(warehouse, snapshot_id, options, location, timeline).persist()
-        try:
+        with ExitStack() as kept:
+            results = _keep(kept, _audit_partitions(warehouse, snapshot_id, options, location, timeline, kept))
             unplaced = list(_log_dir_findings(warehouse, ids))
             warehouse.append_all(_frames(warehouse, results, unplaced, ids), "audit_id")
             answers = [(row["kind"], json.loads(row["payload"])) for row in results.select("kind", "payload").collect()]
-        finally:
-            results.unpersist()
     except BaseException:
         warehouse.record("audit", "failed", **stage)
         raise
@@ -104,8 +103,20 @@ def _options(snapshot: Mapping, cluster_id: str | None, settings: Settings) -> A
     return AuditOptions(settings.protocol, version, manifest.get("quiesced"), cluster_id, times)
 
 
+def _keep(kept: ExitStack, frame: DataFrame) -> DataFrame:
+    """`frame`, computed once while `kept` is open. Whatever stayed would be planned anew at every commit to its tables."""
+    frame = frame.persist()
+    kept.callback(frame.unpersist)
+    return frame
+
+
 def _audit_partitions(
-    warehouse: Warehouse, snapshot_id: str, options: AuditOptions, location: str, timeline: DataFrame | None
+    warehouse: Warehouse,
+    snapshot_id: str,
+    options: AuditOptions,
+    location: str,
+    timeline: DataFrame | None,
+    kept: ExitStack,
 ) -> DataFrame:
     """Rows of `_OUT_DDL` for every report table, and those of the log dirs as a whole."""
     from pyspark.sql import functions as F
@@ -114,8 +125,8 @@ def _audit_partitions(
     evidence = evidence if timeline is None else evidence.unionByName(timeline)
     logged = log_evidence(warehouse, snapshot_id, evidence)
     evidence = evidence if logged is None else evidence.unionByName(logged)
-    evidence = evidence.persist()
-    first = evidence.groupBy("topic", "partition").applyInArrow(_first_round(options), _OUT_DDL).persist()
+    evidence = _keep(kept, evidence)
+    first = _keep(kept, evidence.groupBy("topic", "partition").applyInArrow(_first_round(options), _OUT_DDL))
     needs = first.where(F.col("kind").isin(_NEED, _OPEN))
     answers = first.where(~F.col("kind").isin(_NEED, _OPEN))
     if needs.isEmpty():
