@@ -10,7 +10,9 @@ def spark():
     """The local session of this test run; a JVM is started only when a test needs it."""
     from replica_audit.spark.session import build_session
 
-    session = build_session("replica-audit tests", local=True)
+    # A local session stays with quick compilation, since it lives for seconds; this one lives for minutes.
+    flags = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"}
+    session = build_session("replica-audit tests", flags, local=True)
     yield session
     session.stop()
 

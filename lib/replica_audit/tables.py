@@ -68,6 +68,7 @@ BRONZE_TABLES: dict[str, tuple[Column, ...]] = {
     "snapshots": _columns("""
 uri string
 location string
+last_changes string
 manifest string
 log_dir_count int
 replica_count int

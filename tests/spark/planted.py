@@ -103,8 +103,9 @@ def write_leadership(path: Path) -> Path:
     return path
 
 
-def write_small(path: Path, topics: tuple[str, ...] = ("small",)) -> Path:
+def write_small(path: Path, topics: tuple[str, ...] = ("small",), batches: int = 1) -> Path:
     """A snapshot of one broker with a few records, for tests of the stages themselves."""
-    files = [PartitionFiles(topic, 0, (marked_batch(0, 5),), ((0, 0),), 5, 5) for topic in topics]
+    content, end = tuple(marked_batch(5 * number, 5) for number in range(batches)), 5 * batches
+    files = [PartitionFiles(topic, 0, content, ((0, 0),), end, end) for topic in topics]
     write_log_dir(path / "broker-1", 1, files, cluster_id=CLUSTER_ID)
     return path

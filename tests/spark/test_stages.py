@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -81,6 +82,21 @@ def test_a_snapshot_that_is_there_is_recognised_and_nothing_is_added(spark, samp
     before = counts(warehouse)
     assert run_ingest(spark, str(sample.path), sample.settings, SILENT) == sample.snapshot_id
     assert counts(warehouse) == before
+
+
+def test_what_changed_inside_a_file_is_scanned_again_whatever_its_time_says(run_stages, warehouse, tmp_path):
+    path = write_small(tmp_path / "snapshot", ("rotten",), batches=3)
+    before = run_stages(path)
+    (segment,) = path.glob("broker-1/rotten-0/*.log")
+    content, state = bytearray(segment.read_bytes()), segment.stat()
+    content[len(content) // 2] ^= 1
+    segment.write_bytes(content)
+    os.utime(segment, ns=(state.st_atime_ns, state.st_mtime_ns))
+    after = run_stages(path)
+    assert after.snapshot_id == before.snapshot_id, "the ends of the file are as they were"
+    assert warehouse.read("batches", snapshot_id=before.snapshot_id).count() == 3
+    told = [{row["code"] for row in one.results.rows("findings")} for one in (before, after)]
+    assert "LOG-CORRUPT-MID" in told[1] - told[0]
 
 
 def test_a_second_audit_has_its_own_id_gives_the_same_answers_and_leaves_the_first_alone(spark, sample):

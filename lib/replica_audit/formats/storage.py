@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -28,7 +29,6 @@ class Entry:
     size: int
     """Bytes; 0 for directories."""
     is_dir: bool
-    mtime_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +104,8 @@ class Snapshot:
         start = len(self._root.rstrip("/")) + 1
         entries = []
         for info in self._filesystem.get_file_info(selector):
-            mtime = None if info.mtime_ns is None else info.mtime_ns // 1_000_000
             is_dir = info.type == fs.FileType.Directory
-            entries.append(Entry(info.path[start:].rstrip("/"), 0 if is_dir else info.size or 0, is_dir, mtime))
+            entries.append(Entry(info.path[start:].rstrip("/"), 0 if is_dir else info.size or 0, is_dir))
         return Tree(tuple(sorted(entries)), ())
 
     def list_directory(self, path: str) -> tuple[Entry, ...]:
@@ -119,6 +118,16 @@ class Snapshot:
             entries.append(Entry(info.path[start:].rstrip("/"), 0 if is_dir else info.size or 0, is_dir))
         return tuple(sorted(entries))
 
+    def last_changes(self, paths: Sequence[str]) -> list[str | None]:
+        """When each file was last changed, in words of the storage's own; None where it does not say.
+
+        Locally that is also the change of the inode, which no copying tool can set back.
+        """
+        if self._is_local:
+            return [_last_change(self.absolute(path)) for path in paths]
+        found = self._filesystem.get_file_info([self.absolute(path) for path in paths])
+        return [None if info.mtime_ns is None else str(info.mtime_ns) for info in found]
+
     def open_file(self, path: str) -> BinaryIO:
         """The file at `path`, seekable, to be closed by the caller; raises OSError."""
         return self._filesystem.open_input_file(self.absolute(path))
@@ -130,6 +139,14 @@ class Snapshot:
         if len(data) > limit:
             raise FormatError(path, limit, f"at most {limit} bytes", "more", "this is no file that Kafka wrote")
         return data
+
+
+def _last_change(path: str) -> str | None:
+    try:
+        state = os.stat(path)
+    except OSError:
+        return None
+    return f"{state.st_ino} {state.st_mtime_ns} {state.st_ctime_ns}"
 
 
 def _list_local(root: str) -> Tree:
@@ -155,16 +172,15 @@ def _list_local(root: str) -> Tree:
             except OSError as error:
                 problems.append(Problem(path, f"could not be looked at: {error.strerror}"))
                 continue
-            mtime = state.st_mtime_ns // 1_000_000
             if stat.S_ISDIR(state.st_mode):
                 real = os.path.realpath(child.path) if child.is_symlink() else os.path.join(above[-1], child.name)
                 if real in above:
                     problems.append(Problem(path, "a link that leads back to a directory above it"))
                     continue
-                entries.append(Entry(path, 0, True, mtime))
+                entries.append(Entry(path, 0, True))
                 pending.append((path, (*above, real)))
             elif stat.S_ISREG(state.st_mode):
-                entries.append(Entry(path, state.st_size, False, mtime))
+                entries.append(Entry(path, state.st_size, False))
             else:
                 problems.append(Problem(path, "neither a file nor a directory"))
     return Tree(tuple(sorted(entries)), tuple(sorted(problems, key=lambda problem: problem.path)))

@@ -41,21 +41,25 @@ _KEEP_FROM_BATCH_BYTES = 4096
 def ingest(spark: SparkSession, uri: str, settings: Settings, progress) -> str:
     """Ingest the snapshot at `uri` and return its id.
 
-    A snapshot whose id is already there, finished, is not scanned again. Raises UsageError when `settings.topics`
-    match nothing and InputError when there is no log dir at all (`open_snapshot`).
+    A snapshot that is there, finished, is not scanned again, when it lies where it lay and none of its files was
+    changed since: its id alone does not prove that, being of the ends of files. Raises UsageError when
+    `settings.topics` match nothing and InputError when there is no log dir at all (`open_snapshot`).
     """
     started = now()
     snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership)
     snapshot_id = identify(snapshot, inventory, settings.topics)
     warehouse = Warehouse(spark, settings.warehouse, settings.catalog, settings.time_travel_days)
     earlier = warehouse.runs("ingest", snapshot_id=snapshot_id)
+    changes = hash_changes(snapshot, inventory)
     if any(run["state"] == "finished" for run in earlier):
-        return snapshot_id
+        known = warehouse.read("snapshots", snapshot_id=snapshot_id).select("last_changes").first()
+        if changes is not None and known == (changes,):
+            return snapshot_id
     stage = {"started": started, "snapshot_id": snapshot_id, "audit_id": None, "cluster_id": inventory.cluster_id}
     warehouse.describe_commits(stage="ingest", snapshot_id=snapshot_id)
     warehouse.record("ingest", "running", **stage)
     try:
-        _write(spark, warehouse, snapshot, inventory, snapshot_id, bool(earlier), progress, settings.topics)
+        _write(spark, warehouse, snapshot, inventory, snapshot_id, changes, bool(earlier), progress, settings.topics)
     except BaseException:
         warehouse.record("ingest", "failed", **stage)
         raise
@@ -96,6 +100,19 @@ def identify(snapshot: Snapshot, inventory: Inventory, topics: tuple[str, ...] =
     return digest.hexdigest()[:32]
 
 
+def hash_changes(snapshot: Snapshot, inventory: Inventory) -> str | None:
+    """32 hex digits over where the snapshot lies and the last change of each file that is scanned; None where unknown."""
+    paths = {file.path for file in inventory.segments if file.source == "segment"}
+    paths |= {part.path for file in inventory.segments for part in file.parts}
+    paths |= {path for path, _ in inventory.progress_files} | {file.path for file in inventory.broker_logs}
+    listed = sorted(paths)
+    changes = snapshot.last_changes(listed)
+    if None in changes:
+        return None
+    content = repr((snapshot.location, list(zip(listed, changes))))
+    return hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
 def _ends(snapshot: Snapshot, file: SegmentFile, hashes: Mapping[tuple, str]) -> str:
     if file.source != "segment":
         return " ".join(hashes[part.path, part.start, part.end] for part in file.parts)
@@ -118,6 +135,7 @@ def _write(
     snapshot: Snapshot,
     inventory: Inventory,
     snapshot_id: str,
+    changes: str | None,
     again: bool,
     progress,
     topics: tuple[str, ...],
@@ -147,7 +165,7 @@ def _write(
                 "segments": _unpack(found, "segment", "segments"),
                 "quarantine": _unpack(found, "quarantine", "quarantine").unionByName(problems),
                 **{table: warehouse.frame(table, of_table, ids).coalesce(1) for table, of_table in rows.items()},
-                "snapshots": _snapshot_row(warehouse, snapshot, inventory, ids),
+                "snapshots": _snapshot_row(warehouse, snapshot, inventory, ids, changes),
             }
             run_together([partial(put, table, frame) for table, frame in frames.items()])
         finally:
@@ -185,10 +203,13 @@ def _unpack(named: DataFrame, kind: str, table: str) -> DataFrame:
     return parsed.select("cluster_id", "snapshot_id", "row.*")
 
 
-def _snapshot_row(warehouse: Warehouse, snapshot: Snapshot, inventory: Inventory, ids: dict) -> DataFrame:
+def _snapshot_row(
+    warehouse: Warehouse, snapshot: Snapshot, inventory: Inventory, ids: dict, changes: str | None
+) -> DataFrame:
     row = {
         "uri": snapshot.name,
         "location": snapshot.location,
+        "last_changes": changes,
         "manifest": None if inventory.manifest is None else _manifest_text(inventory),
         "log_dir_count": len(inventory.log_dirs),
         "replica_count": len(inventory.replicas),
