@@ -206,13 +206,12 @@ def test_properties_for_airflow_are_those_of_the_archive():
     assert given["spark.pyspark.python"] == f"./{fragment}/bin/python"
 
 
-def test_every_code_is_listed_and_only_those_never_reported_are_in_italics():
-    found = re.findall(r"(\*?)\b([A-Z]{3,4}(?:-[A-Z]+)+)\b", "\n".join(_rows("family")))
-    listed = {code: bool(star) for star, code in found}
-    assert set(listed) == set(CATALOGUE)
+def test_every_code_is_listed_and_reported_somewhere():
+    listed = re.findall(r"\b([A-Z]{3,4}(?:-[A-Z]+)+)\b", "\n".join(_rows("family")))
+    assert sorted(listed) == sorted(CATALOGUE)
     sources = [path for path in (ROOT / "lib").rglob("*.py") if "codes" not in path.parts]
     reported = {code for path in sources for code in re.findall(r'"([A-Z]{3,4}(?:-[A-Z]+)+)"', path.read_text())}
-    assert {code for code, reserved in listed.items() if reserved} == set(CATALOGUE) - reported
+    assert set(CATALOGUE) <= reported
 
 
 def test_verdicts_severities_statuses_protocols_commands_and_tables_are_told():

@@ -98,6 +98,7 @@ def _gather_observations(progress: DataFrame, rule: Rule) -> DataFrame:
     Everything about a single replica is decided in its own row, so that observations are plain aggregates of numbers.
     """
     from pyspark.sql import functions as F
+    from pyspark.sql.window import Window
 
     known, own = F.col("known_log_end_offset"), F.col("log_end_offset")
     none = F.array().cast("array<int>")
@@ -140,8 +141,10 @@ def _gather_observations(progress: DataFrame, rule: Rule) -> DataFrame:
         F.min(F.when(F.col("member"), reached)).alias("shared"),
     ]
     if rule.min_isr_gate:
+        # Collected in a window: a collecting aggregate would sort all rows once more.
         ends = F.collect_list(F.when(~F.col("leads"), F.coalesce(known, F.lit(2**63 - 1))))
-        aggregates.append(F.sort_array(ends, asc=False).alias("known_ends"))
+        rows = rows.withColumn("known_ends", ends.over(Window.partitionBy(*_PLACE, *_MOMENT)))
+        aggregates.append(F.sort_array(F.first("known_ends"), asc=False).alias("known_ends"))
     return rows.groupBy(*_PLACE, *_MOMENT).agg(*aggregates)
 
 
