@@ -133,6 +133,8 @@ def test_two_days_the_second_with_a_new_divergence(scheduler):
     after = json.loads((report / "verdict.json").read_text())
     assert (after["verdict"], after["exit_status"]) == ("COMMITTED_LOSS", 0)
     assert f"COMMITTED_LOSS; findings: {after['findings']['critical']} critical" in scheduler.log
+    page = " ".join((report / "index.html").read_text().split())
+    assert "verdicts: 1 worse" in page and "Nothing to compare with" not in page
 
     past = json.loads(history(scheduler.warehouse, "--format", "json"))
     assert [(audit["audit_id"], audit["verdict"]) for audit in past["audits"]] == [

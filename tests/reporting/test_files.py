@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.reporting.rows import AUDIT, finding, partition, results
+from tests.reporting.rows import finding, partition, results
 
+from replica_audit.auditing.earlier import Earlier, parse_earlier
 from replica_audit.reporting.files import REPORT_FILES, write_failure, write_file, write_report
 from replica_audit.reporting.verdict import build_failure
 
@@ -37,21 +37,16 @@ def test_a_file_that_could_not_be_written_leaves_the_old_one(tmp_path: Path) -> 
     assert target.read_text() == "old" and list(tmp_path.iterdir()) == [target]
 
 
-def test_the_page_compares_with_the_report_that_it_replaces(tmp_path: Path) -> None:
-    def write(audit_id: str, verdict: str, finding_id: str, **audit: str) -> str:
+def test_the_page_compares_with_the_earlier_audit_that_it_is_given(tmp_path: Path) -> None:
+    def written(verdict: str, finding_id: str, earlier: Earlier | None) -> str:
         found = results([partition(verdict=verdict)], [finding("REP-LAG", "info", finding_id=finding_id)])
-        write_report(replace(found, audit={**AUDIT, "audit_id": audit_id, **audit}), str(tmp_path), "high")
-        page = " ".join((tmp_path / "index.html").read_text(encoding="utf-8").split())
+        write_report(found, str(tmp_path), "high", earlier)
         assert json.loads((tmp_path / "audit.json").read_text())["findings"][0]["status"] == "new"
-        return page
+        return " ".join((tmp_path / "index.html").read_text(encoding="utf-8").split())
 
-    assert "Nothing to compare with" in write("one", "LAGGING", "a")
-    page = write("two", "CONSISTENT", "b")
+    assert "Nothing to compare with" in written("LAGGING", "a", None)
+    earlier = parse_earlier((tmp_path / "audit.json").read_text())
+    page = written("CONSISTENT", "b", earlier)
     assert (
         "0 worse, 1 better" in page and "0 known, 1 resolved" in page and "compared with 2026-01-02 03:04 UTC" in page
     )
-    # The same audit written again, another cluster, and a file that is no report.
-    assert "Nothing to compare with" in write("two", "CONSISTENT", "b")
-    assert "Nothing to compare with" in write("three", "CONSISTENT", "b", cluster_id="another")
-    (tmp_path / "audit.json").write_text("[]")
-    assert "Nothing to compare with" in write("four", "CONSISTENT", "b")

@@ -46,6 +46,21 @@ def test_every_audit_is_kept_and_told(spark, past):
     assert not load_past(spark, replace(settings, topics=("none*",))).findings
 
 
+def test_an_audit_is_compared_with_the_one_before_of_its_cluster(spark, past):
+    from replica_audit.spark.pipeline import load_earlier, load_results
+
+    settings, _, ids = past
+    first, second, other = (load_results(spark, audit_id, settings) for audit_id in ids)
+    earlier = load_earlier(spark, second, settings)
+    assert earlier.audit_id == ids[0] and earlier.finished == first.audit["finished"]
+    assert earlier.verdicts == {("orders", 0): "COMMITTED_LOSS"}
+    assert earlier.finding_ids == {("orders", 0): {row["finding_id"] for row in first.rows("findings")}}
+    assert load_earlier(spark, first, settings) is None
+    assert other.audit["cluster_id"] != first.audit["cluster_id"] and load_earlier(spark, other, settings) is None
+    unnamed = replace(second, audit={**second.audit, "cluster_id": None})
+    assert load_earlier(spark, unnamed, settings) is None, "it may be another cluster"
+
+
 def test_commits_and_versions_tie_rows_to_their_run(spark, past):
     settings, warehouse, ids = past
     runs = {run["audit_id"]: run for run in warehouse.runs("audit")}

@@ -255,6 +255,8 @@ def test_run_checks_keeps_and_reports_quality_and_one_flag_leaves_it_out(in_sess
     assert len(content["quality"]) == verdict["quality"]["expectations"] == 15
     assert verdict["quality"]["failed"] == {"critical": 1, "high": 0, "medium": 1, "low": 1, "info": 0}
     assert (tmp_path / "report" / "data_docs" / "index.html").is_file()
+    page = " ".join((tmp_path / "report" / "index.html").read_text().split())
+    assert f"compared with {sample.results.audit['finished'][:10]}" in page, "with the audit before in the warehouse"
 
     audit_id = content["audit"]["audit_id"]
     again = ["quality", *place, "--audit-id", audit_id, "--format", "json"]

@@ -21,7 +21,6 @@ class Earlier:
     finished: str | None
     verdicts: Mapping[Place, str]
     finding_ids: Mapping[Place, frozenset[str]] = field(default_factory=dict)
-    cluster_id: str | None = None
 
 
 def parse_earlier(text: str) -> Earlier:
@@ -32,6 +31,11 @@ def parse_earlier(text: str) -> Earlier:
     content = json.loads(text)
     if not isinstance(content, dict):
         raise ValueError("no JSON object")
+    return build_earlier(content)
+
+
+def build_earlier(content: Mapping) -> Earlier:
+    """The earlier audit from what audit.json has: `audit`, and rows under `partitions` and `findings`."""
     audit = content.get("audit")
     audit = audit if isinstance(audit, dict) else {}
     verdicts = {
@@ -42,7 +46,7 @@ def parse_earlier(text: str) -> Earlier:
         if row.get("status") != "resolved" and isinstance(row.get("finding_id"), str):
             found[place].add(row["finding_id"])
     ids = {place: frozenset(of_place) for place, of_place in found.items()}
-    return Earlier(audit.get("audit_id"), audit.get("finished"), verdicts, ids, audit.get("cluster_id"))
+    return Earlier(audit.get("audit_id"), audit.get("finished"), verdicts, ids)
 
 
 def _placed(content: Mapping, table: str) -> list[tuple[Place, Mapping]]:

@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     check_files(settings)
     baseline = read_baseline(settings)
     with quality_stage(settings) as stage, spark_session("replica-audit run", settings) as spark:
-        from replica_audit.spark.pipeline import run_audit, run_ingest
+        from replica_audit.spark.pipeline import load_earlier, run_audit, run_ingest
 
         progress = Progress(settings.quiet)
         snapshot_id = run_ingest(spark, arguments.snapshot, settings, progress)
@@ -51,11 +51,12 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
             results = baseline.compare(stage.check(spark, results))
         else:
             discard_data_docs(settings)
+        earlier = baseline.earlier or load_earlier(spark, results, settings)
         if settings.keep_days is not None or settings.keep_audits is not None:
             from replica_audit.spark.pipeline import prune
 
             say_removed(*prune(spark, settings), settings)
-    return _report(results, settings, baseline.earlier)
+    return _report(results, settings, earlier)
 
 
 def ingest(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -92,10 +93,11 @@ def report(arguments: argparse.Namespace, settings: Settings) -> int:
     check_files(settings)
     baseline = read_baseline(settings)
     with spark_session("replica-audit report", settings) as spark:
-        from replica_audit.spark.pipeline import load_results
+        from replica_audit.spark.pipeline import load_earlier, load_results
 
         results = load_results(spark, arguments.audit_id, settings)
-    return _report(baseline.compare(results), settings, baseline.earlier)
+        earlier = baseline.earlier or load_earlier(spark, results, settings)
+    return _report(baseline.compare(results), settings, earlier)
 
 
 def show(arguments: argparse.Namespace, settings: Settings) -> int:

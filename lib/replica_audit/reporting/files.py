@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from replica_audit.auditing.earlier import Earlier, parse_earlier
+from replica_audit.auditing.earlier import Earlier
 from replica_audit.reporting.audit_json import render_audit_json, render_object
 from replica_audit.reporting.junit import render_junit
 from replica_audit.reporting.markdown import render_markdown
@@ -25,11 +25,10 @@ REPORT_FILES = ("audit.json", "index.html", "junit.xml", "metrics.prom", "summar
 def write_report(results: Results, directory: str, fail_on: str, earlier: Earlier | None = None) -> str:
     """Write every file of the report into `directory`, which is made; returns its path.
 
-    `earlier` is the audit that the page compares with; without one it is the audit whose report is there already.
+    `earlier` is the audit that the page compares with.
     verdict.json is last, so that a watcher that waits for it finds the rest.
     """
     path = _make_directory(directory)
-    earlier = earlier or _read_last(os.path.join(path, "audit.json"), results)
     verdict = build_verdict(results, fail_on)
     write_file(os.path.join(path, "audit.json"), render_audit_json(results))
     data_docs = "data_docs/index.html"
@@ -67,19 +66,6 @@ def write_file(path: str, text: str) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
-
-
-def _read_last(path: str, results: Results) -> Earlier | None:
-    """The audit whose report is to be replaced, where it is another one of the same cluster; None otherwise."""
-    try:
-        with open(path, encoding="utf-8") as stream:
-            last = parse_earlier(stream.read())
-    except (FileNotFoundError, ValueError):
-        # Nothing, or a file of somebody else: there is nothing to compare with.
-        return None
-    audit = results.audit
-    same_cluster = last.cluster_id is not None and last.cluster_id == audit.get("cluster_id")
-    return last if same_cluster and last.audit_id != audit.get("audit_id") else None
 
 
 def _make_directory(directory: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
+from replica_audit.auditing.earlier import Earlier, build_earlier
 from replica_audit.auditing.history import History, build_history
+from replica_audit.spark.answers import audit_answers
 from replica_audit.spark.warehouse import Warehouse
 from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES
 
@@ -47,6 +49,23 @@ def load_history(warehouse: Warehouse, topics: Sequence[str] = (), limit: int | 
     for row in kept:
         row["verdicts"] = [(step["number"], step["verdict"]) for step in row["verdicts"]]
     return build_history(audits, kept, [row for row in _rows(findings) if _matches(row["topic"], topics)])
+
+
+def load_earlier(warehouse: Warehouse, audit: Mapping[str, Any]) -> Earlier | None:
+    """The finished audit of the same cluster before `audit` (that of Results).
+
+    None where there is no such audit, and where the cluster has no name: it may be another one.
+    """
+    if audit["cluster_id"] is None:
+        return None
+    runs = warehouse.runs("audit", cluster_id=audit["cluster_id"])
+    before = [run for run in runs if run["state"] == "finished" and run["finished"] < audit["finished"]]
+    if not before:
+        return None
+    content: dict[str, Any] = {"audit": before[-1], "partitions": [], "findings": []}
+    for table, row in audit_answers(warehouse, before[-1]["audit_id"], ("partitions", "findings")):
+        content[table].append(row)
+    return build_earlier(content)
 
 
 def _rows(frame: DataFrame) -> list[dict[str, Any]]:

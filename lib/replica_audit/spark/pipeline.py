@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from replica_audit.auditing.earlier import Earlier
 from replica_audit.auditing.history import History
 from replica_audit.config import Settings
 from replica_audit.results import Results
+from replica_audit.spark import history
 from replica_audit.spark.answers import assemble_results, audit_answers, snapshot_answers
 from replica_audit.spark.audit import AUDITED_TABLES, audit
-from replica_audit.spark.history import apply_retention, load_history
 from replica_audit.spark.ingest import ingest
 from replica_audit.spark.observations import timeline_answers
 from replica_audit.spark.quality import quality_frames, segment_counts
@@ -44,14 +45,19 @@ def load_results(spark: SparkSession, audit_id: str | None, settings: Settings) 
     )
 
 
+def load_earlier(spark: SparkSession, results: Results, settings: Settings) -> Earlier | None:
+    """The audit of the cluster before that of `results`. See `history.load_earlier`."""
+    return history.load_earlier(_warehouse(spark, settings), results.audit)
+
+
 def load_past(spark: SparkSession, settings: Settings, limit: int | None = None) -> History:
     """The history of the finished audits. See `history.load_history`."""
-    return load_history(_warehouse(spark, settings), settings.topics, limit)
+    return history.load_history(_warehouse(spark, settings), settings.topics, limit)
 
 
 def prune(spark: SparkSession, settings: Settings, *, vacuum: bool = False) -> tuple[list[str], list[str]]:
     """Remove the audits that the settings do not keep. See `history.apply_retention`."""
-    return apply_retention(_warehouse(spark, settings), settings.keep_days, settings.keep_audits, vacuum=vacuum)
+    return history.apply_retention(_warehouse(spark, settings), settings.keep_days, settings.keep_audits, vacuum=vacuum)
 
 
 def count_segments(spark: SparkSession, snapshot_id: str, settings: Settings) -> list[dict[str, Any]]:
