@@ -99,6 +99,31 @@ def test_what_changed_inside_a_file_is_scanned_again_whatever_its_time_says(run_
     assert "LOG-CORRUPT-MID" in told[1] - told[0]
 
 
+def test_a_scan_that_replaces_another_and_fails_leaves_nothing_to_audit(spark, run_stages, tmp_path, monkeypatch):
+    from replica_audit.spark.pipeline import run_audit, run_ingest
+    from replica_audit.spark.warehouse import Warehouse
+
+    path = write_small(tmp_path / "snapshot", ("touched",))
+    before = run_stages(path)
+    (segment,) = path.glob("broker-1/touched-0/*.log")
+    segment.touch()
+    real = Warehouse._write
+
+    def write(self, table, *rest):
+        if table == "segments":
+            raise OSError("no space left on device")
+        real(self, table, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Warehouse, "_write", write)
+        with pytest.raises(OSError, match="no space left"):
+            run_ingest(spark, str(path), before.settings, SILENT)
+    with pytest.raises(UsageError, match="no finished ingest"):
+        run_audit(spark, before.snapshot_id, before.settings, SILENT)
+    again = run_stages(path)
+    assert again.snapshot_id == before.snapshot_id and without_run(again.results) == without_run(before.results)
+
+
 def test_a_second_audit_has_its_own_id_gives_the_same_answers_and_leaves_the_first_alone(spark, sample):
     from replica_audit.spark.pipeline import load_results, run_audit
 

@@ -51,7 +51,7 @@ def ingest(spark: SparkSession, uri: str, settings: Settings, progress) -> str:
     warehouse = Warehouse(spark, settings.warehouse, settings.catalog, settings.time_travel_days)
     earlier = warehouse.runs("ingest", snapshot_id=snapshot_id)
     changes = hash_changes(snapshot, inventory)
-    if any(run["state"] == "finished" for run in earlier):
+    if earlier and earlier[-1]["state"] == "finished":
         known = warehouse.read("snapshots", snapshot_id=snapshot_id).select("last_changes").first()
         if changes is not None and known == (changes,):
             return snapshot_id

@@ -230,8 +230,12 @@ class Warehouse:
         return sorted((row.asDict() for row in rows), key=lambda row: row["finished"] or row["started"])
 
     def latest(self, stage: str, **equals: str) -> dict:
-        """The last finished run of `stage`; raises UsageError when there is none, or none with that id."""
-        rows = [row for row in self.runs(stage, **equals) if row["state"] == "finished"]
+        """The last finished run of `stage`; raises UsageError when there is none, or none with that id.
+
+        An ingest that another one of the same snapshot followed and did not finish has lost some of its rows to it.
+        """
+        newest = {(row["snapshot_id"], row["audit_id"]): row for row in self.runs(stage, **equals)}
+        rows = [row for row in newest.values() if row["state"] == "finished"]
         if not rows:
             wanted = " ".join(f"with {name} {value}" for name, value in equals.items())
             raise UsageError(
@@ -239,7 +243,7 @@ class Warehouse:
                     "  ", " "
                 )
             )
-        return rows[-1]
+        return max(rows, key=lambda row: row["finished"])
 
     def _name(self, table: str) -> str:
         return f"{self._catalog}.{table}" if self._catalog else f"{self._location}/{table}"
