@@ -52,6 +52,9 @@ class Engine:
         self.calls.append(("load", audit_id))
         return self.results
 
+    def load_earlier(self, spark: Any, results: Results, settings: Any) -> None:
+        return None
+
     def audit_one(self, snapshot: str, topic_partition: Any, settings: Any) -> Results:
         self.calls.append(("show", str(topic_partition)))
         if self.error is not None:
@@ -64,7 +67,7 @@ def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
     made = Engine()
     for name, functions in (
         ("replica_audit.spark.session", ("build_session",)),
-        ("replica_audit.spark.pipeline", ("run_ingest", "run_audit", "load_results")),
+        ("replica_audit.spark.pipeline", ("run_ingest", "run_audit", "load_results", "load_earlier")),
         ("replica_audit.auditing.snapshot", ("audit_one",)),
     ):
         module = ModuleType(name)

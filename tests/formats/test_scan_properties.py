@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.encoder import encode_batch, encode_legacy, encode_wrapper
@@ -143,3 +144,16 @@ def test_a_log_that_was_cut_anywhere_ends_in_a_partial_batch_or_none(segment, sh
 def test_bytes_of_any_kind_are_accounted_for(data, window):
     items = list(scan_segment(io.BytesIO(data), len(data), 0, window))
     assert sum(item.length if isinstance(item, Damage) else int(item["size"].sum()) for item in items) == len(data)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_the_messages_of_a_wrapper_that_breaks_off_are_no_entries_of_the_log(magic, codec):
+    """Codecs store what they cannot compress: the message then lies in the wrapper as it is."""
+    base = 2**31
+    first = encode_legacy(base, b"value", magic=magic)
+    wrapper = encode_wrapper(base + 1, [(b"k0", b"value")], codec, magic=magic)
+    for end in range(len(first) + 1, len(first) + len(wrapper)):
+        data = (first + wrapper)[:end]
+        kinds = [item.kind for item in scan_segment(io.BytesIO(data), end, base) if isinstance(item, Damage)]
+        assert kinds == ["partial"], end

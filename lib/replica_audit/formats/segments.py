@@ -25,7 +25,7 @@ from replica_audit.formats.batches import (
 )
 from replica_audit.formats.legacy import decode_entries
 from replica_audit.formats.resynchronisation import Resynchroniser
-from replica_audit.formats.tails import describe_place, judge_tail
+from replica_audit.formats.tails import describe_place, judge_tail, torn_wrapper
 from replica_audit.formats.windows import SegmentWindow
 from replica_audit.model import Damage
 
@@ -156,10 +156,12 @@ class _Scan:
         return self._search.find_sound(start, end, last + 1, end_offset, None) is None
 
     def _resynchronise(self) -> Damage:
-        start, expected = self._position, self._expected
-        found = self._search.find_sound(
-            start + 1, self._size, self._lowest, self._search.end_offset, self._lowest if expected is None else expected
-        )
+        start, end_offset = self._position, self._search.end_offset
+        expected = self._expected
+        due = self._lowest if expected is None else expected
+        torn = torn_wrapper(self._window, start, due, end_offset)
+        lowest = self._lowest if torn is None else torn + 1
+        found = self._search.find_sound(start + 1, self._size, lowest, end_offset, due)
         self._position = self._size if found is None else found.position
         self._limit = _CAUTIOUS
         length = self._position - start
@@ -168,5 +170,5 @@ class _Scan:
             place += f"; {self._search.skipped} places that look like headers were not checked, there are too many"
         if found is not None:
             return Damage(start, length, place, "corrupt", expected, found.base_offset)
-        kind = judge_tail(self._window, start, self._lowest if expected is None else expected, self._search.end_offset)
+        kind = judge_tail(self._window, start, due, end_offset)
         return Damage(start, length, place, kind, expected, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replica_audit.formats.batches import HEADER_BYTES, MAGIC_AT, PREFIX_BYTES
+from replica_audit.formats.batches import CODEC_MASK, HEADER_BYTES, MAGIC_AT, PREFIX_BYTES
 from replica_audit.formats.legacy import OVERHEAD_BYTES
 from replica_audit.formats.windows import SegmentWindow
 
@@ -22,6 +22,18 @@ def judge_tail(window: SegmentWindow, start: int, expected: int, end_offset: int
     if _may_begin(head, start, window.size_bytes, written, expected, end_offset):
         return "partial"
     return "zero_filled" if written == start else "garbage"
+
+
+def torn_wrapper(window: SegmentWindow, start: int, expected: int, end_offset: int) -> int | None:
+    """The offset of a compressed entry of magic 0 or 1 at `start` that the end of the file breaks off; None where there is none.
+
+    Its messages may lie in it as they are, with offsets up to its own. They are no entries of the log.
+    """
+    head = window.peek(start, MAGIC_AT + 2)
+    if len(head) < MAGIC_AT + 2 or head[MAGIC_AT] > 1 or not head[MAGIC_AT + 1] & CODEC_MASK:
+        return None
+    torn = _may_begin(head[: MAGIC_AT + 1], start, window.size_bytes, window.size_bytes, expected, end_offset)
+    return int.from_bytes(head[:8], "big") if torn else None
 
 
 def describe_place(head: bytes, position: int, size_bytes: int) -> str:
