@@ -71,6 +71,7 @@ $(STAMPS)/archive: $(STAMPS)/jars
 
 audit: install
 	$(VENV)/bin/replica-audit run $(SAMPLE) --fail-on never --warehouse replica-audit-warehouse --report replica-audit-report
+	@echo "Open replica-audit-report/index.html"
 
 # Two processes side by side: the tests that share a Spark session, and all others, whose output is shown at the end.
 test: install
