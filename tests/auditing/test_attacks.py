@@ -1,0 +1,74 @@
+"""Snapshots that are easy to answer wrongly (tests/attacks), each with what must hold of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from tests.auditing.captures import told
+
+from replica_audit.auditing.catalogue import at_or_above
+from replica_audit.auditing.snapshot import audit_one
+from replica_audit.config import Settings
+from replica_audit.model import TopicPartition
+from replica_audit.results import Results
+
+ATTACKS = Path(__file__).parent.parent / "attacks"
+
+
+class Answer:
+    """What the questions look at: the findings and the rows of one partition."""
+
+    def __init__(self, results: Results):
+        self.results = results
+        self.findings = results.rows("findings")
+        self.mark = next(iter(results.rows("high_watermarks")), {})
+        self.verdict = results.rows("partitions")[0]["verdict"]
+
+    def loud(self, severity: str = "medium") -> list[str]:
+        return [row["code"] for row in self.findings if at_or_above(row["severity"], severity)]
+
+    def codes(self) -> set[str]:
+        return {row["code"] for row in self.findings}
+
+    def cuts(self, protocol: str = "fetch") -> dict[int, int]:
+        rows = self.results.rows("truncations")
+        return {row["broker_id"]: row["truncate_to"] for row in rows if row["protocol"] == protocol}
+
+    def may_be(self, offset: int) -> bool:
+        """Whether the interval of the high watermark has `offset`; null bounds nothing."""
+        lower, upper = self.mark["hw_lower"], self.mark["hw_upper"]
+        return lower <= offset and (upper is None or offset <= upper)
+
+
+class Question(NamedTuple):
+    snapshot: str
+    partition: str
+    holds: Callable[[Answer], bool]
+    protocol: str = "fetch"
+
+
+def quiet(answer: Answer) -> bool:
+    return not answer.loud()
+
+
+QUESTIONS: tuple[Question, ...] = (
+    Question("02-compact-then-delete/real", "cf-0", quiet),
+    Question("05-purged-follower-truncation/real-before", "ds-0", lambda answer: answer.cuts()[0] == 40),
+    Question("05-purged-follower-truncation/real-before", "dt-0", lambda answer: answer.cuts()[0] == 40),
+    Question(
+        "10-quiesced-tail-of-later-epoch/real-zookeeper",
+        "pp-1",
+        lambda answer: answer.verdict == "COMMITTED_LOSS",
+        "kip-101",
+    ),
+)
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda one: f"{one.snapshot}:{one.partition}")
+def test_answers_that_are_easily_wrong(question):
+    uri = str(ATTACKS / question.snapshot)
+    results = audit_one(uri, TopicPartition.parse(question.partition), Settings(protocol=question.protocol))
+    assert question.holds(Answer(results)), told(results)
