@@ -14,11 +14,13 @@ class Results:
     """One finished audit: `audit` describes the run, `tables` has the rows of the tables that were computed.
 
     `audit` has audit_id, snapshot_id, cluster_id, tool_version, started, finished, verdict and inputs; a table that is
-    absent was not computed. Raises ValueError for a table that is none of `REPORT_TABLES`.
+    absent was not computed. `location` is where the snapshot was read from, as it was given: commands that a report tells
+    its reader to run name it; audit.json does not have it. Raises ValueError for a table that is none of `REPORT_TABLES`.
     """
 
     audit: Mapping[str, Any]
     tables: Mapping[str, Sequence[Mapping[str, Any]]]
+    location: str | None = None
 
     def __post_init__(self) -> None:
         unknown = sorted(set(self.tables) - set(REPORT_TABLES))

@@ -151,7 +151,7 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
             "size_bytes": sum(file.size_bytes for file in files),
         },
     }
-    return Results(audit, {table: sort_rows(of_table) for table, of_table in tables.items()})
+    return Results(audit, {table: sort_rows(of_table) for table, of_table in tables.items()}, uri)
 
 
 def _read_broker_logs(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from dataclasses import replace
 
 from replica_audit.auditing.catalogue import CATALOGUE, nearest_codes
 from replica_audit.auditing.earlier import Earlier
@@ -46,7 +47,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         snapshot_id = run_ingest(spark, arguments.snapshot, settings, progress)
         if stage is not None:
             stage.prepare(spark, snapshot_id)
-        results = baseline.compare(run_audit(spark, snapshot_id, settings, progress, arguments.snapshot))
+        audited = run_audit(spark, snapshot_id, settings, progress, arguments.snapshot)
+        results = baseline.compare(replace(audited, location=arguments.snapshot))
         if stage is not None:
             results = baseline.compare(stage.check(spark, results))
         else:

@@ -62,7 +62,7 @@ def assemble_results(
             **({"observations": observations} if observations else {}),
         },
     }
-    return Results(audit, {table: sort_rows(rows) for table, rows in tables.items()})
+    return Results(audit, {table: sort_rows(rows) for table, rows in tables.items()}, snapshot.get("location"))
 
 
 def _names(table: str) -> list[str]:

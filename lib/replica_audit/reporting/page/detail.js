@@ -14,9 +14,10 @@ function buildDetail(page, partition, detail) {
   return body;
 }
 
+// For a POSIX shell; the page has the command with the snapshot's path, quoted already.
 function commandLine(page, partition) {
-  const quoted = (text) => (/^[\w./:@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-  return el('code', { class: 'command' }, `replica-audit show ${quoted(page.snapshot || 'SNAPSHOT')} ${quoted(partition.name)}`);
+  const quoted = /^[\w./:@-]+$/.test(partition.name) ? partition.name : `'${partition.name.replaceAll("'", `'"'"'`)}'`;
+  return el('code', { class: 'command' }, `${page.command} ${quoted.startsWith('-') ? '-- ' : ''}${quoted}`);
 }
 
 function pictureBlock(page, partition, detail, reference) {

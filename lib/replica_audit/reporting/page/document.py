@@ -13,6 +13,7 @@ from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
 from replica_audit.auditing.earlier import Earlier
 from replica_audit.reporting.answer import VERDICT_WORDS, Answer, build_answer, count_held
 from replica_audit.reporting.changes import compare_partition, count_moves, has_baseline, is_compared
+from replica_audit.reporting.command_lines import render_command
 from replica_audit.reporting.grouping import rows_by_partition, worst_partitions
 from replica_audit.reporting.layout import clean, render_count, render_interval, render_size
 from replica_audit.reporting.page.columns import encode_column, pack, portable
@@ -90,7 +91,7 @@ def _frame(results: Results, verdict: Mapping[str, Any], answer: Answer, earlier
         "words": [VERDICT_WORDS[name] for name in VERDICTS],
         "severities": list(SEVERITIES),
         "protocol": told_protocol(results.rows("findings")),
-        "snapshot": portable(inputs.get("snapshot")),
+        "command": portable(render_command(results, "show")),
         "compared": is_compared(results, earlier),
         "holders": [[broker_id, *counts] for broker_id, counts in count_held(results).items()],
         "codes": build_codes(results),

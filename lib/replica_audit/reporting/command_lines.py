@@ -1,0 +1,22 @@
+"""Commands that a report tells its reader to run, as a shell takes them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from replica_audit.results import Results
+
+#: What stands for a snapshot whose place nobody knows.
+UNKNOWN_PLACE = "SNAPSHOT"
+
+
+def render_command(results: Results, command: str, *arguments: object) -> str:
+    """`replica-audit command SNAPSHOT arguments…` with the snapshot of `results` as it was given, each word quoted for a POSIX shell.
+
+    Credentials in a URI are left out: a report is passed on.
+    """
+    place = re.sub(r"^([A-Za-z][A-Za-z0-9+.-]*://)[^/@]*@", r"\1", results.location or UNKNOWN_PLACE)
+    # A relative path that begins with a dash would be taken for an option.
+    place = f"./{place}" if place.startswith("-") else place
+    return shlex.join(["replica-audit", command, place, *map(str, arguments)])

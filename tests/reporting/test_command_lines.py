@@ -1,0 +1,40 @@
+"""Commands in a report do what they say when they are pasted into a shell."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from dataclasses import replace
+
+import pytest
+from tests.reporting.rows import results
+from tests.support.samples import SAMPLES
+
+from replica_audit.auditing.snapshot import audit_one
+from replica_audit.config import Settings
+from replica_audit.model import TopicPartition
+from replica_audit.reporting.command_lines import render_command
+
+
+@pytest.mark.parametrize(
+    "place", ["captures/friday", "/a b/it's", "$(touch x)", "a;b&c|d", "s3://bucket/p q", "*", "~/logs", "#1"]
+)
+def test_a_shell_gives_the_command_the_path_as_it_was_given(place):
+    text = render_command(replace(results(), location=place), "show", "orders-0")
+    script = text.replace("replica-audit", "printf '%s\\n'", 1)
+    words = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    assert words.stdout.splitlines() == ["show", place, "orders-0"]
+
+
+def test_a_path_is_no_option_and_credentials_are_not_passed_on():
+    assert render_command(replace(results(), location="-x"), "elect") == "replica-audit elect ./-x"
+    secret = replace(results(), location="s3://key:word@bucket/it")
+    assert render_command(secret, "show") == "replica-audit show s3://bucket/it"
+    assert render_command(replace(results(), location=None), "show") == "replica-audit show SNAPSHOT"
+
+
+def test_an_audit_knows_where_its_snapshot_was_read_from(tmp_path, monkeypatch):
+    (tmp_path / "two words").symlink_to(SAMPLES / "isr-minimum")
+    monkeypatch.chdir(tmp_path)
+    found = audit_one("two words", TopicPartition("orders", 0), Settings())
+    assert shlex.split(render_command(found, "show"))[2] == "two words"
