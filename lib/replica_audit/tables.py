@@ -219,6 +219,9 @@ max_lag_bytes bigint
 dropped_records bigint
 committed_dropped bigint
 promised_dropped bigint
+lost_records bigint
+lost_committed bigint
+lost_at_most boolean
 findings {_SEVERITIES}
 """),
     "replicas": _columns(f"""
@@ -227,6 +230,7 @@ partition int
 broker_id int
 log_dir string
 topic_id string
+role string
 is_leader boolean
 in_isr boolean
 log_start_offset bigint
@@ -244,6 +248,10 @@ tail_kind string
 clean_shutdown boolean
 compacted boolean
 common_prefix_end bigint
+lost_held bigint
+lost_committed_held bigint
+lost_only_here bigint
+lost_committed_only_here bigint
 """),
     "high_watermarks": _columns("""
 topic string
@@ -294,6 +302,8 @@ record_count bigint
 committed boolean
 committed_records bigint
 promised_records bigint
+lost_records bigint
+lost_committed bigint
 first_timestamp_ms bigint
 last_timestamp_ms bigint
 """),

@@ -50,6 +50,19 @@ def test_what_is_at_or_above_the_level_fails_its_partition_and_the_rest_is_told(
     assert kinds(cases(found, tmp_path, "never")["a-0"]) == []
 
 
+def test_what_a_partition_lost_is_told_in_its_case(tmp_path: Path) -> None:
+    lost = {"lost_records": 9, "lost_committed": 7, "lost_at_most": False}
+    found = results(
+        [partition("a", 0, "COMMITTED_LOSS", **lost), partition("a", 1, lost_records=0, lost_committed=0)],
+        [finding("HWM-LOSS", "critical", "a", 0)],
+    )
+    by_name = cases(found, tmp_path)
+    (failure,) = by_name["a-0"].result
+    assert failure.text.startswith("lost_records 9, lost_committed 7\n")
+    assert not by_name["a-1"].system_out
+    assert cases(found, tmp_path, "never")["a-0"].system_out.startswith("lost_records 9, lost_committed 7\n")
+
+
 def test_known_findings_do_not_fail_and_resolved_ones_are_gone(tmp_path: Path) -> None:
     found = results(
         [partition("a", 0, "COMMITTED_LOSS")],

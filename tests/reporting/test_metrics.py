@@ -42,8 +42,9 @@ def test_both_parsers_read_the_same_and_the_counts_are_those_of_the_audit() -> N
                     "a",
                     0,
                     "COMMITTED_LOSS",
-                    dropped_records=9,
-                    committed_dropped=7,
+                    dropped_records=18,
+                    lost_records=9,
+                    lost_committed=7,
                     under_replicated=True,
                     max_lag_records=4,
                 ),
@@ -70,7 +71,8 @@ def test_both_parsers_read_the_same_and_the_counts_are_those_of_the_audit() -> N
     )
     assert of("findings_by_code", code="HWM-LOSS", severity="critical") == 1
     assert ("replica_audit_findings_by_code", frozenset({("code", "DIV-EPOCH"), ("severity", "medium")})) not in found
-    assert (of("dropped_records"), of("committed_dropped_records"), of("max_lag_records")) == (9, 7, 4)
+    assert (of("lost_records"), of("lost_committed_records"), of("dropped_records")) == (9, 7, 18)
+    assert (of("loss_unknown_partitions"), of("max_lag_records")) == (1, 4)
     assert (of("under_replicated_partitions"), of("leaderless_partitions"), of("quarantined_inputs")) == (1, 1, 1)
     assert (of("exit_status"), of("trusted"), of("last_run_success")) == (1, 0, 1)
     # 2026-01-02T03:04:06Z

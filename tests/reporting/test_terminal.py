@@ -59,8 +59,11 @@ def _loss(topic: str = "ledger", scale: int = 1) -> Results:
                 reference_id=2,
                 hw_lower=6 * scale,
                 hw_upper=9 * scale,
-                dropped_records=4 * scale,
-                committed_dropped=2 * scale,
+                dropped_records=8 * scale,
+                committed_dropped=4 * scale,
+                lost_records=4 * scale,
+                lost_committed=2 * scale,
+                lost_at_most=False,
                 isr=[2],
                 leader_epoch=1,
             )

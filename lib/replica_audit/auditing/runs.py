@@ -43,6 +43,8 @@ class Run:
     """Of its differences: epoch, content, hole_here, hole_there or format."""
     cause: Cause | None = None
     """None without a history of leadership, and for what is no conflict."""
+    batches: tuple[Batch, ...] = ()
+    """The follower's; none where it has nothing."""
 
     @property
     def conflicting(self) -> bool:
@@ -95,6 +97,7 @@ def _run(group: list[Difference], stretches: tuple[OffsetRange, ...], cut: int, 
         committed_end=committed_end,
         committed_records=0 if committed_end is None else records_between(batches, start, committed_end),
         kind=first.kind,
+        batches=tuple(dict.fromkeys(batches)),
     )
 
 

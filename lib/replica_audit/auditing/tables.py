@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from replica_audit.auditing.catalogue import SEVERITIES
 from replica_audit.auditing.comparison import Comparison
 from replica_audit.auditing.facts import ReplicaFacts
-from replica_audit.auditing.findings import Case, finding_row
+from replica_audit.auditing.findings import Case, Finding, finding_row
+from replica_audit.auditing.loss import Count, Loss, count_loss, count_run
 from replica_audit.auditing.partition import PartitionAudit
 from replica_audit.protocol.truncation import Step
 from replica_audit.tables import REPORT_TABLES
@@ -16,16 +19,17 @@ def report_rows(audit: PartitionAudit) -> dict[str, list[dict]]:
     rows: dict[str, list[dict]] = {name: [] for name in REPORT_TABLES}
     case = audit.case
     topic_id = _topic_id(audit)
-    rows["partitions"].append(_partition_row(audit, topic_id))
+    loss = _loss(case, audit.findings)
+    rows["partitions"].append(_partition_row(audit, topic_id, loss))
     for item in audit.findings:
         rows["findings"].append(finding_row(item, audit.evidence.topic_partition, topic_id, audit.evidence.cluster_id))
     if case is None:
         return rows
     for facts in (*case.replicas, *case.set_aside, *case.foreign, *case.duplicates):
-        rows["replicas"].append(_replica_row(case, facts))
+        rows["replicas"].append(_replica_row(case, facts, loss))
     rows["high_watermarks"].append(_high_watermark_row(case))
     for comparison in case.comparisons:
-        rows["divergences"].extend(_divergence_rows(case, comparison))
+        rows["divergences"].extend(_divergence_rows(case, comparison, loss))
         rows["truncations"].extend(_truncation_rows(case, comparison))
     return rows
 
@@ -41,7 +45,14 @@ def _topic_id(audit: PartitionAudit) -> str | None:
     return audit.evidence.leadership.topic_id if audit.evidence.leadership else None
 
 
-def _partition_row(audit: PartitionAudit, topic_id: str | None) -> dict:
+def _loss(case: Case | None, findings: Sequence[Finding]) -> Loss:
+    if case is None:
+        return Loss(None)
+    shorter = {item.broker_id for item in findings if item.code == "REP-LEADER-SHORTER"}
+    return count_loss(case.reference.facts, case.comparisons, shorter)
+
+
+def _partition_row(audit: PartitionAudit, topic_id: str | None, loss: Loss) -> dict:
     case, leadership = audit.case, audit.evidence.leadership
     counts = {severity: sum(item.severity == severity for item in audit.findings) for severity in SEVERITIES}
     row = {
@@ -60,6 +71,9 @@ def _partition_row(audit: PartitionAudit, topic_id: str | None) -> dict:
         "dropped_records": 0,
         "committed_dropped": 0,
         "promised_dropped": None,
+        "lost_records": loss.total.records if loss.total else None,
+        "lost_committed": loss.total.committed if loss.total else None,
+        "lost_at_most": loss.at_most if loss.total else None,
         "findings": counts,
     }
     if case is None:
@@ -98,15 +112,25 @@ def _promised_dropped(case: Case) -> int | None:
     return None if None in promised else sum(promised)
 
 
-def _replica_row(case: Case, facts: ReplicaFacts) -> dict:
+def _role(case: Case, facts: ReplicaFacts) -> str:
+    if facts is case.reference.facts:
+        return "leader" if facts.broker_id == case.reference.leader_id else "reference"
+    others = {"foreign": case.foreign, "duplicate": case.duplicates, "set_aside": case.set_aside}
+    return next((role for role, copies in others.items() if any(facts is one for one in copies)), "compared")
+
+
+def _replica_row(case: Case, facts: ReplicaFacts, loss: Loss) -> dict:
     directory, reference = facts.directory, case.reference
     comparison = next((item for item in case.comparisons if item.follower is facts), None)
     prefix = comparison.common_prefix_end if comparison else None
+    known = loss.total is not None and (comparison is not None or facts is reference.facts)
+    held, only_here = ((one.get(facts.broker_id, Count()) if known else None) for one in (loss.held, loss.only_here))
     return {
         **_names(case),
         "broker_id": facts.broker_id,
         "log_dir": directory.log_dir,
         "topic_id": directory.topic_id,
+        "role": _role(case, facts),
         "is_leader": facts is reference.facts and facts.broker_id == reference.leader_id,
         "in_isr": case.in_isr(facts.broker_id),
         "log_start_offset": facts.log_start_offset,
@@ -126,6 +150,10 @@ def _replica_row(case: Case, facts: ReplicaFacts) -> dict:
         "clean_shutdown": directory.clean_shutdown,
         "compacted": facts.compacted,
         "common_prefix_end": facts.log_end_offset if facts is reference.facts else prefix,
+        "lost_held": held.records if held else None,
+        "lost_committed_held": held.committed if held else None,
+        "lost_only_here": only_here.records if only_here else None,
+        "lost_committed_only_here": only_here.committed if only_here else None,
     }
 
 
@@ -149,26 +177,31 @@ def _high_watermark_row(case: Case) -> dict:
     }
 
 
-def _divergence_rows(case: Case, comparison: Comparison) -> list[dict]:
-    return [
-        {
-            **_names(case),
-            "broker_id": comparison.follower.broker_id,
-            "reference_id": case.reference.facts.broker_id,
-            "start_offset": run.start_offset,
-            "end_offset": run.end_offset,
-            "code": run.code,
-            "leader_epoch": run.leader_epoch,
-            "replica_epoch": run.replica_epoch,
-            "record_count": run.tally.record_count,
-            "committed": run.committed_end is not None,
-            "committed_records": run.committed_records,
-            "promised_records": run.cause.promised_records if run.cause is not None else None,
-            "first_timestamp_ms": run.tally.first_timestamp_ms,
-            "last_timestamp_ms": run.tally.last_timestamp_ms,
-        }
-        for run in comparison.runs
-    ]
+def _divergence_rows(case: Case, comparison: Comparison, loss: Loss) -> list[dict]:
+    rows = []
+    for run in comparison.runs:
+        lost = None if loss.total is None else count_run(comparison, run)
+        rows.append(
+            {
+                **_names(case),
+                "broker_id": comparison.follower.broker_id,
+                "reference_id": case.reference.facts.broker_id,
+                "start_offset": run.start_offset,
+                "end_offset": run.end_offset,
+                "code": run.code,
+                "leader_epoch": run.leader_epoch,
+                "replica_epoch": run.replica_epoch,
+                "record_count": run.tally.record_count,
+                "committed": run.committed_end is not None,
+                "committed_records": run.committed_records,
+                "promised_records": run.cause.promised_records if run.cause is not None else None,
+                "lost_records": lost.records if lost else None,
+                "lost_committed": lost.committed if lost else None,
+                "first_timestamp_ms": run.tally.first_timestamp_ms,
+                "last_timestamp_ms": run.tally.last_timestamp_ms,
+            }
+        )
+    return rows
 
 
 def _truncation_rows(case: Case, comparison: Comparison) -> list[dict]:

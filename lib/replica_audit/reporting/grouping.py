@@ -27,12 +27,21 @@ DETAIL_TABLES = (
 
 
 def worst_partitions(results: Results) -> list[Row]:
-    """Rows of `partitions`: worst verdict first, then most committed records to be dropped, then by name."""
+    """Rows of `partitions`: worst verdict first, then most committed records lost, then most lost, then by name."""
 
     def key(row: Row) -> tuple:
-        return VERDICTS.index(row["verdict"]), -(row["committed_dropped"] or 0), row["topic"], row["partition"]
+        lost = -(row["lost_committed"] or 0), -(row["lost_records"] or 0)
+        return VERDICTS.index(row["verdict"]), lost, row["topic"], row["partition"]
 
     return sorted(results.rows("partitions"), key=key)
+
+
+def render_lost(row: Row, column: str) -> str:
+    """A number of lost records of a row of `partitions`: 41, at most 41, or - where it is not known."""
+    count = row[column]
+    if count is None:
+        return "-"
+    return f"at most {count}" if row["lost_at_most"] and count else str(count)
 
 
 def rows_by_partition(results: Results) -> Iterator[tuple[Row, Rows]]:

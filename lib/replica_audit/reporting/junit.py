@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 from replica_audit.auditing.catalogue import at_or_above
 from replica_audit.reporting.findings import render_headline, worst_first
-from replica_audit.reporting.grouping import Row
+from replica_audit.reporting.grouping import Row, render_lost
 from replica_audit.reporting.layout import clean
 from replica_audit.results import Results
 
@@ -36,6 +36,7 @@ def render_junit(results: Results, verdict: Mapping[str, Any]) -> str:
             row["verdict"],
             findings.pop((row["topic"], row["partition"]), []),
             verdict,
+            _lost(row),
         )
         suites.setdefault(name, []).append(case)
     # What is left is of no partition that was audited.
@@ -57,7 +58,7 @@ def render_junit(results: Results, verdict: Mapping[str, Any]) -> str:
 
 
 def _case(
-    suite: str, name: str, judged: str, findings: Sequence[Row], verdict: Mapping[str, Any]
+    suite: str, name: str, judged: str, findings: Sequence[Row], verdict: Mapping[str, Any], lost: str = ""
 ) -> ElementTree.Element:
     case = ElementTree.Element("testcase", classname=f"replica-audit.{suite}", name=name, time="0")
     ranked = worst_first(findings)
@@ -66,16 +67,24 @@ def _case(
     if failing:
         message = f"{judged or 'finding'}: {clean(failing[0]['message'] or failing[0]['code'])}"
         child = ElementTree.SubElement(case, "failure", type=failing[0]["code"], message=message)
-        child.text = _tell(failing)
+        child.text = lost + _tell(failing)
+        lost = ""
     elif judged == "INCONCLUSIVE":
         child = ElementTree.SubElement(
             case, "error", type="INCONCLUSIVE", message=clean(verdict["untrusted"] or "inconclusive")
         )
-        child.text = _tell(others) or "nothing could be read"
-        others = []
-    if others:
-        ElementTree.SubElement(case, "system-out").text = _tell(others)
+        child.text = lost + _tell(others) or "nothing could be read"
+        others, lost = [], ""
+    if others or lost:
+        ElementTree.SubElement(case, "system-out").text = lost + _tell(others)
     return case
+
+
+def _lost(row: Row) -> str:
+    """A line that says what the partition lost; "" where nothing is, or where it is not known."""
+    if not row["lost_records"]:
+        return ""
+    return f"lost_records {render_lost(row, 'lost_records')}, lost_committed {render_lost(row, 'lost_committed')}\n"
 
 
 def _check(row: Row, verdict: Mapping[str, Any]) -> ElementTree.Element:

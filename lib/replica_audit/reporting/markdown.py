@@ -8,7 +8,7 @@ from typing import Any
 
 from replica_audit.reporting.answer import Answer, build_answer
 from replica_audit.reporting.findings import worst_first
-from replica_audit.reporting.grouping import Row, worst_partitions
+from replica_audit.reporting.grouping import Row, render_lost, worst_partitions
 from replica_audit.reporting.layout import clean, render_count, render_interval, render_range
 from replica_audit.reporting.sentences import Sentence
 from replica_audit.reporting.verdict import render_status_line
@@ -84,7 +84,7 @@ def _table(partitions: Sequence[Row], results: Results) -> str:
     for row in worst_first(row for row in results.rows("findings") if row["status"] != "resolved"):
         worst.setdefault((row["topic"], row["partition"]), row)
     lines = [
-        "| partition | verdict | leader | high watermark | will be dropped | committed | worst finding |",
+        "| partition | verdict | leader | high watermark | lost | committed | worst finding |",
         "|---|---|--:|--:|--:|--:|---|",
     ]
     for row in partitions[:PARTITION_LIMIT]:
@@ -95,8 +95,8 @@ def _table(partitions: Sequence[Row], results: Results) -> str:
             escape(row["verdict"]),
             clean(row["leader_id"]),
             escape(render_interval(row["hw_lower"], row["hw_upper"])),
-            clean(row["dropped_records"]),
-            clean(row["committed_dropped"]),
+            render_lost(row, "lost_records"),
+            render_lost(row, "lost_committed"),
             f"{found['severity']} {_cell(found['code'])}" if found else "",
         ]
         lines.append(f"| {' | '.join(cells)} |")

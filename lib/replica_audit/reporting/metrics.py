@@ -100,14 +100,17 @@ def _families(results: Results, verdict: Mapping[str, Any]) -> Iterable[Family]:
     leaderless = sum(row["leader_id"] is None for row in partitions)
     yield "leaderless_partitions", "Partitions without a leader.", [({}, leaderless)]
     yield (
-        "dropped_records",
-        "Records that followers will drop when they follow.",
-        [({}, _sum(partitions, "dropped_records"))],
+        "lost_records",
+        "Records that the leaders do not have and other replicas do, each counted once.",
+        [({}, _sum(partitions, "lost_records"))],
     )
+    yield "lost_committed_records", "Those of them that were proven committed.", [({}, _sum(partitions, "lost_committed"))]
+    unknown = sum(row["lost_records"] is None for row in partitions)
+    yield "loss_unknown_partitions", "Partitions of which it is not known what is lost.", [({}, unknown)]
     yield (
-        "committed_dropped_records",
-        "Those of them that were proven committed.",
-        [({}, _sum(partitions, "committed_dropped"))],
+        "dropped_records",
+        "What followers will drop when they follow, added up over followers, control records included.",
+        [({}, _sum(partitions, "dropped_records"))],
     )
     lag = max((row["max_lag_records"] for row in partitions if row["max_lag_records"] is not None), default=0)
     yield "max_lag_records", "The most records that a replica is behind its leader.", [({}, lag)]

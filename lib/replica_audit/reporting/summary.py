@@ -9,6 +9,7 @@ from typing import Any
 from replica_audit.auditing.catalogue import VERDICTS
 from replica_audit.reporting.answer import build_answer
 from replica_audit.reporting.findings import render_findings, worst_first
+from replica_audit.reporting.grouping import render_lost
 from replica_audit.reporting.layout import (
     WIDTH,
     align_columns,
@@ -30,7 +31,7 @@ from replica_audit.results import Results
 PARTITION_LIMIT = 40
 FINDING_LIMIT = 20
 
-_HEAD = ("TOPIC", "PART", "VERDICT", "LEADER", "HIGH WATERMARK", "DROPPED", "DIVERGENT", "WORST FINDING")
+_HEAD = ("TOPIC", "PART", "VERDICT", "LEADER", "HIGH WATERMARK", "LOST", "DIVERGENT", "WORST FINDING")
 _RIGHT = (1, 3, 4, 5)
 #: Style of each verdict, worst first.
 VERDICT_STYLES = dict(
@@ -92,9 +93,9 @@ def _partition_table(results: Results, colour: bool) -> list[str]:
 
 
 def _cells(row: Mapping[str, Any], divergent: Sequence[Mapping], findings: Sequence[Mapping]) -> list[str]:
-    dropped = "-" if row["dropped_records"] is None else str(row["dropped_records"])
-    if row["committed_dropped"]:
-        dropped += f" ({row['committed_dropped']} committed)"
+    lost = render_lost(row, "lost_records")
+    if row["lost_committed"]:
+        lost += f" ({row['lost_committed']} committed)"
     by_broker = defaultdict(list)
     for item in divergent:
         by_broker[item["broker_id"]].append(item)
@@ -111,7 +112,7 @@ def _cells(row: Mapping[str, Any], divergent: Sequence[Mapping], findings: Seque
         row["verdict"],
         clean(row["leader_id"]),
         render_interval(row["hw_lower"], row["hw_upper"]),
-        dropped,
+        lost,
         ", ".join(ranges),
         f"{worst['severity']} {worst['code']}" if worst else "",
     ]

@@ -82,6 +82,8 @@ def _overview_row(partition: Row, rows: Rows, earlier: Earlier | None) -> dict[s
         "hw_upper": partition["hw_upper"],
         "dropped": partition["dropped_records"],
         "committed": partition["committed_dropped"],
+        "lost": partition["lost_records"],
+        "lost_committed": partition["lost_committed"],
         "isr": None if partition["isr"] is None else list(partition["isr"]),
         "replicas": [row["broker_id"] for row in rows["replicas"]],
         "under": partition["under_replicated"],

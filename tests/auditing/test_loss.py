@@ -1,0 +1,119 @@
+"""What is lost is counted once, however many brokers hold it (F.0, lost records)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.auditing.captures import audit_capture
+from tests.auditing.scenario import Answer, Broker, audit, written, written_legacy
+from tests.support.encoder import encode_batch, encode_marker
+
+from replica_audit.reporting.markdown import render_markdown
+from replica_audit.reporting.metrics import render_metrics
+from replica_audit.reporting.verdict import build_verdict
+
+#: Epoch 2 leads from 30 on; the same tails of epoch 1 lie beyond it on others.
+LEADER = Broker([*written(0, 30, 1), *written(30, 40, 2)])
+
+
+def old_leader(end: int, high_watermark: int = 30, mark: str = "") -> Broker:
+    return Broker([*written(0, 30, 1), *written(30, end, 1, mark)], high_watermark=high_watermark)
+
+
+def lost(answer: Answer) -> tuple:
+    row = answer.tables["partitions"][0]
+    return row["lost_records"], row["lost_committed"], row["lost_at_most"]
+
+
+def held(answer: Answer) -> dict[int, tuple]:
+    """Broker id → what it holds of the loss, and what only it holds, each with what is committed of it."""
+    names = ("lost_held", "lost_committed_held", "lost_only_here", "lost_committed_only_here")
+    return {row["broker_id"]: tuple(row[name] for name in names) for row in answer.tables["replicas"]}
+
+
+def test_two_brokers_that_hold_the_same_records_count_once(tmp_path: Path) -> None:
+    answer = audit(tmp_path, {1: LEADER, 2: old_leader(50), 3: old_leader(50)}, isr=(1,))
+    assert lost(answer) == (20, 0, False)
+    assert held(answer) == {1: (0, 0, 0, 0), 2: (20, 0, 0, 0), 3: (20, 0, 0, 0)}
+    assert answer.tables["partitions"][0]["dropped_records"] == 40
+
+
+@pytest.mark.parametrize("ends", [(50, 45), (45, 50), (50, 35)])
+def test_what_only_one_of_them_holds_is_told(tmp_path: Path, ends: tuple[int, int]) -> None:
+    answer = audit(tmp_path, {1: LEADER, 2: old_leader(ends[0], 33), 3: old_leader(ends[1])}, isr=(1,))
+    assert lost(answer) == (20, 3, False)
+    longer, shorter = (2, 3) if ends[0] > ends[1] else (3, 2)
+    common = min(ends) - 30
+    assert held(answer)[longer] == (20, 3, 20 - common, 0)
+    # The checkpoint of broker 2 proves the same records committed on broker 3.
+    assert held(answer)[shorter] == (common, 3, 0, 0)
+
+
+def test_records_of_other_epochs_at_the_same_offsets_are_others(tmp_path: Path) -> None:
+    other = Broker([*written(0, 30, 1), *written(30, 38, 0 + 1, "x", step=8)])
+    third = Broker([*written(0, 25, 1), *written(25, 33, 3)], epochs=[(1, 0), (3, 25)])
+    leader = Broker([*written(0, 25, 1), *written(25, 40, 4)])
+    answer = audit(tmp_path, {1: leader, 2: other, 3: third}, isr=(1,))
+    assert lost(answer)[0] == 13 + 8
+    assert [held(answer)[broker][2] for broker in (2, 3)] == [13, 8]
+
+
+def test_control_batches_and_empty_batches_count_nothing(tmp_path: Path) -> None:
+    producer = {"producer_id": 7, "producer_epoch": 0}
+    tail = [
+        encode_batch(30, 4, 1, **producer, base_sequence=0, transactional=True, mark="a"),
+        encode_marker(34, "ABORT", 1, **producer),
+        encode_batch(35, 3, 1, mark="b"),
+    ]
+    follower = Broker([*written(0, 30, 1), *tail], high_watermark=38)
+    answer = audit(tmp_path, {1: LEADER, 2: follower}, isr=(1,))
+    # The marker is no record of anybody; those of the aborted transaction were acknowledged like others.
+    assert lost(answer) == (7, 7, False)
+    (row,) = answer.tables["divergences"]
+    assert (row["record_count"], row["lost_records"], row["lost_committed"]) == (8, 7, 7)
+
+
+def test_records_without_epochs_are_told_apart_by_themselves(tmp_path: Path) -> None:
+    def broker(mark: str) -> Broker:
+        return Broker([*written_legacy(0, 10), *written_legacy(10, 15, mark)], epochs=None)
+
+    answer = audit(tmp_path, {1: broker("l"), 2: broker("x"), 3: broker("x"), 4: broker("y")}, isr=(1,))
+    assert lost(answer)[0] == 10
+    assert [held(answer)[one][2] for one in (2, 3, 4)] == [0, 0, 5]
+
+
+def test_lag_and_retention_are_no_loss(tmp_path: Path) -> None:
+    purged = Broker(written(20, 40, 1), log_start=20)
+    answer = audit(tmp_path, {1: purged, 2: Broker(written(0, 40, 1)), 3: Broker(written(0, 30, 1))}, isr=(1, 2, 3))
+    assert lost(answer) == (0, 0, False)
+
+
+@pytest.mark.parametrize(("quiesced", "count"), [(True, (10, 10)), (None, (0, 0))])
+def test_what_the_leader_lost_counts_where_the_copies_are_of_one_moment(
+    tmp_path: Path, quiesced: bool | None, count: tuple[int, int]
+) -> None:
+    short = Broker(written(0, 30, 1), high_watermark=30)
+    full = Broker(written(0, 40, 1), high_watermark=40)
+    answer = audit(tmp_path, {1: short, 2: full, 3: full}, quiesced=quiesced, source="user", leader_epoch=1)
+    assert lost(answer)[:2] == count, answer
+    assert bool(answer.found("REP-LEADER-SHORTER")) == (count != (0, 0))
+
+
+def test_what_a_clean_election_left_behind_is_not_lost() -> None:
+    rows = [results.tables["partitions"][0] for results in audit_capture("diverged-clean").values()]
+    assert {(row["lost_records"], row["lost_committed"]) for row in rows} == {(0, 0)}
+    assert any(row["dropped_records"] for row in rows)
+
+
+def test_the_reports_say_the_number_of_the_table() -> None:
+    # Two brokers hold the same 27: what followers will drop adds up to 54.
+    results = audit_capture("last-replica-standing-2-cut")["transfers-1"]
+    row = results.tables["partitions"][0]
+    assert (row["lost_records"], row["lost_committed"], row["dropped_records"]) == (27, 27, 54)
+    verdict = build_verdict(results, "high")
+    metrics = render_metrics(results, verdict)
+    assert "replica_audit_lost_records 27\n" in metrics and "replica_audit_lost_committed_records 27\n" in metrics
+    assert "| 27 | 27 |" in render_markdown(results, verdict)
+    roles = {row["broker_id"]: row["role"] for row in results.tables["replicas"]}
+    assert sorted(roles.values()) == ["compared", "compared", "leader"]
