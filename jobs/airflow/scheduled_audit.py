@@ -86,9 +86,9 @@ with DAG(
         "snapshot": Param(None, type=["null", "string"], minLength=1, description="Directory or URI; null: today's"),
         "topics": Param([], type="array", items={"type": "string", "minLength": 1}, description="Shell patterns"),
         "protocol": Param(
-            "fetch",
-            enum=["high-watermark", "kip-101", "kip-279", "fetch"],
-            description="Truncation that findings use: fetch is Kafka 2.8 and later",
+            None,
+            enum=[None, "high-watermark", "kip-101", "kip-279", "fetch"],
+            description="Truncation that findings use; null: that of the manifest's Kafka version, else fetch (2.8 and later)",
         ),
         "fail_on": Param("high", enum=[*SEVERITIES, "never"], description="Least severity that the gate stops at"),
         "baseline": Param(
@@ -102,7 +102,7 @@ with DAG(
     def arguments(snapshot: str, warehouse: str, report: str, params=None) -> list[str]:
         """Command line of jobs/run.py."""
         given = [snapshot, "--warehouse", warehouse, "--report", report, "--fail-on", "never"]
-        given += ["--protocol", params["protocol"]]
+        given += ["--protocol", params["protocol"]] if params["protocol"] else []
         given += [f"--topic={topic}" for topic in params["topics"]]
         given += [f"--baseline={params['baseline']}"] if params["baseline"] else []
         given += [] if params["quality"] else ["--no-quality"]

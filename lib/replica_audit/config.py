@@ -19,7 +19,7 @@ FAIL_LEVELS = ("critical", "high", "medium", "low", "info", "never")
 
 FORMATS = ("text", "json")
 
-#: Variables with our prefix that are no settings: the configuration file itself, and how far the tests go.
+#: Variables with our prefix that set nothing: the configuration file itself, and how far the tests go.
 OTHER_VARIABLES = ("CONFIG", "HISTORIES")
 
 
@@ -47,7 +47,7 @@ class Settings:
     report: str = _setting("replica-audit-report", "directory that the report is written to")
     topics: tuple[str, ...] = _setting((), "shell pattern on the whole topic name, case-sensitive", key="topic")
     leadership: str | None = _setting(None, "JSON file that says who leads, where the snapshot does not")
-    protocol: str = _setting("fetch", "truncation that findings and verdicts use", choices=PROTOCOLS)
+    protocol: str | None = _setting(None, "truncation that findings and verdicts use", choices=PROTOCOLS)
     kafka_version: str | None = _setting(None, "version of the brokers, for rules that changed between versions")
     fail_on: str = _setting("high", "least severity that makes the exit status 1", choices=FAIL_LEVELS)
     baseline: str | None = _setting(None, "audit.json of an earlier run: findings that are in it are not new")
@@ -133,7 +133,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, tuple[Any, st
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable in others:
             continue
         if variable not in known:
-            raise UsageError(f"environment variable {variable} is no setting: {nearest(variable, known)}")
+            raise UsageError(f"environment variable {variable}: no such setting; {nearest(variable, known)}")
         text = environment[variable]
         name = known[variable]
         value: Any = text
@@ -155,7 +155,7 @@ def _from_file(path: str, origin: str) -> dict[str, tuple[Any, str]]:
     for key, value in content.items():
         name = KEYS.get(str(key).replace("-", "_"))
         if name is None:
-            raise UsageError(f"{path}: {key} is no setting: {nearest(str(key), KEYS)}")
+            raise UsageError(f"{path}: {key}: no such setting; {nearest(str(key), KEYS)}")
         if name in found:
             raise UsageError(f"{path}: {key} is set twice")
         found[name] = (value, f"file {path}")
@@ -172,7 +172,7 @@ def _parse_flag(text: str, origin: str) -> bool:
         return True
     if lowered in ("0", "false", "no", "off"):
         return False
-    raise UsageError(f"{origin}: {text!r} is neither true nor false")
+    raise UsageError(f"{origin}: expected true or false, found {text!r}")
 
 
 def _checked(name: str, value: Any, origin: str) -> Any:
@@ -205,11 +205,11 @@ def _checked(name: str, value: Any, origin: str) -> Any:
         raise UsageError(f"{where}: expected text, found {value!r}{hint}")
     choices = item.metadata["choices"]
     if choices and value not in choices:
-        raise UsageError(f"{where}: {value!r} is none of {', '.join(choices)}; {nearest(value, choices)}")
+        raise UsageError(f"{where}: {value!r} is not one of {', '.join(choices)}; {nearest(value, choices)}")
     if name == "kafka_version" and not re.fullmatch(r"\d+\.\d+(\.\d+){0,2}", value):
-        raise UsageError(f"{where}: {value!r} is no Kafka version such as 3.9 or 3.9.1")
+        raise UsageError(f"{where}: {value!r} is not a Kafka version such as 3.9 or 3.9.1")
     if name == "catalog" and not re.fullmatch(r"[^.\s`]+\.[^.\s`]+", value):
-        raise UsageError(f"{where}: {value!r} is not NAME.SCHEMA")
+        raise UsageError(f"{where}: expected NAME.SCHEMA, found {value!r}")
     return value
 
 

@@ -452,6 +452,7 @@ started string
 finished string
 tool_version string
 table_versions map<string,bigint>
+options string
 """)
 
 

@@ -20,7 +20,7 @@ from replica_audit.results import Results
 def story(found: Results, protocol: str | None = None) -> list[str]:
     ((place, rows),) = rows_by_partition(found)
     return [
-        plain_text(sentence) for sentence in tell_story(place, rows, protocol or told_protocol(found.rows("findings")))
+        plain_text(sentence) for sentence in tell_story(place, rows, protocol or told_protocol(found))
     ]
 
 

@@ -35,6 +35,11 @@ class CaptureTimes:
         later, earlier = self.of(one), self.of(other)
         return later is not None and earlier is not None and later.started_ms >= earlier.finished_ms + _CLOCKS_DIFFER_MS
 
+    def kinds(self) -> list[dict[str, Any]]:
+        """What each broker did while it was copied (live, stopped or killed), by broker id; those that are not said are left out."""
+        known = {(one.broker_id, one.kind) for one in self.copies if one.kind is not None}
+        return [{"broker_id": broker_id, "kind": kind} for broker_id, kind in sorted(known)]
+
     def describe(self, replicas: Sequence[ReplicaFacts]) -> str | None:
         """The times of the copies in words; None where the manifest lacks one."""
         found = [(facts, self.of(facts)) for facts in replicas]

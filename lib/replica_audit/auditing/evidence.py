@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from replica_audit.auditing.broker_logs import events_of_rows
 from replica_audit.auditing.capture_times import CaptureTimes
 from replica_audit.auditing.partition import PartitionEvidence
 from replica_audit.auditing.timeline import summary_of_row
+from replica_audit.config import Settings
+from replica_audit.errors import UsageError
 from replica_audit.formats.bronze import CHECKPOINTS
 from replica_audit.formats.states import leadership_of_rows
 from replica_audit.formats.summary import summary_from_json
 from replica_audit.model import CheckpointFile, ReplicaDir, TopicPartition
+from replica_audit.protocol.truncation import protocol_of
 
 #: Bronze tables that evidence is made of.
 EVIDENCE_TABLES = ("replica_dirs", "segments", "leader_epochs", "offset_checkpoints", "partition_states")
@@ -33,6 +37,33 @@ class AuditOptions:
     quiesced: bool | None = None
     cluster_id: str | None = None
     times: CaptureTimes = CaptureTimes()
+
+
+def resolve_options(
+    settings: Settings, kafka_version: str | None, quiesced: bool | None, cluster_id: str | None, times: CaptureTimes
+) -> AuditOptions:
+    """What `settings` choose, and where they do not what the manifest says: its `kafka_version` and `quiesced`.
+
+    Without a protocol the version's is used, else `fetch`. Raises UsageError for a version that is not one.
+    """
+    try:
+        version = parse_kafka_version(settings.kafka_version or kafka_version)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    protocol = settings.protocol or (protocol_of(version) if version else "fetch")
+    return AuditOptions(protocol, version, quiesced, cluster_id, times)
+
+
+def options_row(options: AuditOptions, settings: Settings) -> dict[str, Any]:
+    """`audit.options` of audit.json: what the answers were computed with, whoever chose it."""
+    version = options.kafka_version
+    return {
+        "protocol": options.protocol,
+        "kafka_version": None if version is None else ".".join(str(part) for part in version),
+        "topics": list(settings.topics),
+        "quiesced": options.quiesced,
+        "fail_on": settings.fail_on,
+    }
 
 
 def parse_kafka_version(text: str | None) -> tuple[int, ...] | None:

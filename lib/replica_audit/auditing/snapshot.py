@@ -15,8 +15,9 @@ from replica_audit.auditing.evidence import (
     LOG_EVENTS,
     TIMELINE,
     AuditOptions,
-    parse_kafka_version,
+    options_row,
     partition_evidence,
+    resolve_options,
 )
 from replica_audit.auditing.log_dirs import log_dir_findings
 from replica_audit.auditing.partition import CopyKey, audit_partition, needed_batches, open_producers
@@ -30,6 +31,7 @@ from replica_audit.formats.discovery import discover
 from replica_audit.formats.errors import FormatError
 from replica_audit.formats.inventory import Inventory, SegmentFile
 from replica_audit.formats.leadership import parse_leadership
+from replica_audit.formats.manifest import Manifest
 from replica_audit.formats.progress import plan_progress, read_progress
 from replica_audit.formats.record_reader import RecordReader
 from replica_audit.formats.sources import open_source, summarise_source
@@ -77,16 +79,10 @@ def open_snapshot(uri: str, topics: tuple[str, ...], leadership: str | None) -> 
 
 
 def audit_options(inventory: Inventory, settings: Settings) -> AuditOptions:
-    """What the settings choose and the manifest says; raises UsageError for a version that is none."""
-    manifest = inventory.manifest
-    try:
-        version = parse_kafka_version(settings.kafka_version or (manifest.kafka_version if manifest else None))
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    times = CaptureTimes(manifest.brokers if manifest else ())
-    return AuditOptions(
-        settings.protocol, version, manifest.quiesced if manifest else None, inventory.cluster_id, times
-    )
+    """What the settings choose and the manifest says; raises UsageError for a version that is not one."""
+    manifest = inventory.manifest or Manifest(None, None, ())
+    times = CaptureTimes(manifest.brokers)
+    return resolve_options(settings, manifest.kafka_version, manifest.quiesced, inventory.cluster_id, times)
 
 
 def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> Results:
@@ -149,7 +145,9 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
             "snapshot": snapshot.name,
             "segments": len(files),
             "size_bytes": sum(file.size_bytes for file in files),
+            "brokers": options.times.kinds(),
         },
+        "options": options_row(options, settings),
     }
     return Results(audit, {table: sort_rows(of_table) for table, of_table in tables.items()}, uri)
 

@@ -129,7 +129,7 @@ def _common_options() -> argparse.ArgumentParser:
     group.add_argument("--leadership", metavar="FILE", help=help_of["leadership"])
     group.add_argument(
         "--protocol", choices=PROTOCOLS, metavar="NAME",
-        help=f"{help_of['protocol']}: {', '.join(PROTOCOLS)} (default: {default.protocol})",
+        help=f"{help_of['protocol']}: {', '.join(PROTOCOLS)} (default: that of --kafka-version or the manifest, else fetch)",
     )  # fmt: skip
     group.add_argument("--kafka-version", metavar="V", help=help_of["kafka_version"])
     group.add_argument(

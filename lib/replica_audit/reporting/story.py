@@ -19,6 +19,7 @@ from replica_audit.reporting.sentences import (
     name_brokers,
     name_offsets,
 )
+from replica_audit.results import Results
 
 #: Runs of one replica, and findings, that are told; the tables below the story have them all.
 RUN_LIMIT = 3
@@ -207,10 +208,6 @@ def _span(first: int, last: int | None) -> str:
     return f"from {start} to {end}"
 
 
-def told_protocol(findings: Sequence[Row]) -> str:
-    """The protocol that the audit's findings and verdicts used, as their evidence names it; fetch where none does."""
-    for row in findings:
-        for item in row["evidence"] or ():
-            if item["kind"] == "replay" and item["value"]:
-                return item["value"]
-    return "fetch"
+def told_protocol(results: Results) -> str:
+    """The protocol that the audit's findings and verdicts used; `fetch` for an audit that kept no options."""
+    return (results.audit.get("options") or {}).get("protocol") or "fetch"

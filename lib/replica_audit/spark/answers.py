@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from replica_audit.auditing.capture_times import times_of_manifest
 from replica_audit.auditing.catalogue import worst_verdict
 from replica_audit.results import Results
 from replica_audit.spark.warehouse import Warehouse
@@ -49,6 +50,7 @@ def assemble_results(
     verdicts = [row["verdict"] for row in tables["partitions"]]
     unplaced = any(row["topic"] is None and row["code"] == "CAP-UNREADABLE" for row in tables["findings"])
     names = ("audit_id", "snapshot_id", "cluster_id", "tool_version", "started", "finished")
+    manifest = json.loads(snapshot.get("manifest") or "{}")
     audit = {
         **{name: finished[name] for name in names},
         "verdict": worst_verdict([*verdicts, "INCONCLUSIVE"] if unplaced else verdicts),
@@ -60,7 +62,9 @@ def assemble_results(
             "size_bytes": snapshot.get("size_bytes"),
             "files": snapshot.get("inventory"),
             **({"observations": observations} if observations else {}),
+            "brokers": times_of_manifest(manifest.get("brokers") or ()).kinds(),
         },
+        "options": json.loads(finished["options"]) if finished.get("options") else None,
     }
     return Results(audit, {table: sort_rows(rows) for table, rows in tables.items()}, snapshot.get("location"))
 

@@ -15,9 +15,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.capture_times import times_of_manifest
-from replica_audit.auditing.evidence import EVIDENCE_TABLES, AuditOptions, parse_kafka_version
+from replica_audit.auditing.evidence import EVIDENCE_TABLES, AuditOptions, options_row, resolve_options
 from replica_audit.config import Settings
-from replica_audit.errors import UsageError
 from replica_audit.formats.storage import Snapshot
 from replica_audit.model import CHUNK_OFFSETS, TransactionState
 from replica_audit.moments import now
@@ -68,7 +67,7 @@ def audit(
     options = _options(snapshot, cluster_id, settings)
     location = snapshot["location"] if snapshot_uri is None else Snapshot.open(snapshot_uri).location
     ids = {"cluster_id": cluster_id, "snapshot_id": snapshot_id, "audit_id": uuid.uuid4().hex}
-    stage = {"started": started, **ids}
+    stage = {"started": started, "options": json.dumps(options_row(options, settings)), **ids}
     observed = observation_count(warehouse, snapshot_id)
     compile_queries(spark, snapshot["size_bytes"] + _ROW_BYTES * observed)
     warehouse.describe_commits(stage="audit", snapshot_id=snapshot_id, audit_id=ids["audit_id"])
@@ -95,12 +94,8 @@ def audit(
 
 def _options(snapshot: Mapping, cluster_id: str | None, settings: Settings) -> AuditOptions:
     manifest = json.loads(snapshot["manifest"]) if snapshot["manifest"] else {}
-    try:
-        version = parse_kafka_version(settings.kafka_version or manifest.get("kafka_version"))
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     times = times_of_manifest(manifest.get("brokers") or ())
-    return AuditOptions(settings.protocol, version, manifest.get("quiesced"), cluster_id, times)
+    return resolve_options(settings, manifest.get("kafka_version"), manifest.get("quiesced"), cluster_id, times)
 
 
 def _keep(kept: ExitStack, frame: DataFrame) -> DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.earlier import Earlier
@@ -40,9 +41,12 @@ def load_results(spark: SparkSession, audit_id: str | None, settings: Settings) 
     kept = ("quality",) if warehouse.exists("quality") else ()
     answers = audit_answers(warehouse, finished["audit_id"], (*AUDITED_TABLES, *kept))
     rows, observations = timeline_answers(warehouse, finished["audit_id"])
-    return assemble_results(
+    results = assemble_results(
         finished, [*answers, *rows, *snapshot_answers(warehouse, finished["snapshot_id"])], observations
     )
+    options = results.audit["options"]
+    # What the answers were computed with stays; from which severity on they fail is asked anew.
+    return replace(results, audit={**results.audit, "options": options and {**options, "fail_on": settings.fail_on}})
 
 
 def load_earlier(spark: SparkSession, results: Results, settings: Settings) -> Earlier | None:

@@ -125,7 +125,8 @@ class Warehouse:
     def _write(self, table: str, frame: DataFrame, key: str, mode: str, options: Mapping[str, str]) -> None:
         columns = [column.name for column in self.columns(table)]
         writer = frame.select(*columns).write.format("delta").mode(mode).partitionBy(key)
-        properties = {**self._periods, **_PROPERTIES.get(table, {})}
+        # A warehouse of an older version lacks columns that were added since.
+        properties = {**self._periods, **_PROPERTIES.get(table, {}), "mergeSchema": "true"}
         for name, value in {"userMetadata": self._user_metadata(self._commit), **properties, **options}.items():
             writer = writer.option(name, value)
         writer.saveAsTable(self._name(table)) if self._catalog else writer.save(self._name(table))
@@ -140,10 +141,11 @@ class Warehouse:
         audit_id: str | None,
         cluster_id: str | None,
         tables: Iterable[str] = (),
+        options: str | None = None,
     ) -> dict:
         """Append a row to `audits` and return it: the last thing a stage does when it has finished or failed.
 
-        `tables` are those that the stage wrote: their versions go into `table_versions`.
+        `tables` are those that the stage wrote: their versions go into `table_versions`. `options` is JSON.
         """
         row = {
             "cluster_id": cluster_id,
@@ -155,10 +157,11 @@ class Warehouse:
             "finished": None if state == "running" else now(),
             "tool_version": __version__,
             "table_versions": self.versions(tables) or None,
+            "options": options,
         }
         writer = (
             self.frame("audits", [row], {}).coalesce(1).write.format("delta").mode("append").options(**self._periods)
-        )
+        ).option("mergeSchema", "true")
         described = {"stage": stage, "snapshot_id": snapshot_id, "audit_id": audit_id}
         writer = writer.option("userMetadata", self._user_metadata(described))
         writer.saveAsTable(self._name("audits")) if self._catalog else writer.save(self._name("audits"))

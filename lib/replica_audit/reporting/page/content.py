@@ -49,7 +49,7 @@ def build_overview(results: Results, earlier: Earlier | None) -> dict[str, Any]:
 
 def build_pieces(results: Results) -> Iterator[dict[str, Any]]:
     """Details of `PIECE` partitions after `PIECE` partitions, in the order of the overview."""
-    protocol = told_protocol(results.rows("findings"))
+    protocol = told_protocol(results)
     held: list[tuple[Row, Rows]] = []
     for item in rows_by_partition(results):
         held.append(item)

@@ -90,7 +90,7 @@ def _frame(results: Results, verdict: Mapping[str, Any], answer: Answer, earlier
         "verdicts": list(VERDICTS),
         "words": [VERDICT_WORDS[name] for name in VERDICTS],
         "severities": list(SEVERITIES),
-        "protocol": told_protocol(results.rows("findings")),
+        "protocol": told_protocol(results),
         "command": portable(render_command(results, "show")),
         "compared": is_compared(results, earlier),
         "holders": [[broker_id, *counts] for broker_id, counts in count_held(results).items()],
