@@ -55,6 +55,10 @@ class Engine:
     def load_earlier(self, spark: Any, results: Results, settings: Any) -> None:
         return None
 
+    def audit_all(self, snapshot: str, settings: Any, progress: Any) -> Results:
+        self.calls.append(("show", "all"))
+        return self.results
+
     def audit_one(self, snapshot: str, topic_partition: Any, settings: Any) -> Results:
         self.calls.append(("show", str(topic_partition)))
         if self.error is not None:
@@ -68,7 +72,7 @@ def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
     for name, functions in (
         ("replica_audit.spark.session", ("build_session",)),
         ("replica_audit.spark.pipeline", ("run_ingest", "run_audit", "load_results", "load_earlier")),
-        ("replica_audit.auditing.snapshot", ("audit_one",)),
+        ("replica_audit.auditing.snapshot", ("audit_one", "audit_all")),
     ):
         module = ModuleType(name)
         for function in functions:
@@ -153,7 +157,7 @@ def test_an_error_has_its_exit_status_and_its_text_on_stderr(
     [
         ([], "required: COMMAND"),
         (["run"], "required: SNAPSHOT"),
-        (["show", "snapshot"], "required: TOPIC-PARTITION"),
+        (["show"], "required: SNAPSHOT"),
         (["walk", "snapshot"], "invalid choice: 'walk'"),
         (["verify", "a", "b"], "not part of version"),
         (["run", "missing"], "missing does not exist"),
@@ -201,7 +205,7 @@ def test_each_stage_takes_what_the_one_before_wrote(engine: Engine, capsys: Any)
 
 
 @pytest.mark.parametrize(
-    "argv", [["run", "snapshot"], ["audit"], ["report"], ["show", "snapshot", "orders-0"]], ids=lambda argv: argv[0]
+    "argv", [["run", "snapshot"], ["audit"], ["report"], ["show", "snapshot", "orders-0"], ["show", "snapshot"]], ids=" ".join
 )
 def test_json_is_one_object_with_every_table(argv: list[str], engine: Engine, capsys: Any) -> None:
     assert main([*argv, "--format", "json"]) == 0

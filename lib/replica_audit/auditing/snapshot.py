@@ -1,47 +1,42 @@
-"""A snapshot opened for an audit, and one partition of it audited in this process, without Spark."""
+"""A snapshot audited in this process, without Spark: one partition of it, or all."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
-
-import numpy as np
-import pyarrow.compute as pc
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Protocol
 
 from replica_audit import __version__
 from replica_audit.auditing.capture_times import CaptureTimes
 from replica_audit.auditing.catalogue import worst_verdict
-from replica_audit.auditing.evidence import (
-    EVIDENCE_TABLES,
-    LOG_EVENTS,
-    TIMELINE,
-    AuditOptions,
-    options_row,
-    partition_evidence,
-    resolve_options,
-)
+from replica_audit.auditing.evidence import AuditOptions, options_row, resolve_options
 from replica_audit.auditing.log_dirs import log_dir_findings
-from replica_audit.auditing.partition import CopyKey, audit_partition, needed_batches, open_producers
+from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot, Row
+from replica_audit.auditing.partition import audit_partition
 from replica_audit.auditing.tables import report_rows
-from replica_audit.auditing.timeline import summary_row, timeline_of
 from replica_audit.config import Settings
 from replica_audit.errors import InputError, UsageError
-from replica_audit.formats.broker_logs import read_broker_log
-from replica_audit.formats.bronze import bronze_rows, damage_rows, quarantine_row, segment_row
 from replica_audit.formats.discovery import discover
 from replica_audit.formats.errors import FormatError
-from replica_audit.formats.inventory import Inventory, SegmentFile
+from replica_audit.formats.inventory import Inventory
 from replica_audit.formats.leadership import parse_leadership
 from replica_audit.formats.manifest import Manifest
-from replica_audit.formats.progress import plan_progress, read_progress
 from replica_audit.formats.record_reader import RecordReader
-from replica_audit.formats.sources import open_source, summarise_source
 from replica_audit.formats.storage import Snapshot
-from replica_audit.formats.transaction_log import find_transaction_logs, latest_states, read_transaction_states
-from replica_audit.model import CHUNK_OFFSETS, Damage, QuarantineRow, TopicPartition, TransactionState
+from replica_audit.model import TopicPartition, TransactionState
 from replica_audit.moments import now
-from replica_audit.protocol.timeline import rule_of
 from replica_audit.results import Results
 from replica_audit.tables import REPORT_TABLES, sort_rows
+
+
+class Progress(Protocol):
+    """Is told how far an audit is."""
+
+    def begin(self, stage: str, files: int = 0, size_bytes: int = 0) -> None: ...
+
+    def advance(self, files: int = 0, size_bytes: int = 0) -> None: ...
+
+    def end(self) -> None: ...
 
 
 def open_snapshot(uri: str, topics: tuple[str, ...], leadership: str | None) -> tuple[Snapshot, Inventory]:
@@ -89,159 +84,111 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
     """Audit one partition of the snapshot at `uri`. Raises UsageError when the snapshot does not have it."""
     started = now()
     # Square brackets and stars in a topic's name would be a pattern; Kafka's legal names have neither.
-    snapshot, inventory = open_snapshot(uri, (topic_partition.topic,), settings.leadership)
-    place = {"topic": topic_partition.topic, "partition": topic_partition.partition}
-    rows = {
-        table: [
-            row
-            for row in of_table
-            if (row["topic"], row["partition"]) == (topic_partition.topic, topic_partition.partition)
-        ]
-        for table, of_table in bronze_rows(inventory).items()
-    }
-    options = audit_options(inventory, settings)
-    observed = _read_observations(snapshot, inventory, topic_partition, rows["quarantine"])
-    timeline, course = timeline_of(*place.values(), observed, rule_of(options.kafka_version))
-    if not rows["replica_dirs"] and not rows["partition_states"] and course is None:
+    topics = (topic_partition.topic,)
+    snapshot, inventory = open_snapshot(uri, topics, settings.leadership)
+    opened = OpenedSnapshot.read(snapshot, inventory, audit_options(inventory, settings), topics, topic_partition)
+    if not opened.partitions:
         known = sorted({str(one.topic_partition) for one in inventory.replicas})
         raise UsageError(f"{topic_partition} is not in {uri}; of that topic there are {', '.join(known[:10])}")
-    files = [file for file in inventory.segments if file.partition == topic_partition.partition]
-    rows["segments"] = []
-    for file in files:
-        names = {**place, "broker_id": file.broker_id, "log_dir": file.log_dir}
-        try:
-            summary = summarise_source(snapshot, file)
-        except (OSError, FormatError) as error:
-            rows["quarantine"].append(unreadable_row(names, file, error))
-            continue
-        rows["segments"].append(segment_row(names, summary))
-        rows["quarantine"].extend(damage_rows(names, summary))
-    facts = {table: rows[table] for table in EVIDENCE_TABLES}
-    facts[LOG_EVENTS] = _read_broker_logs(snapshot, inventory, topic_partition, rows["quarantine"])
-    facts[TIMELINE] = [summary_row(course)] if course is not None else []
-    evidence = partition_evidence(topic_partition, facts, options)
-    batches = _read_batches(snapshot, files, needed_batches(evidence))
-    transactions, unread = _read_transactions(snapshot, inventory, open_producers(evidence))
-    rows["quarantine"].extend({**place, **row} for row in unread)
-    outcome = audit_partition(evidence, batches, RecordReader(snapshot), transactions)
-    tables = report_rows(outcome)
-    tables["quarantine"] = [
-        {column.name: row[column.name] for column in REPORT_TABLES["quarantine"]} for row in rows["quarantine"]
-    ]
-    tables["partition_states"] = rows["partition_states"]
-    tables["high_watermark_timeline"] = timeline
-    tables["findings"] += log_dir_findings(
-        _log_dirs_without_checkpoint(rows), _of_metadata(inventory), inventory.cluster_id
-    )
-    audit = {
-        "audit_id": None,
-        "snapshot_id": None,
-        "cluster_id": inventory.cluster_id,
-        "tool_version": __version__,
-        "started": started,
-        "finished": now(),
-        "verdict": worst_verdict([outcome.verdict]),
-        "inputs": {
-            "snapshot": snapshot.name,
-            "segments": len(files),
-            "size_bytes": sum(file.size_bytes for file in files),
-            "brokers": options.times.kinds(),
-        },
-        "options": options_row(options, settings),
-    }
-    return Results(audit, {table: sort_rows(of_table) for table, of_table in tables.items()}, uri)
+    return _audit(opened, settings, started, None)
 
 
-def _read_broker_logs(
-    snapshot: Snapshot, inventory: Inventory, topic_partition: TopicPartition, quarantine: list[dict]
-) -> list[dict]:
-    """What brokers' own logs say of one partition; a log that cannot be read is added to `quarantine`."""
-    rows: list[dict] = []
-    for file in inventory.broker_logs:
-        for item in read_broker_log(snapshot, file.path, file.broker_id):
-            if isinstance(item, QuarantineRow):
-                quarantine.append(quarantine_row(item))
-            elif (item.topic, item.partition) == (topic_partition.topic, topic_partition.partition):
-                rows.append(asdict(item))
-    return rows
+def audit_all(uri: str, settings: Settings, progress: Progress | None = None) -> Results:
+    """Audit every partition of the snapshot at `uri` that `settings.topics` match: the answers of a run.
+
+    Raises UsageError and InputError as `open_snapshot` does.
+    """
+    started = now()
+    snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership)
+    options = audit_options(inventory, settings)
+    opened = OpenedSnapshot.read(snapshot, inventory, options, settings.topics)
+    return _audit(opened, settings, started, progress)
 
 
-def _read_observations(
-    snapshot: Snapshot, inventory: Inventory, topic_partition: TopicPartition, quarantine: list[dict]
-) -> list[dict]:
-    """The rows of `replica_progress` of one partition; what could not be used is added to `quarantine`."""
-    rows: list[dict] = []
-    for part in plan_progress(snapshot, inventory.progress_files):
-        found = [part] if isinstance(part, QuarantineRow) else read_progress(snapshot, part, (topic_partition.topic,))
-        for item in found:
-            if isinstance(item, QuarantineRow):
-                quarantine.append(quarantine_row(item))
-            else:
-                rows += item.filter(pc.equal(item["partition"], topic_partition.partition)).to_pylist()
-    return rows
+def _audit(opened: OpenedSnapshot, settings: Settings, started: str, progress: Progress | None) -> Results:
+    """The answers of all partitions of `opened`. Those that have to ask the coordinator wait until it is read, once."""
+    gathered = _Gathered(opened, settings)
+    waiting = []
+    files = [file for partition in opened.partitions for file in opened.files(partition)]
+    if progress is not None:
+        progress.begin("auditing", len(files), sum(file.size_bytes for file in files))
+    for partition in opened.partitions:
+        examined = opened.examine(partition)
+        if examined.producers:
+            waiting.append(examined)
+        else:
+            gathered.conclude(examined, {})
+        if progress is not None:
+            progress.advance(len(examined.files), sum(file.size_bytes for file in examined.files))
+    states, unread = opened.read_transactions(frozenset().union(*(one.producers for one in waiting)))
+    for examined in waiting:
+        gathered.conclude(examined, states)
+    if progress is not None:
+        progress.end()
+    return gathered.results(started, len(files), sum(file.size_bytes for file in files), unread)
 
 
-def unreadable_row(names: dict, file: SegmentFile, error: Exception) -> dict:
-    """The quarantine row of a segment that could not be read; the audit of the others goes on."""
-    return {
-        "broker_id": names["broker_id"],
-        "topic": names["topic"],
-        "partition": names["partition"],
-        "path": file.path,
-        "position": getattr(error, "position", None),
-        "length": file.size_bytes,
-        "code": "CAP-UNREADABLE",
-        "reason": f"the segment could not be read: {error}",
-    }
+class _Gathered:
+    """Rows of the report tables, partition after partition."""
 
+    def __init__(self, opened: OpenedSnapshot, settings: Settings) -> None:
+        self._opened = opened
+        self._settings = settings
+        self._read = RecordReader(opened.snapshot)
+        self._tables: dict[str, list[Row]] = {table: [] for table in REPORT_TABLES}
+        self._checkpoint_files: dict[tuple, Row] = {}
+        self._filled: set[tuple[int, str]] = set()
+        self._replica_count = 0
 
-def _read_batches(
-    snapshot: Snapshot, files: list[SegmentFile], wanted: dict[CopyKey, set[int]]
-) -> dict[CopyKey, np.ndarray]:
-    """Batches of the wanted chunks, by scanning the files of those copies once more."""
-    found: dict[CopyKey, list[np.ndarray]] = {}
-    for file in files:
-        chunks = wanted.get((file.broker_id, file.log_dir))
-        if not chunks:
-            continue
-        numbers = np.array(sorted(chunks))
-        with open_source(snapshot, file) as source:
-            for item in source.items:
-                if not isinstance(item, Damage) and len(item):
-                    rows = item[np.isin(item["base_offset"] // CHUNK_OFFSETS, numbers)]
-                    found.setdefault((file.broker_id, file.log_dir), []).append(rows)
-    return {key: np.concatenate(parts) for key, parts in found.items()}
+    def conclude(self, examined: Examined, transactions: dict[int, TransactionState]) -> None:
+        """Audit one partition and add its rows."""
+        batches = self._opened.read_batches(examined)
+        tables = report_rows(audit_partition(examined.evidence, batches, self._read, transactions))
+        tables["quarantine"] = examined.rows["quarantine"]
+        tables["partition_states"] = examined.rows["partition_states"]
+        tables["high_watermark_timeline"] = examined.timeline
+        for table, of_table in tables.items():
+            self._tables[table] += of_table
+        for row in examined.rows["segments"]:
+            if row["batch_count"]:
+                self._filled.add((row["broker_id"], row["log_dir"]))
+        self._replica_count += len(examined.rows["replica_dirs"])
+        for row in examined.rows["replica_dirs"]:
+            file = row["high_watermark_file"]
+            if file["state"] in ("missing", "empty"):
+                key = (row["broker_id"], row["log_dir"])
+                self._checkpoint_files[(*key, file["path"])] = {"broker_id": key[0], "log_dir": key[1], **file}
 
-
-def _of_metadata(inventory: Inventory) -> list[dict]:
-    """What of the metadata log, texts and tables could not be used: no partition's, and yet it may bear on every one."""
-    folders = tuple(
-        f"{path}/"
-        for path in (*(log.path for log in inventory.metadata_logs), *inventory.dump_paths, *inventory.table_paths)
-    )
-    return [quarantine_row(row) for row in inventory.quarantine if f"{row.path}/".startswith(folders)]
-
-
-def _read_transactions(
-    snapshot: Snapshot, inventory: Inventory, producers: set[int]
-) -> tuple[dict[int, TransactionState], list[dict]]:
-    """The coordinator's latest states of `producers`, and what of its log could not be read; nothing is read for none."""
-    states, unread = [], []
-    log_dirs = [log_dir.path for log_dir in inventory.log_dirs if log_dir.kind == "broker"] if producers else ()
-    for segment in find_transaction_logs(snapshot, log_dirs):
-        try:
-            states += read_transaction_states(snapshot, segment, producers)
-        except OSError as error:
-            reason = f"could not be read, and may say which transactions are in progress: {error.strerror or type(error).__name__}"
-            place = {"broker_id": None, "path": segment.path, "position": None, "length": segment.size}
-            unread.append({**place, "code": "INPUT-IGNORED", "reason": reason})
-    return latest_states(states), unread
-
-
-def _log_dirs_without_checkpoint(rows: dict[str, list[dict]]) -> list[dict]:
-    filled = {(row["broker_id"], row["log_dir"]) for row in rows["segments"] if row["batch_count"]}
-    return [
-        {"broker_id": row["broker_id"], "log_dir": row["log_dir"], **row["high_watermark_file"]}
-        for row in rows["replica_dirs"]
-        if row["high_watermark_file"]["state"] in ("missing", "empty") and (row["broker_id"], row["log_dir"]) in filled
-    ]
+    def results(self, started: str, segment_count: int, size_bytes: int, unread: Iterable[Row]) -> Results:
+        """All answers, with what belongs to no partition."""
+        inventory, unplaced = self._opened.inventory, self._opened.unplaced
+        without = [row for key, row in sorted(self._checkpoint_files.items()) if key[:2] in self._filled]
+        self._tables["findings"] += log_dir_findings(without, unplaced, inventory.cluster_id)
+        verdicts = [row["verdict"] for row in self._tables["partitions"]]
+        unreadable = any(row["topic"] is None and row["code"] == "CAP-UNREADABLE" for row in self._tables["findings"])
+        columns = [column.name for column in REPORT_TABLES["quarantine"]]
+        rows = [*unplaced, *self._tables["quarantine"], *unread]
+        self._tables["quarantine"] = [{name: row[name] for name in columns} for row in rows]
+        audit: dict[str, Any] = {
+            "audit_id": None,
+            "snapshot_id": None,
+            "cluster_id": inventory.cluster_id,
+            "tool_version": __version__,
+            "started": started,
+            "finished": now(),
+            "verdict": worst_verdict([*verdicts, "INCONCLUSIVE"] if unreadable else verdicts),
+            "inputs": {
+                "snapshot": self._opened.snapshot.name,
+                "log_dirs": len(inventory.log_dirs),
+                "replicas": self._replica_count,
+                "segments": segment_count,
+                "size_bytes": size_bytes,
+                "files": dict(inventory.counts),
+                "brokers": self._opened.options.times.kinds(),
+            },
+            "options": options_row(self._opened.options, self._settings),
+        }
+        if observations := len(self._tables["high_watermark_timeline"]):
+            audit["inputs"]["observations"] = observations
+        tables = {table: sort_rows(of_table) for table, of_table in self._tables.items()}
+        return Results(audit, tables, self._opened.snapshot.uri)

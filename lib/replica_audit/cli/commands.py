@@ -103,23 +103,28 @@ def report(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def show(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Audit one partition in this process and show everything that is known of it."""
-    from replica_audit.auditing.snapshot import audit_one
+    """Audit in this process: one partition and everything that is known of it, or the triage of all."""
+    from replica_audit.auditing.snapshot import audit_all, audit_one
 
-    try:
-        partition = TopicPartition.parse(arguments.topic_partition)
-    except ValueError as error:
-        raise UsageError(f"{error}: give a partition such as orders-0") from error
+    partition = None
+    if arguments.topic_partition is not None:
+        try:
+            partition = TopicPartition.parse(arguments.topic_partition)
+        except ValueError as error:
+            raise UsageError(f"{error}: give a partition such as orders-0") from error
     check_snapshot(arguments.snapshot)
     check_files(settings)
     baseline = read_baseline(settings)
-    results = baseline.compare(audit_one(arguments.snapshot, partition, settings))
-    verdict = build_verdict(results, settings.fail_on)
-    if settings.format == "json":
-        print_result(render_audit_json(results, verdict))
+    if partition is None:
+        results = audit_all(arguments.snapshot, settings, Progress(settings.quiet))
     else:
-        print_result(render_partition(results, colour=stdout_colour()))
-        print_result(render_status_line(verdict, colour=stdout_colour()))
+        results = audit_one(arguments.snapshot, partition, settings)
+    results = baseline.compare(results)
+    if partition is None or settings.format == "json":
+        return _show_summary(results, settings)
+    verdict = build_verdict(results, settings.fail_on)
+    print_result(render_partition(results, colour=stdout_colour()))
+    print_result(render_status_line(verdict, colour=stdout_colour()))
     return verdict["exit_status"]
 
 

@@ -21,7 +21,7 @@ _COMMANDS = {
     "quality": "check the quality of a finished audit with Great Expectations",
     "report": "write the report of a finished audit",
     "history": "show the audits of a warehouse: verdicts over time, when findings first appeared",
-    "show": "audit one partition in the terminal, without Spark",
+    "show": "audit in the terminal, without Spark: one partition, or the triage of all",
     "capture-plan": "print how to copy the log dirs of given brokers, as a shell script",
     "explain": "say what a finding means, how it is proven and what to do",
 }
@@ -74,7 +74,7 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     if argv and argv[0] in NOT_YET:
         raise UsageError(f"{argv[0]}: not part of version {__version__}; commands are {', '.join(_COMMANDS)}")
     arguments = parser.parse_args(argv)
-    needed = [name for name in ("snapshot", "topic_partition", "code") if getattr(arguments, name, "") is None]
+    needed = [name for name in ("snapshot", "code") if getattr(arguments, name, "") is None]
     if needed and not arguments.print_config:
         names = ", ".join(name.upper().replace("_", "-") for name in needed)
         raise UsageError(f"the following arguments are required: {names}; see replica-audit {arguments.command} --help")

@@ -16,6 +16,7 @@ from replica_audit.reporting.layout import (
     render_range,
     wrap,
 )
+from replica_audit.reporting.summary import render_answer
 from replica_audit.results import Results
 
 #: Rows of one list that a terminal shows; audit.json has them all.
@@ -25,7 +26,10 @@ _HEAD = "BROKER ISR START END LOADED RECOVERED CHECKPOINT PREFIX BATCHES TAIL ST
 
 
 def render_partition(results: Results, colour: bool = False) -> str:
-    """One block per partition of `results`: replicas, lineages, high watermark, differences, truncations, findings."""
+    """One block per partition of `results`: replicas, lineages, high watermark, differences, truncations, findings.
+
+    What belongs to no partition comes last, as it may bear on every one.
+    """
     blocks = []
     for partition in results.rows("partitions"):
         place = (partition["topic"], partition["partition"])
@@ -33,7 +37,7 @@ def render_partition(results: Results, colour: bool = False) -> str:
         def rows(table: str, place: tuple[str, int] = place) -> list[Mapping[str, Any]]:
             return [row for row in results.rows(table) if (row["topic"], row["partition"]) == place]
 
-        lines = _head(partition, colour)
+        lines = [*_head(partition, colour), "", *render_answer(results, colour)]
         lines += _section("Replicas", _replicas(rows("replicas")), colour)
         lines += _section("Lineage (epoch:start offset)", _lineages(rows("replicas")), colour)
         lines += _section("High watermark", _high_watermark(rows("high_watermarks")), colour)
@@ -43,6 +47,10 @@ def render_partition(results: Results, colour: bool = False) -> str:
         lines += _section("Divergences from the reference", _divergences(rows("divergences")), colour)
         lines += _section("Truncation, by protocol", _truncations(rows("truncations")), colour)
         lines += _section("Findings", _findings(rows("findings"), colour), colour)
+        blocks.append("\n".join(lines) + "\n")
+    unplaced = [row for row in results.rows("findings") if row["topic"] is None]
+    if blocks and unplaced:
+        lines = [paint("Findings of the snapshot, not of one partition", "head", colour), *_findings(unplaced, colour)]
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks) or "no such partition in the snapshot\n"
 

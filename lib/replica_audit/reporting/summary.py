@@ -47,11 +47,12 @@ _GIVE_WAY = (6, 7, 5, 4)
 def render_summary(results: Results, colour: bool = False) -> str:
     """Header, answer, partitions (worst verdict first) and findings; no line is longer than WIDTH on the screen."""
     audit = results.audit
-    lines = wrap(
-        f"Audit {audit.get('audit_id') or '-'} of snapshot {audit.get('snapshot_id') or '-'}"
-        + (f", cluster {audit['cluster_id']}" if audit.get("cluster_id") else "")
-    )
-    lines += ["", *_answer(results, colour), "", *_partition_table(results, colour)]
+    what = f"Audit {audit['audit_id']} of snapshot {audit.get('snapshot_id') or '-'}"
+    if not audit.get("audit_id"):
+        # Not in a warehouse: what it is of has a name only.
+        what = f"Snapshot {audit['inputs']['snapshot']}"
+    lines = wrap(what + (f", cluster {audit['cluster_id']}" if audit.get("cluster_id") else ""))
+    lines += ["", *render_answer(results, colour), "", *_partition_table(results, colour)]
     findings = [row for row in results.rows("findings") if row["status"] != "resolved"]
     if findings:
         lines += ["", paint("Findings, worst first (replica-audit explain CODE says more)", "head", colour)]
@@ -65,8 +66,8 @@ def render_summary(results: Results, colour: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _answer(results: Results, colour: bool) -> list[str]:
-    """The page's headline, and what it says to do first."""
+def render_answer(results: Results, colour: bool) -> list[str]:
+    """Lines of the page's headline, and what it says to do first."""
     answer = build_answer(results, build_verdict(results, "never"))
     lines = [paint(line, _TONES[answer.tone], colour) for line in wrap(answer.headline)]
     for step in answer.first_steps[:1]:

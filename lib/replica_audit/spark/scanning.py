@@ -89,7 +89,7 @@ def scan_files(
 
 def scan_file(snapshot: Snapshot, file: SegmentFile, rows: bool) -> Iterator[pa.RecordBatch]:
     """One file's rows, of its batches too when `rows` is true. A file that cannot be read gives one quarantine row, and the audit goes on."""
-    from replica_audit.auditing.snapshot import unreadable_row
+    from replica_audit.auditing.opened_snapshot import unreadable_row
     from replica_audit.formats.bronze import damage_rows, segment_row
     from replica_audit.formats.errors import FormatError
     from replica_audit.formats.sources import open_source
