@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from replica_audit.auditing.findings import Evidence, Finding, finding, finding_row
+from replica_audit.formats.names import OFFSET_CHECKPOINTS
 
 #: Quarantine codes that are findings too when no partition can carry them.
 _UNPLACED = ("CAP-UNREADABLE", "META-FOREIGN-DIR", "META-FORK")
@@ -17,8 +18,13 @@ def log_dir_findings(log_dirs: Iterable[Mapping], unplaced: Iterable[Mapping], c
     a log of the log dir has batches. `unplaced`: quarantine rows without a partition.
     """
     found = [_missing_checkpoint(row) for row in log_dirs]
-    found += [_unusable(row) for row in unplaced if row["code"] in _UNPLACED]
+    found += [_unusable(row) for row in unplaced if row["code"] in _UNPLACED and not _is_checkpoint(row)]
     return [{**finding_row(item, None, name, cluster_id)} for name, item in found]
+
+
+def _is_checkpoint(row: Mapping) -> bool:
+    """Whether every replica of the log dir tells it already, as CHK-MALFORMED."""
+    return row["path"].rpartition("/")[2] in OFFSET_CHECKPOINTS
 
 
 def _missing_checkpoint(row: Mapping) -> tuple[str, Finding]:
