@@ -55,9 +55,16 @@ def quiet(answer: Answer) -> bool:
 
 
 QUESTIONS: tuple[Question, ...] = (
+    Question("01-purged-restarted/real-restarted", "purge-0", quiet),
+    Question("01-purged-restarted/real-all-restarted", "purge-0", quiet),
+    Question("01-purged-restarted/real-all-restarted", "purge2-0", quiet),
+    Question("01-purged-restarted/real-streams", "repart-0", quiet),
     Question("02-compact-then-delete/real", "cf-0", quiet),
+    Question("05-purged-follower-truncation/real-before", "dr-0", lambda answer: answer.cuts() == {0: 46, 1: 46}),
     Question("05-purged-follower-truncation/real-before", "ds-0", lambda answer: answer.cuts()[0] == 40),
     Question("05-purged-follower-truncation/real-before", "dt-0", lambda answer: answer.cuts()[0] == 40),
+    Question("05-purged-follower-truncation/real-after", "dr-0", lambda answer: "EPO-CACHE-MISSING" not in answer.codes()),
+    Question("05-purged-follower-truncation/by-hand", "t-0", lambda answer: answer.cuts()[2] == 46),
     Question(
         "10-quiesced-tail-of-later-epoch/real-zookeeper",
         "pp-1",

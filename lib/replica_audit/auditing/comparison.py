@@ -70,13 +70,28 @@ def replay_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
     """The lineage that truncation should go by: that of the batches.
 
     Where batches may have vanished from below it (compaction, tiering) the file's is used instead, as long as no
-    batch contradicts it: an entry still tells where its epoch really began.
+    batch contradicts it: an entry still tells where its epoch really began. Where no record can be read any more, the
+    file as the next start takes it is all there is.
     """
     written = facts.file_lineage
+    if facts.empty:
+        return written or facts.lineage
     if written and (facts.compacted or tiered):
         if all(written.epoch_for_offset(start) == epoch for epoch, start in facts.lineage):
             return written
     return facts.lineage
+
+
+def answering_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
+    """The lineage that the reference answers with: `replay_lineage`, and what a running broker keeps of a purged log.
+
+    DeleteRecords up to the end leaves (latest epoch, log start) in its cache and file; only a restart drops it.
+    """
+    lineage = replay_lineage(facts, tiered)
+    entries = facts.directory.checkpoint_epochs
+    if facts.empty and not lineage and entries and entries[-1] == (facts.last_leader_epoch, facts.log_end_offset):
+        return Lineage(entries[-1:])
+    return lineage
 
 
 def replay_all(
@@ -87,7 +102,7 @@ def replay_all(
     `high_watermark` stands for the follower's own where that is not part of the input.
     """
     own = follower.state(replay_lineage(follower, tiered), high_watermark)
-    plain = replay_lineage(reference.facts, tiered)
+    plain = answering_lineage(reference.facts, tiered)
     complete = _completed(plain, reference)
     return {
         name: replay(name, own, reference.facts.state(complete if name in ("kip-279", "fetch") else plain))
@@ -97,7 +112,7 @@ def replay_all(
 
 def needed_chunks(reference: Reference, follower: ReplicaFacts, replays: Mapping[str, Replay]) -> set[int]:
     """Chunks whose batches the comparison wants of both: those that differ, and those that a cut or an end goes through."""
-    cuts = set().union(*(chunks_at(follower, outcome.truncate_to) for outcome in replays.values()))
+    cuts = set().union(*(chunks_at(follower, _first_dropped(follower, outcome)) for outcome in replays.values()))
     return differing_chunks(reference.facts, follower) | cuts | chunks_at(reference.facts, follower.log_end_offset)
 
 
@@ -158,7 +173,8 @@ def compare(
     cut = replays[protocol].truncate_to
     runs = runs_of(alignment.differences, stretches, cut, follower)
     drops = {
-        name: tally_from(follower, outcome.truncate_to, follower_batches, loaded) for name, outcome in replays.items()
+        name: tally_from(follower, _first_dropped(follower, outcome), follower_batches, loaded)
+        for name, outcome in replays.items()
     }
     overlap = min(leader.log_end_offset, follower.log_end_offset) >= max(
         leader.local_start_offset, follower.local_start_offset
@@ -180,6 +196,11 @@ def compare(
         compaction=compaction,
         problems=problems,
     )
+
+
+def _first_dropped(follower: ReplicaFacts, outcome: Replay) -> int:
+    """First offset of which a truncation drops something: what lies below the log start was deleted before."""
+    return max(outcome.truncate_to, follower.log_start_offset)
 
 
 def _first_difference(leader: ReplicaFacts, follower: ReplicaFacts, differences: Sequence[Difference]) -> int:
@@ -221,5 +242,7 @@ def _file_replay(reference: Reference, follower: ReplicaFacts, protocol: str) ->
     theirs, own = reference.facts.file_lineage, follower.file_lineage
     if theirs is None or own is None:
         return None
+    if reference.facts.empty:
+        theirs = answering_lineage(reference.facts, tiered=False)
     leader = _completed(theirs, reference) if protocol in ("kip-279", "fetch") else theirs
     return replay(protocol, follower.state(own), reference.facts.state(leader))

@@ -27,7 +27,7 @@ class ReplicaFacts:
     found_end_offset: int
     """End of the last batch with a readable header, its checksum right or not."""
     lineage: Lineage
-    """Rebuilt from the batches, cut at the log start."""
+    """Rebuilt from the batches that end at or above the log start, cut there; empty where all records were deleted."""
     file_lineage: Lineage | None
     """From leader-epoch-checkpoint as the loader would take it; None when there is no usable file."""
     compacted: bool
@@ -146,7 +146,7 @@ def replica_facts(
         local_start_offset=max(log_start, first_base),
         log_end_offset=log_end,
         found_end_offset=found_end,
-        lineage=lineage_of_batches(ordered).truncate_from_start(log_start),
+        lineage=_readable_lineage(ordered, log_start, log_end),
         file_lineage=_file_lineage(directory, log_end, log_start),
         compacted=_is_compacted(directory, ordered, cleanup_policy),
         irregularities=irregularities,
@@ -173,6 +173,13 @@ def lineage_of_batches(segments: Sequence[SegmentSummary]) -> Lineage:
             if start.leader_epoch > (-1 if lineage.latest_epoch is None else lineage.latest_epoch):
                 lineage = lineage.assign(start.leader_epoch, start.base_offset)
     return lineage
+
+
+def _readable_lineage(segments: Sequence[SegmentSummary], log_start: int, log_end: int) -> Lineage:
+    """The lineage of the batches that can still be read: an epoch all of whose batches were deleted needs no entry."""
+    if log_start >= log_end:
+        return Lineage()
+    return lineage_of_batches(segments).truncate_from_start(log_start)
 
 
 def _file_lineage(directory: ReplicaDir, log_end: int, log_start: int) -> Lineage | None:

@@ -32,7 +32,7 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             evidence=[place],
         )
         return
-    if file.state == "empty" and facts.has_epochs:
+    if file.state == "empty" and facts.lineage:
         yield finding(
             "EPO-FILE-CORRUPT",
             f"broker {facts.broker_id}: {file.path} is empty though the log has batches with leader epochs",

@@ -94,7 +94,7 @@ def _how(case: Case, item: Comparison) -> Iterator[Finding]:
     shared = {"broker_id": follower.broker_id, "start_offset": cut, "evidence": [_replay(case, item)]}
     drops = item.drops[case.protocol].record_count
     is_fallback = outcome.reason == "hw_fallback" and case.protocol != "high-watermark"
-    if is_fallback and (follower.has_epochs or drops) and follower.knows_high_watermark:
+    if is_fallback and (follower.lineage or drops) and follower.knows_high_watermark:
         yield finding(
             "TRN-HW-FALLBACK",
             f"broker {follower.broker_id} has no epoch that broker {leader.broker_id} can answer for, so it cuts its log at its own high "

@@ -1,0 +1,86 @@
+"""Logs whose records were deleted by DeleteRecords: nothing is wrong with them, and no epoch of theirs counts."""
+
+from __future__ import annotations
+
+import pytest
+from tests.auditing.scenario import Broker, audit, ends, written
+
+from replica_audit.model import PROTOCOLS
+
+LOGS = {
+    "one epoch": written(0, 40, 3),
+    "two epochs": [*written(0, 20, 1), *written(20, 40, 4)],
+    "after retention": written(30, 50, 7),
+}
+EPOCH_FILE = "orders-0/leader-epoch-checkpoint"
+
+
+def _purged(log, state: str, **options) -> Broker:
+    """`log` with all records deleted; `state` is that of its epoch file: of a running broker, or of a restarted one."""
+    epoch, end = int.from_bytes(log[-1][12:16], "big"), ends(log)
+    files = {"running": f"0\n1\n{epoch} {end}\n", "restarted": "0\n0\n", "no bytes": ""}
+    first = int.from_bytes(log[0][:8], "big")
+    return Broker(
+        log, log_start=end, first_base_offset=first, replace={EPOCH_FILE: files[state].encode()}, **options
+    )
+
+
+@pytest.mark.parametrize("log", LOGS.values(), ids=LOGS)
+@pytest.mark.parametrize("states", [("restarted", "restarted"), ("running", "restarted"), ("restarted", "running")])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_log_that_was_purged_to_its_end_is_sound(tmp_path, log, states, protocol):
+    brokers = {1: _purged(log, states[0]), 2: _purged(log, states[1], per_segment=2)}
+    for source in ("topics_describe", "inferred"):
+        answer = audit(tmp_path / source, brokers, source=source, protocol=protocol, quiesced=True)
+        assert answer.codes() == set(), answer
+        assert answer.verdict == "CONSISTENT"
+        assert answer.cut(2, protocol)["truncate_to"] == ends(log)
+        assert [row["dropped_records"] for row in answer.tables["truncations"]] == [0] * 4
+        assert answer.replica(2)["epochs"] == []
+
+
+def test_a_follower_that_has_not_heard_of_the_deletion_keeps_its_log(tmp_path):
+    log = LOGS["two epochs"]
+    for state in ("running", "restarted"):
+        for protocol in ("kip-101", "kip-279", "fetch"):
+            brokers = {1: _purged(log, state), 2: Broker(log)}
+            answer = audit(tmp_path / f"{state} {protocol}", brokers, protocol=protocol)
+            assert answer.cut(2, protocol)["truncate_to"] == 40, answer
+            loud = {"TRN-HW-FALLBACK"} if (state, protocol) == ("restarted", "kip-101") else set()
+            assert answer.codes("medium") == loud, answer
+
+
+def test_an_empty_epoch_file_is_corrupt_only_where_a_readable_batch_needs_an_entry(tmp_path):
+    log = LOGS["one epoch"]
+    answer = audit(tmp_path / "purged", {1: _purged(log, "no bytes"), 2: _purged(log, "no bytes")})
+    assert answer.codes() == set(), answer
+    for name, content, code in (("bytes", b"", "EPO-FILE-CORRUPT"), ("entries", b"0\n0\n", "EPO-CACHE-MISSING")):
+        half = Broker(log, log_start=25, replace={EPOCH_FILE: content})
+        answer = audit(tmp_path / name, {1: Broker(log), 2: half})
+        assert answer.one(code, 2)[0] == "high", answer
+
+
+@pytest.mark.parametrize(("log_start", "cut"), [(40, 26), (39, 20), (25, 20)])
+@pytest.mark.parametrize("state", ["running", "restarted"])
+@pytest.mark.parametrize("protocol", ["kip-101", "kip-279", "fetch"])
+def test_only_records_that_can_be_read_are_cut_by_epochs(tmp_path, log_start, cut, state, protocol):
+    """The leader was elected with a shorter log: a follower without epochs finds itself out of range, at its end."""
+    leader = [*written(0, 20, 3), *written(20, 26, 5)]
+    log = LOGS["one epoch"]
+    purged = _purged(log, state) if log_start == 40 else Broker(log, log_start=log_start, epochs=[(3, log_start)])
+    answer = audit(tmp_path, {1: Broker(leader), 2: purged}, isr=(1,), protocol=protocol)
+    row = answer.cut(2, protocol)
+    assert row["truncate_to"] == cut, answer
+    assert row["reason"] == ("out_of_range_tail" if log_start == 40 else "epoch_match")
+    # Whole batches above the log start; what lies below was deleted before.
+    assert row["dropped_records"] == {40: 0, 39: 5, 25: 15}[log_start]
+    assert not answer.found("EPO-CACHE-MISSING"), answer
+    assert not answer.found("TRN-CACHE-DISAGREES"), answer
+
+
+def test_a_log_start_between_two_epochs_needs_the_later_only(tmp_path):
+    log = LOGS["two epochs"]
+    brokers = {1: Broker(log, log_start=20, epochs=[(4, 20)]), 2: Broker(log, log_start=22, epochs=[(4, 22)])}
+    answer = audit(tmp_path, brokers, quiesced=True)
+    assert answer.codes() == set(), answer
+    assert [answer.replica(broker)["epochs"] for broker in (1, 2)] == [[[4, 20]], [[4, 22]]]
