@@ -301,6 +301,7 @@ replica_epoch int
 record_count bigint
 committed boolean
 committed_records bigint
+committed_evidence string
 promised_records bigint
 lost_records bigint
 lost_committed bigint

@@ -66,6 +66,12 @@ QUESTIONS: tuple[Question, ...] = (
     Question("05-purged-follower-truncation/real-after", "dr-0", lambda answer: "EPO-CACHE-MISSING" not in answer.codes()),
     Question("05-purged-follower-truncation/by-hand", "t-0", lambda answer: answer.cuts()[2] == 46),
     Question(
+        "12-minor/third-replica-proves",
+        "t-0",
+        lambda answer: {one["committed_dropped"] for one in answer.results.rows("truncations") if one["protocol"] == "fetch"}
+        == {7},
+    ),
+    Question(
         "10-quiesced-tail-of-later-epoch/real-zookeeper",
         "pp-1",
         lambda answer: answer.verdict == "COMMITTED_LOSS",

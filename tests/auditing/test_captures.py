@@ -156,12 +156,15 @@ def test_the_loss_of_0_10_is_seen_only_once_it_happened():
     assert before["verdict"] in ("CONSISTENT", "LAGGING")
     short = audit_capture("kip101-isr-2-truncated")["kip101-0"]
     assert {"REP-ISR-SHORT"} <= {row["code"] for row in short.tables["findings"]}, told(short)
-    for capture in ("kip101-isr-3-lost", "kip101-isr-4-healed"):
+    # The checkpoint of broker 0 proves what broker 2 has as well, until that one is cut.
+    for capture, brokers in (("kip101-isr-3-lost", (0, 2)), ("kip101-isr-4-healed", (0,))):
         results = audit_capture(capture)["kip101-0"]
         assert results.tables["partitions"][0]["verdict"] == "COMMITTED_LOSS", told(results)
         losses = [row for row in results.tables["findings"] if row["code"] == "HWM-LOSS"]
-        assert [(row["broker_id"], row["start_offset"], row["end_offset"]) for row in losses] == [(0, 19, 23)]
-        assert [row["severity"] for row in losses] == ["critical"]
+        assert [(row["broker_id"], row["start_offset"], row["end_offset"]) for row in losses] == [
+            (broker, 19, 23) for broker in brokers
+        ]
+        assert {row["severity"] for row in losses} == {"critical"}
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_a_lost_tail_is_told_from_the_leader_to_the_cut() -> None:
     assert of_sample("last-replica-standing", "orders-0") == [
         "Broker 1 leads in leader epoch 5 (the listing of the topics says so); in sync: 1.",
         "At offsets 93 to 99 broker 2 has 7 records of epoch 4, written 2023-11-14 from 22:18:53.000 to "
-        "22:18:55.004 UTC, where broker 1 has nothing any more; they were committed: its own high watermark had "
+        "22:18:55.004 UTC, where broker 1 has nothing any more; they were committed: its own high watermark "
         "reached 100.",
         "The high watermark is exactly 93: checkpointed high watermark 93 of broker 1 and log end 93 of broker 1, "
         "the reference.",

@@ -12,6 +12,7 @@ from replica_audit.auditing.broker_logs import of_present_topic, tighten_by_logs
 from replica_audit.auditing.capture_times import CaptureTimes
 from replica_audit.auditing.catalogue import worst_verdict
 from replica_audit.auditing.chunks import batches_in
+from replica_audit.auditing.commitment import with_proofs
 from replica_audit.auditing.comparison import (
     Comparison,
     Records,
@@ -122,7 +123,7 @@ def audit_partition(
         )
         for follower, chunks in _needs(evidence, grouping)
     ]
-    compared = with_causes(compared, reference, evidence.leadership)
+    compared = with_causes(with_proofs(compared), reference, evidence.leadership)
     mark = bound_high_watermark(reference, compared, cleaner_bound=_cleaner_bound(evidence))
     mark = narrow_high_watermark(mark, reference, compared, evidence.leadership, evidence.kafka_version)
     events = of_present_topic(evidence.log_events, reference.facts.directory.topic_id)

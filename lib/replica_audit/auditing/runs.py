@@ -27,6 +27,22 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
+class Proof:
+    """What shows that records were committed."""
+
+    kind: str
+    """checkpoint: a high watermark; sole_isr: their leader was alone in the ISR."""
+    broker_id: int
+    """Whose checkpoint, or which leader."""
+    text: str
+    """A clause such as "its own high watermark reached 100"."""
+    value: str
+    path: str | None = None
+    evidence: tuple[str, ...] = ()
+    """Sentences with what it rests on, where that is more than one value."""
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """A maximal range of differing offsets with one code and one leader epoch on either side."""
 
@@ -37,7 +53,7 @@ class Run:
     replica_epoch: int | None
     tally: Tally
     committed_end: int | None
-    """Offsets below this one were proven committed by the follower's own checkpoint; None where it proves nothing."""
+    """Offsets below this one were proven committed; None where nothing is proven."""
     committed_records: int
     kind: str
     """Of its differences: epoch, content, hole_here, hole_there or format."""
@@ -45,6 +61,10 @@ class Run:
     """None without a history of leadership, and for what is no conflict."""
     batches: tuple[Batch, ...] = ()
     """The follower's; none where it has nothing."""
+    proof: Proof | None = None
+    """Of `committed_end`."""
+    likely: Proof | None = None
+    """What makes it likely that all of it was committed, and does not prove it."""
 
     @property
     def conflicting(self) -> bool:
@@ -98,6 +118,14 @@ def _run(group: list[Difference], stretches: tuple[OffsetRange, ...], cut: int, 
         committed_records=0 if committed_end is None else records_between(batches, start, committed_end),
         kind=first.kind,
         batches=tuple(dict.fromkeys(batches)),
+        proof=None if committed_end is None else _own_checkpoint(follower, committed_end),
+    )
+
+
+def _own_checkpoint(follower: ReplicaFacts, checkpoint: int) -> Proof:
+    text = f"its own high watermark reached {checkpoint}"
+    return Proof(
+        "checkpoint", follower.broker_id, text, str(checkpoint), follower.directory.high_watermark_file.path
     )
 
 

@@ -194,6 +194,7 @@ def _divergence_rows(case: Case, comparison: Comparison, loss: Loss) -> list[dic
                 "record_count": run.tally.record_count,
                 "committed": run.committed_end is not None,
                 "committed_records": run.committed_records,
+                "committed_evidence": run.proof.text if run.proof is not None else None,
                 "promised_records": run.cause.promised_records if run.cause is not None else None,
                 "lost_records": lost.records if lost else None,
                 "lost_committed": lost.committed if lost else None,

@@ -107,7 +107,6 @@ def _divergences(partition: Row, rows: Rows) -> Iterator[Sentence]:
     by_broker: dict[int, list[Row]] = {}
     for row in rows["divergences"]:
         by_broker.setdefault(row["broker_id"], []).append(row)
-    checkpoints = {row["broker_id"]: row["high_watermark_checkpoint"] for row in rows["replicas"]}
     for broker_id, runs in by_broker.items():
         for row in runs[:RUN_LIMIT]:
             where = name_offsets(row["start_offset"], row["end_offset"])
@@ -124,8 +123,7 @@ def _divergences(partition: Row, rows: Rows) -> Iterator[Sentence]:
             count = row["committed_records"]
             all_of_it = count is None or count == row["record_count"]
             said = "they were committed" if all_of_it else f"{count} of them were committed"
-            proof = checkpoints.get(broker_id)
-            yield (f"{text}; ", said, f": its own high watermark had reached {proof}." if proof is not None else ".")
+            yield (f"{text}; ", said, f": {row['committed_evidence']}." if row["committed_evidence"] else ".")
         if len(runs) > RUN_LIMIT:
             yield (f"Broker {broker_id} differs at {len(runs) - RUN_LIMIT} more places, listed below.",)
 

@@ -1,80 +1,17 @@
-"""The high watermark and loss (F.5)."""
+"""High watermarks that contradict a log (F.5)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replica_audit.auditing.comparison import Comparison, Run
-from replica_audit.auditing.elections import describe
 from replica_audit.auditing.facts import ReplicaFacts
-from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding, offsets
-
-#: KAFKA-14704: between these a follower could checkpoint a high watermark over records that it was about to cut.
-_HIGH_WATERMARK_OVER_TAIL = ((2, 8), (3, 5))
-
+from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding
 
 def judge(case: Case) -> Iterator[Finding]:
-    """HWM-*, but for HWM-UNDER-MIN-ISR."""
-    for item in case.comparisons:
-        yield from _loss(case, item)
+    """HWM-*, but for HWM-LOSS and HWM-UNDER-MIN-ISR."""
     for facts in case.replicas:
         yield from _above_log_end(case, facts)
     yield from _suffix(case)
-
-
-def _loss(case: Case, item: Comparison) -> Iterator[Finding]:
-    follower, leader = item.follower, case.reference.facts
-    version = case.kafka_version
-    suspect = version is not None and _HIGH_WATERMARK_OVER_TAIL[0] <= version[:2] < _HIGH_WATERMARK_OVER_TAIL[1]
-    checkpoint = follower.directory.high_watermark_checkpoint
-    for run in item.runs:
-        if run.committed_end is None:
-            continue
-        end = min(run.end_offset, run.committed_end)
-        yield finding(
-            "HWM-LOSS",
-            f"{run.committed_records} committed records at {offsets(run.start_offset, end)} are not on broker {leader.broker_id}; "
-            f"broker {follower.broker_id} still has them: its own high watermark reached {checkpoint}",
-            confidence="suspect" if suspect else "proven",
-            broker_id=follower.broker_id,
-            start_offset=run.start_offset,
-            end_offset=end,
-            replica_epoch=run.replica_epoch,
-            evidence=[
-                Evidence(
-                    "checkpoint",
-                    "high watermark of this replica inside its conflicting records",
-                    follower.broker_id,
-                    follower.directory.high_watermark_file.path,
-                    value=str(checkpoint),
-                ),
-                considered(
-                    "KAFKA-14704: this version could checkpoint a high watermark over a tail that it was about to cut"
-                    if suspect
-                    else "the checkpoint was learnt from the present leader: no, the logs differ up to it"
-                ),
-                *_history(run),
-            ],
-        )
-
-
-def _history(run: Run) -> list[Evidence]:
-    """The election that left committed records behind; a clean one does that when its winner had lost its own tail."""
-    cause = run.cause
-    if cause is None or cause.election is None:
-        return []
-    found = [
-        Evidence(
-            "leadership", describe(cause.election), cause.election.leader_id, value=str(cause.election.leader_epoch)
-        )
-    ]
-    if cause.clean:
-        found.append(
-            considered(
-                f"a clean election loses nothing: broker {cause.election.leader_id} must have lost the end of its own log"
-            )
-        )
-    return found
 
 
 def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:

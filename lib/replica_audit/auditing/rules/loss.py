@@ -1,0 +1,81 @@
+"""Committed records that the reference does not have (F.5, HWM-LOSS)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replica_audit.auditing.comparison import Comparison, Run
+from replica_audit.auditing.elections import describe
+from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding, offsets
+
+#: KAFKA-14704: between these a follower could checkpoint a high watermark over records that it was about to cut.
+_HIGH_WATERMARK_OVER_TAIL = ((2, 8), (3, 5))
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    """HWM-LOSS, one for each run of a replica with records that were committed."""
+    for item in case.comparisons:
+        for run in item.runs:
+            if run.committed_end is not None:
+                yield _loss(case, item, run)
+
+
+def _loss(case: Case, item: Comparison, run: Run) -> Finding:
+    follower, leader, proof = item.follower, case.reference.facts, run.proof
+    version = case.kafka_version
+    suspect = (
+        proof.kind == "checkpoint"
+        and version is not None
+        and _HIGH_WATERMARK_OVER_TAIL[0] <= version[:2] < _HIGH_WATERMARK_OVER_TAIL[1]
+    )
+    end = min(run.end_offset, run.committed_end)
+    count, them = run.committed_records, "it" if run.committed_records == 1 else "them"
+    records = f"{count} committed record{'' if count == 1 else 's'} at {offsets(run.start_offset, end)}"
+    return finding(
+        "HWM-LOSS",
+        f"{records} {'is' if count == 1 else 'are'} not on broker {leader.broker_id}; broker {follower.broker_id} still has {them}: "
+        f"{proof.text}",
+        confidence="suspect" if suspect else "proven",
+        broker_id=follower.broker_id,
+        start_offset=run.start_offset,
+        end_offset=end,
+        replica_epoch=run.replica_epoch,
+        evidence=[*_evidence(run, suspect), *_history(run)],
+    )
+
+
+def _evidence(run: Run, suspect: bool) -> list[Evidence]:
+    proof = run.proof
+    if proof.kind != "checkpoint":
+        return [Evidence("leadership", text, proof.broker_id, value=proof.value) for text in (proof.text, *proof.evidence)]
+    return [
+        Evidence(
+            "checkpoint", "high watermark inside the conflicting records", proof.broker_id, proof.path, value=proof.value
+        ),
+        considered(
+            "KAFKA-14704: this version could checkpoint a high watermark over a tail that it was about to cut"
+            if suspect
+            else "the checkpoint was learnt from the present leader: no, the logs differ up to it"
+        ),
+    ]
+
+
+def _history(run: Run) -> list[Evidence]:
+    """The election that left committed records behind; a clean one does that when its winner had lost its own tail."""
+    cause = run.cause
+    if cause is None or cause.election is None:
+        return []
+    found = [
+        Evidence(
+            "leadership", describe(cause.election), cause.election.leader_id, value=str(cause.election.leader_epoch)
+        )
+    ]
+    if cause.clean:
+        found.append(
+            considered(
+                f"a clean election loses nothing: broker {cause.election.leader_id} must have lost the end of its own log"
+            )
+        )
+    return found
+
+

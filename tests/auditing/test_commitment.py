@@ -1,0 +1,88 @@
+"""What one replica's checkpoint proves committed is so on every replica that has the same records (F.0)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.auditing.scenario import Broker, audit, written, written_legacy
+
+LEADER = Broker([*written(0, 30, 1), *written(30, 34, 3)])
+
+
+def tail(end: int, high_watermark: int, epoch: int = 1, mark: str = "") -> Broker:
+    return Broker([*written(0, 30, 1), *written(30, end, epoch, mark)], high_watermark=high_watermark)
+
+
+@pytest.mark.parametrize(
+    ("proof", "end", "committed"),
+    [
+        (45, 50, 45),
+        (45, 45, 45),
+        # The proven records are more than this replica has.
+        (48, 40, 40),
+        # Inside a batch.
+        (43, 50, 43),
+    ],
+)
+@pytest.mark.parametrize("epochs", [(1,), (1, 2)])
+def test_the_same_records_are_committed_everywhere(
+    tmp_path: Path, proof: int, end: int, committed: int, epochs: tuple[int, ...]
+) -> None:
+    def broker(end: int, high_watermark: int) -> Broker:
+        batches = [*written(0, 30, 1), *written(30, 35, 1), *written(35, end, epochs[-1])]
+        return Broker(batches, high_watermark=high_watermark)
+
+    answer = audit(tmp_path, {1: LEADER, 2: broker(50, proof), 3: broker(end, 10)}, isr=(1,))
+    for one, count in ((2, proof - 30), (3, committed - 30)):
+        assert sum(row["committed_records"] for row in answer.tables["divergences"] if row["broker_id"] == one) == count
+        assert answer.cut(one)["committed_dropped"] == count
+    losses = answer.found("HWM-LOSS", 3)
+    assert max(row["end_offset"] for row in losses) == committed
+    assert all(f"broker 2, which has the same records, reached {proof}" in row["message"] for row in losses)
+    assert all(row["evidence"][0]["broker_id"] == 2 for row in losses)
+
+
+def test_other_records_at_the_same_offsets_are_not(tmp_path: Path) -> None:
+    other_epoch = Broker([*written(0, 25, 1), *written(25, 50, 2)], high_watermark=10)
+    other_content = tail(50, 10, mark="x")
+    brokers = {1: LEADER, 2: tail(50, 45), 3: other_epoch, 4: other_content}
+    answer = audit(tmp_path, brokers, isr=(1,))
+    assert {row["broker_id"] for row in answer.found("HWM-LOSS")} == {2}
+    assert {row["broker_id"] for row in answer.tables["divergences"] if row["committed"]} == {2}
+
+
+def test_a_replica_that_shares_the_beginning_only_is_committed_that_far(tmp_path: Path) -> None:
+    shared = [*written(0, 30, 1), *written(30, 35, 1)]
+    answer = audit(
+        tmp_path,
+        {
+            1: LEADER,
+            2: Broker([*shared, *written(35, 50, 1)], high_watermark=50),
+            3: Broker([*shared, *written(35, 50, 2)], high_watermark=10),
+        },
+        isr=(1,),
+    )
+    rows = [row for row in answer.tables["divergences"] if row["broker_id"] == 3]
+    assert [(row["start_offset"], row["end_offset"], row["committed_records"]) for row in rows] == [
+        (30, 35, 5),
+        (35, 50, 0),
+    ]
+
+
+def test_a_checkpoint_past_the_log_end_proves_nothing_elsewhere(tmp_path: Path) -> None:
+    answer = audit(tmp_path, {1: LEADER, 2: tail(50, 60), 3: tail(50, 10)}, isr=(1,))
+    assert not answer.found("HWM-LOSS") and not any(row["committed"] for row in answer.tables["divergences"])
+
+
+def test_records_without_epochs_are_known_by_their_bytes(tmp_path: Path) -> None:
+    def broker(mark: str, high_watermark: int) -> Broker:
+        batches = [*written_legacy(0, 10), *written_legacy(10, 15, mark)]
+        return Broker(batches, epochs=None, high_watermark=high_watermark)
+
+    brokers = {1: broker("l", 15), 2: broker("x", 13), 3: broker("x", 4), 4: broker("y", 4)}
+    answer = audit(tmp_path, brokers, isr=(1,))
+    counts = {2: 0, 3: 0, 4: 0}
+    for row in answer.tables["divergences"]:
+        counts[row["broker_id"]] += row["committed_records"]
+    assert counts == {2: 3, 3: 3, 4: 0}
