@@ -203,15 +203,21 @@ class SegmentSummary:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFile:
-    """A checkpoint file as read: `state` is present, empty (0 bytes: no entries), missing, malformed or not_given.
+    """A checkpoint file as read: `state` is present, empty (0 bytes: no entries), missing, malformed, unreadable or not_given.
 
-    `not_given`: the replica is known from a text or table only, and nothing says whether there is such a file.
+    `unreadable`: it is there, and the storage did not give its bytes. `not_given`: the replica is known from a text or
+    table only, and nothing says whether there is such a file.
     """
 
     state: str
     path: str
     problem: str | None = None
-    """For malformed: line number, what was expected, what was found."""
+    """For malformed: line number, what was expected, what was found. For unreadable: why."""
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether nothing tells what the file says, nor whether it is there at all."""
+        return self.state in ("unreadable", "not_given")
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,14 +247,18 @@ class ReplicaDir:
     cleaner_checkpoint: int | None = None
     problem: str | None = None
     """Why the directory could not be read, or its partition.metadata not used; None when all is well."""
-    segment_count: int = 0
-    """`.log` files found; a replica whose segments could not all be scanned has fewer summaries than this."""
+    segment_bases: tuple[int, ...] = ()
+    """Base offsets of the segments found; a replica whose segments could not all be scanned has summaries of fewer."""
     index_bases: tuple[int, ...] = ()
     """Base offsets of .index and .timeindex files that have no .log beside them; producer snapshots may outlive theirs."""
 
     @property
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
+
+    @property
+    def segment_count(self) -> int:
+        return len(self.segment_bases)
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ recovery_point_file struct<state:string,path:string,problem:string>
 log_start_file struct<state:string,path:string,problem:string>
 cleaner_file struct<state:string,path:string,problem:string>
 problem string
-segment_count int
+segment_bases array<bigint>
 index_bases array<bigint>
 """),
     "segments": _columns("""
@@ -212,6 +212,7 @@ reference_id int
 leader_epoch int
 isr array<int>
 under_replicated boolean
+unread_replicas array<int>
 hw_lower bigint
 hw_upper bigint
 max_lag_records bigint

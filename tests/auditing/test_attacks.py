@@ -65,6 +65,7 @@ QUESTIONS: tuple[Question, ...] = (
     Question("05-purged-follower-truncation/real-before", "dt-0", lambda answer: answer.cuts()[0] == 40),
     Question("05-purged-follower-truncation/real-after", "dr-0", lambda answer: "EPO-CACHE-MISSING" not in answer.codes()),
     Question("05-purged-follower-truncation/by-hand", "t-0", lambda answer: answer.cuts()[2] == 46),
+    Question("09-foreign-directory/snapshot", "t-0", lambda answer: "META-FOREIGN-DIR" in answer.codes()),
     Question(
         "12-minor/third-replica-proves",
         "t-0",
@@ -77,6 +78,8 @@ QUESTIONS: tuple[Question, ...] = (
         lambda answer: answer.verdict == "COMMITTED_LOSS",
         "kip-101",
     ),
+    Question("12-minor/folder-without-log", "t-0", lambda answer: answer.verdict == "INCONCLUSIVE"),
+    Question("12-minor/table-rows-twice", "ledger_eu-1-0", lambda answer: not answer.loud("high")),
 )
 
 

@@ -183,5 +183,6 @@ def test_a_partition_directory_without_a_segment(tmp_path):
     for path in (bare / "broker-2" / "orders-0").glob("0*"):
         path.unlink()
     answer = audit(bare, {1: Broker(LOG)}, isr=(1,), replicas=(1, 2))
-    assert answer.cut(2)["truncate_to"] == 0
-    assert not answer.codes("high"), answer
+    assert answer.verdict == "INCONCLUSIVE" and answer.codes("medium") == {"CAP-MISSING-SEGMENT"}, answer
+    assert answer.tables["truncations"] == [] and answer.replica(2)["log_end_offset"] is None
+    assert answer.tables["partitions"][0]["unread_replicas"] == [2]

@@ -259,3 +259,27 @@ def test_the_same_summary_but_for_where_it_is_from(tmp_path):
     for one, file in zip(given, wanted, strict=True):
         own = summarise_source(real, file)
         assert replace(one, path=own.path, source="segment", unproven=()) == own
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("dropped", ((), ("position",), ("position", "size", "crc")))
+def test_a_table_that_has_every_row_twice_is_the_log_it_would_be_with_each_once(tmp_path, ending, dropped):
+    rows = [{name: row[name] for name in row if name not in dropped} for row in batch_rows("diverged-unclean", "ledger-0")]
+    found = []
+    for name, given in (("once", rows), ("twice", [*rows, *rows]), ("paired", [row for row in rows for _ in "12"])):
+        (tmp_path / name).mkdir()
+        write_table(tmp_path / name / f"t.{ending}", given)
+        snapshot = Snapshot.open(tmp_path / name)
+        found.append([summarise_source(snapshot, file) for file in discover(snapshot).segments])
+    assert found[0] and found[0] == found[1] == found[2]
+
+
+def test_rows_that_claim_the_same_bytes_are_not_of_one_moment(tmp_path):
+    rows = batch_rows("diverged-unclean", "ledger-0")
+    later = [{**row, "crc": row["crc"] ^ 1, "leader_epoch": row["leader_epoch"] + 1} for row in rows[-2:]]
+    write_table(tmp_path / "t.jsonl", [*rows, *later])
+    snapshot = Snapshot.open(tmp_path)
+    summaries = [summarise_source(snapshot, file) for file in discover(snapshot).segments]
+    assert any("overlap" in summary.unproven for summary in summaries)
+    assert sum(summary.batch_count for summary in summaries) == len(rows)
+    assert not any(item.kind != "crc" for summary in summaries for item in summary.irregularities)

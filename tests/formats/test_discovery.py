@@ -277,22 +277,34 @@ def test_leadership_and_manifest_of_the_root(tmp_path):
     assert inventory.manifest is None
 
 
-def test_links_that_lead_back_broken_ones_and_pipes_are_survived_and_said(tmp_path):
+def test_links_that_lead_back_out_or_nowhere_and_pipes_are_survived_and_said(tmp_path):
     meta(tmp_path / "s/b", 1)
     partition(tmp_path / "s/b", "t-0", encode_batch(0, 2, 0))
     (tmp_path / "s/b/loop").symlink_to(tmp_path / "s")
-    (tmp_path / "s/broken").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "s/broken").symlink_to(tmp_path / "s/nowhere")
     os.mkfifo(tmp_path / "s/b/t-0/00000000000000000009.log")
+    (tmp_path / "s/b/t-0/leader-epoch-checkpoint").unlink()
+    os.mkfifo(tmp_path / "s/b/t-0/leader-epoch-checkpoint")
+    os.mkfifo(tmp_path / "s/b/t-0/00000000000000000000.index")
     partition(tmp_path / "elsewhere", "u-0")
     (tmp_path / "s/b/u-0").symlink_to(tmp_path / "elsewhere/u-0")
+    (tmp_path / "s/c").symlink_to("b")
     inventory = find(tmp_path / "s")
-    assert {one.topic for one in inventory.replicas} == {"t", "u"}
-    rows = [(row.code, row.path) for row in inventory.quarantine]
-    assert rows == [
-        ("CAP-UNREADABLE", "b/loop"),
-        ("CAP-UNREADABLE", "b/t-0/00000000000000000009.log"),
-        ("CAP-UNREADABLE", "broken"),
-    ]
+    assert {one.topic: one.segment_bases for one in inventory.replicas} == {"t": (0, 9), "u": ()}
+    replica = next(one for one in inventory.replicas if one.topic == "t")
+    assert replica.epoch_file.state == "unreadable" and "a named pipe" in replica.epoch_file.problem
+    rows = {row.path: (row.code, row.topic) for row in inventory.quarantine}
+    assert rows == {
+        "b/loop": ("CAP-UNREADABLE", None),
+        "b/t-0/00000000000000000000.index": ("CAP-UNREADABLE", "t"),
+        "b/t-0/leader-epoch-checkpoint": ("CAP-UNREADABLE", "t"),
+        "b/u-0": ("CAP-UNREADABLE", "u"),
+        "broken": ("CAP-UNREADABLE", None),
+        "c": ("INPUT-IGNORED", None),
+    }
+    assert not any(str(tmp_path) in row.reason for row in inventory.quarantine)
+    with pytest.raises(OSError, match="a named pipe"):
+        Snapshot.open(tmp_path / "s").open_file("b/t-0/00000000000000000009.log")
 
 
 def test_dotfiles_and_underscores_are_listed(tmp_path):

@@ -88,7 +88,7 @@ def _directory(replica: Replica) -> ReplicaDir:
         cleaner_file=CheckpointFile("empty", f"{log_dir}/cleaner-offset-checkpoint"),
         high_watermark_checkpoint=replica.checkpoint,
         recovery_point_checkpoint=replica.recovery_point,
-        segment_count=len(_segments(replica)),
+        segment_bases=tuple(base for base, _ in _segments(replica)),
     )
 
 

@@ -134,6 +134,6 @@ def _directory(row: Mapping, epochs: list[tuple[int, int, int]], values: Mapping
         **files,
         **{field: values.get(file) for file, (field, _) in CHECKPOINTS.items()},
         problem=row["problem"],
-        segment_count=row["segment_count"],
+        segment_bases=tuple(row["segment_bases"] or ()),
         index_bases=tuple(row["index_bases"] or ()),
     )

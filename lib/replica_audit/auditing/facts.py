@@ -68,7 +68,16 @@ class ReplicaFacts:
     @property
     def unproven(self) -> tuple[str, ...]:
         """What the input leaves open of the log, in the words of `formats.second_hand.UNPROVEN`."""
-        return tuple(sorted({word for segment in self.segments for word in segment.unproven}))
+        words = {word for segment in self.segments for word in segment.unproven}
+        return tuple(sorted(words | ({"cut_short"} if self._is_cut_short else set())))
+
+    @property
+    def _is_cut_short(self) -> bool:
+        """Whether a text or table shows less of the log than the log dir's own files say that there was."""
+        directory = self.directory
+        last_epoch = max((start for _, start in directory.checkpoint_epochs or ()), default=None)
+        said = (directory.high_watermark_checkpoint, directory.recovery_point_checkpoint, last_epoch)
+        return self.second_hand and any(value is not None and value > self.found_end_offset for value in said)
 
     @property
     def undecided(self) -> tuple[str, ...]:
@@ -79,9 +88,30 @@ class ReplicaFacts:
         )
 
     @property
+    def unread_bases(self) -> tuple[int, ...]:
+        """Base offsets of segments that are there and could not be read."""
+        read = {segment.base_offset for segment in self.segments}
+        return tuple(base for base in self.directory.segment_bases if base not in read)
+
+    @property
+    def unread(self) -> str | None:
+        """Why the log is not known from the files that are there, as a clause; None where they could all be read."""
+        directory, missed = self.directory, len(self.unread_bases)
+        if missed:
+            return f"{missed} of {directory.segment_count} segments in {directory.path} could not be read"
+        if self.segments:
+            return None
+        return directory.problem or f"{directory.path} has no .log file, and a partition's directory always has one"
+
+    @property
     def end_is_open(self) -> bool:
         """Whether the log may go on past what the input shows of it."""
-        return bool({"left_out", "one_moment", "rest"} & set(self.unproven))
+        return not self.end_is_known or "rest" in self.unproven
+
+    @property
+    def end_is_known(self) -> bool:
+        """Whether the log end of what was read is one of the log at all."""
+        return self.unread is None and not {"left_out", "one_moment", "cut_short", "overlap"} & set(self.unproven)
 
     @property
     def form(self) -> str:
@@ -91,7 +121,7 @@ class ReplicaFacts:
     @property
     def knows_high_watermark(self) -> bool:
         """Whether the log dir's checkpoint, or that there is none, is part of the input."""
-        return self.directory.high_watermark_file.state != "not_given"
+        return not self.directory.high_watermark_file.is_unknown
 
     @property
     def empty(self) -> bool:

@@ -43,13 +43,17 @@ def group_replicas(
         else:
             named = _named_directory(leadership, facts.broker_id)
             better = max(
-                (other, facts), key=lambda one: (one.directory.directory_id == named is not None, one.log_end_offset)
+                (other, facts),
+                key=lambda one: (one.directory.directory_id == named is not None, not one.unread, one.log_end_offset),
             )
             chosen[facts.broker_id] = better
             duplicates.append(facts if better is other else other)
     kept = tuple(chosen.values())
-    reference = choose_reference(kept, leadership)
-    others = tuple(facts for facts in kept if reference is not None and facts is not reference.facts)
+    # A log of which files could not be read counts as one that is not at hand: what they hold is not known.
+    reference = choose_reference([facts for facts in kept if facts.unread is None], leadership)
+    if reference is None:
+        return Grouping(None, (), foreign, tuple(duplicates), kept)
+    others = tuple(facts for facts in kept if facts is not reference.facts)
     set_aside = tuple(facts for facts in others if why_not_comparable(reference, facts))
     followers = tuple(facts for facts in others if facts not in set_aside)
     return Grouping(reference, followers, foreign, tuple(duplicates), set_aside)

@@ -8,7 +8,7 @@ from replica_audit.auditing.findings import Evidence, Finding, finding, finding_
 from replica_audit.formats.names import OFFSET_CHECKPOINTS
 
 #: Quarantine codes that are findings too when no partition can carry them.
-_UNPLACED = ("CAP-UNREADABLE", "META-FOREIGN-DIR", "META-FORK")
+UNPLACED_CODES = ("CAP-UNREADABLE", "META-FOREIGN-DIR", "META-FORK")
 
 
 def log_dir_findings(log_dirs: Iterable[Mapping], unplaced: Iterable[Mapping], cluster_id: str | None) -> list[dict]:
@@ -18,13 +18,13 @@ def log_dir_findings(log_dirs: Iterable[Mapping], unplaced: Iterable[Mapping], c
     a log of the log dir has batches. `unplaced`: quarantine rows without a partition.
     """
     found = [_missing_checkpoint(row) for row in log_dirs]
-    found += [_unusable(row) for row in unplaced if row["code"] in _UNPLACED and not _is_checkpoint(row)]
+    found += [_unusable(row) for row in unplaced if row["code"] in UNPLACED_CODES and not _is_told_by_partitions(row)]
     return [{**finding_row(item, None, name, cluster_id)} for name, item in found]
 
 
-def _is_checkpoint(row: Mapping) -> bool:
-    """Whether every replica of the log dir tells it already, as CHK-MALFORMED."""
-    return row["path"].rpartition("/")[2] in OFFSET_CHECKPOINTS
+def _is_told_by_partitions(row: Mapping) -> bool:
+    """An offset checkpoint of a log dir: each partition in it says that nothing is known of its own entry."""
+    return row["broker_id"] is not None and row["path"].rpartition("/")[2] in OFFSET_CHECKPOINTS
 
 
 def _missing_checkpoint(row: Mapping) -> tuple[str, Finding]:

@@ -30,6 +30,7 @@ from replica_audit.auditing.findings import Case, Finding, considered, finding, 
 from replica_audit.auditing.grouping import Grouping, group_replicas, is_tiered
 from replica_audit.auditing.reference import Reference
 from replica_audit.auditing.rules import judge
+from replica_audit.auditing.rules.capture import judge_copy
 from replica_audit.auditing.timeline import TimelineSummary, timeline_findings
 from replica_audit.auditing.watermark import bound_high_watermark
 from replica_audit.formats.batches import BATCH_DTYPE
@@ -70,6 +71,16 @@ class PartitionAudit:
     findings: tuple[Finding, ...]
     verdict: str
 
+    @property
+    def unread_replicas(self) -> tuple[int, ...]:
+        """Brokers that have, or were assigned, a replica whose log is not known: no files of it, or not all readable."""
+        leadership, case = self.evidence.leadership, self.case
+        found = {directory.broker_id for directory, _ in self.evidence.replicas if case is None}
+        copies = (*case.replicas, *case.set_aside) if case is not None else ()
+        found |= {facts.broker_id for facts in copies}
+        assigned = set(leadership.replicas or ()) if leadership else set()
+        return tuple(sorted((found | assigned) - {facts.broker_id for facts in copies if facts.end_is_known}))
+
 
 def needed_batches(evidence: PartitionEvidence) -> dict[CopyKey, set[int]]:
     """Chunks whose batches `audit_partition` wants to see, by copy; empty when digests and lineages say it all."""
@@ -105,7 +116,7 @@ def audit_partition(
     grouping = group_replicas(evidence.replicas, evidence.leadership)
     reference = grouping.reference
     if reference is None:
-        return _without_replicas(evidence)
+        return _without_replicas(evidence, grouping)
     rows = defaultdict(lambda: np.empty(0, BATCH_DTYPE), batches or {})
     tiered = is_tiered(evidence.leadership)
     compared = [
@@ -184,7 +195,11 @@ def _quiesced(evidence: PartitionEvidence) -> bool:
     return all(directory.clean_shutdown for directory, _ in evidence.replicas)
 
 
-def _without_replicas(evidence: PartitionEvidence) -> PartitionAudit:
+def _without_replicas(evidence: PartitionEvidence, grouping: Grouping) -> PartitionAudit:
+    if grouping.set_aside:
+        found = [item for facts in grouping.set_aside for item in judge_copy(facts)]
+        findings = merge_findings((*found, *timeline_findings(evidence.timeline)))
+        return PartitionAudit(evidence, None, findings, "INCONCLUSIVE")
     if evidence.timeline is not None and evidence.leadership is None and not evidence.orphans:
         # Somebody watches more than was copied: the timeline is all that was asked of this partition.
         text = "replica_progress has observations of this partition, but no replica of it is in the snapshot"

@@ -15,6 +15,8 @@ from replica_audit.formats.second_hand import UNPROVEN, are_comparable
 def why_not_comparable(chosen: Reference, follower: ReplicaFacts) -> str | None:
     """Why nothing may be concluded from a comparison of the two; None where it may."""
     reference = chosen.facts
+    if follower.unread is not None:
+        return f"of broker {follower.broker_id}: {follower.unread}"
     if not (reference.second_hand or follower.second_hand):
         return None
     for facts in (follower, reference):
@@ -33,7 +35,7 @@ def why_not_comparable(chosen: Reference, follower: ReplicaFacts) -> str | None:
     ):
         return f"of broker {derived[0].broker_id}: {UNPROVEN['base_offsets']}, and the log has gaps"
     own, theirs = (-1 if epoch is None else epoch for epoch in (follower.last_leader_epoch, chosen.leader_epoch))
-    if reference.directory.epoch_file.state == "not_given" and own > theirs:
+    if reference.directory.epoch_file.is_unknown and own > theirs:
         return (
             f"its last leader epoch {own} is above all that is known of broker {reference.broker_id}: in which epoch that "
             "broker was elected would be in its leader-epoch-checkpoint or the metadata log"
@@ -71,7 +73,7 @@ def open_question(reference: Reference, item: Comparison, protocol: str, is_epoc
 
 def is_epoch_open(leader: ReplicaFacts, is_epoch_said: bool) -> bool:
     """Whether the reference may have been elected in a later epoch than its records show, with no file to deny it."""
-    return leader.has_epochs and leader.directory.epoch_file.state == "not_given" and not is_epoch_said
+    return leader.has_epochs and leader.directory.epoch_file.is_unknown and not is_epoch_said
 
 
 def _differ(leader: ReplicaFacts, item: Comparison) -> bool:

@@ -59,6 +59,7 @@ def _partition_row(audit: PartitionAudit, topic_id: str | None, loss: Loss) -> d
         **_names(audit.evidence),
         "topic_id": topic_id,
         "verdict": audit.verdict,
+        "unread_replicas": list(audit.unread_replicas),
         "leader_id": leadership.leader_id if leadership else None,
         "reference_id": None,
         "leader_epoch": leadership.leader_epoch if leadership else None,
@@ -134,9 +135,11 @@ def _replica_row(case: Case, facts: ReplicaFacts, loss: Loss) -> dict:
         "is_leader": facts is reference.facts and facts.broker_id == reference.leader_id,
         "in_isr": case.in_isr(facts.broker_id),
         "log_start_offset": facts.log_start_offset,
-        "log_end_offset": facts.log_end_offset,
-        "loaded_log_end_offset": None if directory.clean_shutdown is None else facts.loaded.log_end_offset,
-        "recovered_log_end_offset": facts.recovered.log_end_offset,
+        "log_end_offset": facts.log_end_offset if facts.end_is_known else None,
+        "loaded_log_end_offset": facts.loaded.log_end_offset
+        if facts.end_is_known and directory.clean_shutdown is not None
+        else None,
+        "recovered_log_end_offset": facts.recovered.log_end_offset if facts.end_is_known else None,
         "high_watermark_checkpoint": directory.high_watermark_checkpoint,
         "recovery_point_checkpoint": directory.recovery_point_checkpoint,
         "epochs": [list(entry) for entry in facts.lineage],
@@ -149,7 +152,11 @@ def _replica_row(case: Case, facts: ReplicaFacts, loss: Loss) -> dict:
         "tail_kind": facts.tail_kind,
         "clean_shutdown": directory.clean_shutdown,
         "compacted": facts.compacted,
-        "common_prefix_end": facts.log_end_offset if facts is reference.facts else prefix,
+        "common_prefix_end": prefix
+        if facts is not reference.facts
+        else facts.log_end_offset
+        if facts.end_is_known
+        else None,
         "lost_held": held.records if held else None,
         "lost_committed_held": held.committed if held else None,
         "lost_only_here": only_here.records if only_here else None,
@@ -173,7 +180,7 @@ def _high_watermark_row(case: Case) -> dict:
         "lower_evidence": mark.lower_evidence,
         "upper_evidence": mark.upper_evidence,
         "limiting_broker_id": mark.limiting_broker_id,
-        "leader_log_end_offset": reference.facts.log_end_offset,
+        "leader_log_end_offset": reference.facts.log_end_offset if reference.facts.end_is_known else None,
     }
 
 

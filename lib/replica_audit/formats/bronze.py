@@ -98,7 +98,7 @@ def _directory_row(replica: ReplicaDir) -> dict:
         "directory_id": replica.directory_id,
         **{name: _file_row(getattr(replica, name)) for name in files},
         "problem": replica.problem,
-        "segment_count": replica.segment_count,
+        "segment_bases": list(replica.segment_bases),
         "index_bases": list(replica.index_bases),
     }
 

@@ -53,10 +53,10 @@ class _Discovery:
         tree = snapshot.list_tree()
         self._files = [entry for entry in tree.entries if not entry.is_dir]
         self._folders = arrange_folders(tree.entries)
-        self._problems = {problem.path: problem.reason for problem in tree.problems}
+        self._problems = {problem.path: problem for problem in tree.problems}
         self._kinds: dict[str, str] = {}
         self._counts: Counter[str] = Counter()
-        self._quarantine = [_row("CAP-UNREADABLE", path or ".", reason) for path, reason in self._problems.items()]
+        self._quarantine: list[QuarantineRow] = []
         self._replicas: list[ReplicaDir] = []
         self._segments: list[SegmentFile] = []
         self._checkpoints: list[OffsetCheckpoint] = []
@@ -84,6 +84,7 @@ class _Discovery:
         progress = [(entry.path, entry.size) for entry in self._files if self._kind(entry.path) == "replica_progress"]
         self._counts.update(self._kind(entry.path) for entry in self._files)
         self._add_stand_ins(dumps, tables, [one for one in log_dirs if one not in foreign and one.kind == "broker"])
+        self._tell_problems()
         return Inventory(
             cluster_id=cluster_id,
             log_dirs=tuple(log_dirs),
@@ -106,6 +107,20 @@ class _Discovery:
             size_bytes=sum(entry.size for entry in self._files),
             quarantine=tuple(sorted(self._quarantine, key=lambda row: (row.path, row.code, row.reason))),
         )
+
+    def _tell_problems(self) -> None:
+        """A row for each path that could not be looked at, but for those that a reader tells or will tell of."""
+        told = {row.path for row in self._quarantine} | {segment.path for segment in self._segments}
+        of_replicas = {replica.path: replica for replica in self._replicas}
+        for path, problem in self._problems.items():
+            if path in told:
+                continue
+            code = "INPUT-IGNORED" if problem.is_told_elsewhere else "CAP-UNREADABLE"
+            around = (path, path.rpartition("/")[0])
+            owner = next((of_replicas[one] for one in around if one in of_replicas), None)
+            place = (None, None) if owner is None else (owner.topic, owner.partition)
+            broker_id = broker_of_path(f"{path}/") if owner is None else owner.broker_id
+            self._quarantine.append(QuarantineRow(broker_id, path or ".", None, None, code, problem.reason, *place))
 
     def _find_broker_logs(self, log_dirs: list[LogDir]) -> tuple[BrokerLogFile, ...]:
         found = []
@@ -155,6 +170,11 @@ class _Discovery:
             elif parsed.kind == "other" and name not in _KNOWN_DIRECTORIES:
                 reason = "a directory that is no partition: Kafka refuses to start with it"
                 self._quarantine.append(_row("INPUT-IGNORED", child.path, reason, log_dir.broker_id))
+        for name, entry in folder.files.items():
+            parsed = parse_directory_name(name)
+            if entry.path in self._problems and parsed.kind == "current" and parsed.topic_partition:
+                # A link that is not followed, say, where the directory of a partition is expected.
+                partitions.append((parsed.topic_partition, Folder(entry.path)))
         if is_foreign:
             reason = f"a log dir of cluster {log_dir.cluster_id}: its {len(partitions)} partitions are left out"
             self._quarantine.append(_row("META-FOREIGN-DIR", folder.path or ".", reason, log_dir.broker_id))
@@ -180,7 +200,8 @@ class _Discovery:
             if not self._is_wanted(at.topic):
                 continue
             problem = self._problems.get(child.path)
-            found = read_replica(self._snapshot, child, log_dir, broker_id, at, offsets, problem)
+            reason = None if problem is None else f"{child.path}: {problem.reason}"
+            found = read_replica(self._snapshot, child, log_dir, broker_id, at, offsets, reason)
             self._replicas.append(found.replica)
             self._segments += found.segments
             self._quarantine += found.quarantine

@@ -12,6 +12,7 @@ from replica_audit.formats.inventory import LogDir
 from replica_audit.formats.names import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
+    LOG_DIR_FILES,
     META_PROPERTIES,
     OFFSET_CHECKPOINTS,
     parse_directory_name,
@@ -20,6 +21,8 @@ from replica_audit.formats.names import (
 from replica_audit.formats.storage import Entry, Snapshot
 from replica_audit.model import QuarantineRow
 
+#: Names that only files have, besides those of a partition.
+_FILES = {*LOG_DIR_FILES, "manifest.json", "leadership.json"}
 _BROKER_DIRECTORY = re.compile(r"(?:broker|controller)-([0-9]{1,9})")
 
 
@@ -44,6 +47,8 @@ def arrange_folders(entries: tuple[Entry, ...]) -> dict[str, Folder]:
         parent = folders.setdefault(above, Folder(above))
         if entry.is_dir:
             parent.folders[name] = folders.setdefault(entry.path, Folder(entry.path))
+            if name in _FILES or parse_file_name(name).kind not in ("unknown", "tmp"):
+                parent.files[name] = Entry(entry.path, 0, False)  # whoever reads it is told that it is none
         else:
             parent.files[name] = entry
     # An object store need not have directories of their own.

@@ -108,7 +108,7 @@ def read_replica(
         log_start_checkpoint=values[LOG_STARTS],
         cleaner_checkpoint=values[CLEANER_OFFSETS],
         problem=problem or metadata_file.problem,
-        segment_count=len(segments),
+        segment_bases=tuple(segment.base_offset for segment in segments),
         index_bases=tuple(sorted(others)),
     )
     return FoundReplica(replica, segments, live_logs - kept_live, tuple(rows))
@@ -135,10 +135,13 @@ def resolve_segments(
 
 def _next_offset(snapshot: Snapshot, entry: Entry, base_offset: int) -> int:
     following = base_offset
-    with snapshot.open_file(entry.path) as stream:
-        for item in scan_segment(stream, entry.size, base_offset):
-            if not isinstance(item, Damage):
-                following = int(item["last_offset"][-1]) + 1
+    try:
+        with snapshot.open_file(entry.path) as stream:
+            for item in scan_segment(stream, entry.size, base_offset):
+                if not isinstance(item, Damage):
+                    following = int(item["last_offset"][-1]) + 1
+    except OSError:
+        pass  # the scan of the segment, which it stays, puts it into quarantine
     return following
 
 
@@ -150,14 +153,16 @@ def _read_file(
     try:
         data = snapshot.read_bytes(path)
         value = parse(data, path)
-    except (FormatError, OSError) as error:
+    except FormatError as error:
         return CheckpointFile("malformed", path, str(error)), None
+    except OSError as error:
+        return CheckpointFile("unreadable", path, str(error)), None
     return CheckpointFile("empty" if not data and may_be_empty else "present", path), value
 
 
 def _quarantine(
     file: CheckpointFile, broker_id: int, topic_partition: TopicPartition | None = None
 ) -> Iterable[QuarantineRow]:
-    if file.state == "malformed":
+    if file.state in ("malformed", "unreadable"):
         place = (topic_partition.topic, topic_partition.partition) if topic_partition else (None, None)
         yield QuarantineRow(broker_id, file.path, None, None, "CAP-UNREADABLE", file.problem or "", *place)

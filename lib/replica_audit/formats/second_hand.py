@@ -31,12 +31,14 @@ UNPROVEN = {
     "tail": "what the bytes after the last batch are is not shown",
     "rest": "what follows the place where the dump tool stopped is not shown",
     "left_out": "lines of the listing are missing or cannot be read: the log goes on, or has more in the middle",
+    "cut_short": "the replica's own checkpoints lie past the end of what is shown: the listing may have been cut short",
     "one_moment": "two listings of the same file show different batches: they are of different moments, and the longer "
     "one counts",
+    "overlap": "rows claim the same bytes of one file for different batches: they are not of one moment",
 }
 
 #: Of these, those that leave open what the log holds, so that it cannot be compared with another.
-UNDECIDED = ("leader_epochs", "left_out", "one_moment")
+UNDECIDED = ("leader_epochs", "left_out", "cut_short", "one_moment", "overlap")
 
 #: Forms: what stands for a record batch. A segment file is of the first; legacy entries without compression look the
 #: same in it and in a deep listing of 0.10 to 2.1, where a fingerprint stands for a compressed entry.

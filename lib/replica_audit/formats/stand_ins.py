@@ -209,7 +209,7 @@ class _StandIns:
             replica = self._not_there(log, folder, log_dir, files[0].parts[0].path)
         return replace(
             replica,
-            segment_count=replica.segment_count + len(files),
+            segment_bases=tuple(sorted({*replica.segment_bases, *bases})),
             index_bases=tuple(base for base in replica.index_bases if base not in bases),
         )
 

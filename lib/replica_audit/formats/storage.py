@@ -5,6 +5,7 @@ Nothing here locks, creates or writes. Names that tools like to pass over (dotfi
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Sequence
@@ -18,6 +19,8 @@ from replica_audit.formats.errors import FormatError
 
 #: Small files are read whole; a checkpoint larger than this is none.
 GREATEST_SMALL_FILE = 64 << 20
+
+_LEADS_OUT = "a link that leads out of the snapshot, which is not followed: copy what it leads to"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -37,6 +40,8 @@ class Problem:
 
     path: str
     reason: str
+    is_told_elsewhere: bool = False
+    """Nothing is left out: what is there is read at another path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,8 @@ class Snapshot:
 
     def list_directory(self, path: str) -> tuple[Entry, ...]:
         """What is directly below a directory, sorted by path; nothing where there is no such directory. Raises OSError."""
+        if self._is_local:
+            return _list_folder(self._root, path)
         selector = fs.FileSelector(self.absolute(path), recursive=False, allow_not_found=True)
         start = len(self._root.rstrip("/")) + 1
         entries = []
@@ -129,8 +136,18 @@ class Snapshot:
         return [None if info.mtime_ns is None else str(info.mtime_ns) for info in found]
 
     def open_file(self, path: str) -> BinaryIO:
-        """The file at `path`, seekable, to be closed by the caller; raises OSError."""
-        return self._filesystem.open_input_file(self.absolute(path))
+        """The file at `path`, seekable, to be closed by the caller.
+
+        Raises OSError, in words that name no place outside the snapshot, for what is no ordinary file too: it is never
+        waited for, and no link is followed out of the snapshot.
+        """
+        if self._is_local:
+            return _open_local(self._root, path)
+        try:
+            return self._filesystem.open_input_file(self.absolute(path))
+        except OSError as error:
+            reason = str(error).replace(self.absolute(path), path).replace(self._root, self.name)
+            raise OSError(f"{path}: could not be opened: {reason}") from None
 
     def read_bytes(self, path: str, limit: int = GREATEST_SMALL_FILE) -> bytes:
         """All of a small file; raises OSError, and FormatError where it is larger than `limit` bytes."""
@@ -150,12 +167,13 @@ def _last_change(path: str) -> str | None:
 
 
 def _list_local(root: str) -> Tree:
+    """Every directory once, at its own place: of a link to another directory it is only told where that is read."""
     entries: list[Entry] = []
     problems: list[Problem] = []
-    # A directory that a link leads to is looked into, unless it is one of those that lead to it.
-    pending = [("", (os.path.realpath(root),))]
+    top = os.path.realpath(root)
+    pending = [""]
     while pending:
-        folder, above = pending.pop()
+        folder = pending.pop()
         try:
             with os.scandir(os.path.join(root, folder)) as found:
                 children = list(found)
@@ -164,26 +182,98 @@ def _list_local(root: str) -> Tree:
             continue
         for child in children:
             path = f"{folder}/{child.name}" if folder else child.name
-            if _shown(path) != path:
-                problems.append(Problem(_shown(path), "the name is not UTF-8"))
-                continue
-            try:
-                state = child.stat()
-            except OSError as error:
-                problems.append(Problem(path, f"could not be looked at: {error.strerror}"))
-                continue
-            if stat.S_ISDIR(state.st_mode):
-                real = os.path.realpath(child.path) if child.is_symlink() else os.path.join(above[-1], child.name)
-                if real in above:
-                    problems.append(Problem(path, "a link that leads back to a directory above it"))
-                    continue
-                entries.append(Entry(path, 0, True))
-                pending.append((path, (*above, real)))
-            elif stat.S_ISREG(state.st_mode):
-                entries.append(Entry(path, state.st_size, False))
-            else:
-                problems.append(Problem(path, "neither a file nor a directory"))
+            entry, problem = _look_at(child, path, top)
+            if problem is not None:
+                problems.append(problem)
+            if entry is not None:
+                entries.append(entry)
+                if entry.is_dir:
+                    pending.append(path)
     return Tree(tuple(sorted(entries)), tuple(sorted(problems, key=lambda problem: problem.path)))
+
+
+def _list_folder(root: str, folder: str) -> tuple[Entry, ...]:
+    try:
+        with os.scandir(os.path.join(root, folder)) as found:
+            children = list(found)
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise OSError(f"{folder}: the directory could not be listed: {error.strerror}") from None
+    top = os.path.realpath(root)
+    looked_at = (_look_at(child, f"{folder}/{child.name}" if folder else child.name, top) for child in children)
+    return tuple(sorted(entry for entry, _ in looked_at if entry is not None))
+
+
+def _look_at(child: os.DirEntry, path: str, top: str) -> tuple[Entry | None, Problem | None]:
+    """One name of a directory: what it is, and what is wrong with it.
+
+    What is there and cannot be read is an entry all the same: whoever needs it learns why from opening it.
+    """
+    if _shown(path) != path:
+        return None, Problem(_shown(path), "the name is not UTF-8")
+    try:
+        if child.is_symlink():
+            target = os.path.realpath(child.path)
+            if not _is_below(target, top):
+                return Entry(path, 0, False), Problem(path, _LEADS_OUT)
+            if os.path.isdir(target):
+                if _is_below(os.path.realpath(os.path.dirname(child.path)), target):
+                    return None, Problem(path, "a link that leads back to a directory above it")
+                there = os.path.relpath(target, top).replace(os.sep, "/")
+                return None, Problem(path, f"a link to {_shown(there)}, which is read there", is_told_elsewhere=True)
+        state = child.stat()
+    except OSError as error:
+        return Entry(path, 0, False), Problem(path, f"could not be looked at: {error.strerror}")
+    if stat.S_ISDIR(state.st_mode):
+        return Entry(path, 0, True), None
+    if stat.S_ISREG(state.st_mode):
+        return Entry(path, state.st_size, False), None
+    return Entry(path, 0, False), Problem(path, _describe_special(state.st_mode))
+
+
+def _open_local(root: str, path: str) -> BinaryIO:
+    place = os.path.join(root, path)
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        try:
+            number = os.open(place, flags | os.O_NOFOLLOW)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            target = os.path.realpath(place)
+            if not _is_below(target, os.path.realpath(root)):
+                raise OSError(f"{path}: {_LEADS_OUT}") from None
+            number = os.open(target, flags | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        if error.errno == errno.ENXIO:  # a socket, or a device without a driver
+            raise OSError(f"{path}: neither a file nor a directory") from None
+        raise OSError(f"{path}: could not be opened: {error.strerror}") from None
+    try:
+        mode = os.fstat(number).st_mode
+        if not stat.S_ISREG(mode):
+            raise OSError(f"{path}: {_describe_special(mode)}")
+        return open(number, "rb")
+    except BaseException:
+        os.close(number)
+        raise
+
+
+def _describe_special(mode: int) -> str:
+    kinds = {
+        stat.S_IFDIR: "a directory where a file is expected",
+        stat.S_IFIFO: "a named pipe, not a file",
+        stat.S_IFSOCK: "a socket, not a file",
+        stat.S_IFCHR: "a device, not a file",
+        stat.S_IFBLK: "a device, not a file",
+    }
+    return kinds.get(stat.S_IFMT(mode), "neither a file nor a directory")
+
+
+def _is_below(path: str, top: str) -> bool:
+    return path == top or path.startswith(top.rstrip("/") + "/")
 
 
 def _shown(path: str) -> str:

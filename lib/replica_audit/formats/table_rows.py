@@ -43,9 +43,8 @@ _RECORD_COLUMNS = {
 def read_table_rows(snapshot: Snapshot, file: SegmentFile) -> SecondHandLog:
     """The rows of `file.parts` about the segment `file`. Raises OSError and FormatError."""
     table = pa.concat_tables(list(_tables(snapshot, file)))
-    if len({part.path for part in file.parts}) > 1:
-        # One table exported twice, or in parts that overlap.
-        table = table.group_by(table.column_names, use_threads=False).aggregate([])
+    # A table exported twice, in parts that overlap, or joined to another: equal rows are of one batch or record.
+    table = table.group_by(table.column_names, use_threads=False).aggregate([])
     columns = {name for part in file.parts for name in part.columns}
     assemble = _assemble_batches if file.source == "batch_table" else _assemble_records
     return assemble(table, columns, file)
@@ -89,6 +88,9 @@ def _assemble_batches(table: pa.Table, columns: set[str], file: SegmentFile) -> 
         batches["position"] = np.cumsum(batches["size"]) - batches["size"]
     if "leader_epoch" not in columns and (batches["magic"] >= 2).any():
         unproven.add("leader_epochs")
+    if {"position", "size"} <= columns and len(kept := _without_overlap(batches)) < len(batches):
+        unproven.add("overlap")
+        batches = batches[kept]
     needed = {"crc", "size", "crc_valid"} - columns
     form = f"batches without {', '.join(sorted(needed))}" if needed else BATCHES
     damage = tuple(_unlisted_bytes(batches)) if {"position", "size"} <= columns else ()
@@ -157,6 +159,16 @@ def _check_offsets(batches: np.ndarray, file: SegmentFile) -> None:
         raise FormatError(
             file.parts[0].path, None, "offsets from 0 on, the last not below the base", found, "mend the table"
         )
+
+
+def _without_overlap(batches: np.ndarray) -> list[int]:
+    """Indexes of the batches, in order of position, that begin where the one before ended or later."""
+    kept, end = [], 0
+    for index, (position, size) in enumerate(zip(batches["position"].tolist(), batches["size"].tolist(), strict=True)):
+        if position >= end:
+            kept.append(index)
+            end = position + size
+    return kept
 
 
 def _unlisted_bytes(batches: np.ndarray) -> Iterator[Damage]:

@@ -303,7 +303,7 @@ def _log_dir_findings(warehouse: Warehouse, ids: Mapping[str, str | None]) -> It
     """Findings of whole log dirs and of input that belongs to no partition; a handful of rows, made on the driver."""
     from pyspark.sql import functions as F
 
-    from replica_audit.auditing.log_dirs import log_dir_findings
+    from replica_audit.auditing.log_dirs import UNPLACED_CODES, log_dir_findings
 
     snapshot_id = ids["snapshot_id"]
     suspicious = (
@@ -325,6 +325,6 @@ def _log_dir_findings(warehouse: Warehouse, ids: Mapping[str, str | None]) -> It
     )
     log_dirs = [row.asDict() for row in suspicious.join(filled, ["broker_id", "log_dir"], "left_semi").collect()]
     unplaced = warehouse.read("quarantine", snapshot_id=snapshot_id).where(
-        "topic is null and code in ('CAP-UNREADABLE', 'META-FORK')"
+        F.col("topic").isNull() & F.col("code").isin(*UNPLACED_CODES)
     )
     return log_dir_findings(log_dirs, [row.asDict() for row in unplaced.collect()], ids["cluster_id"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding
 
 
@@ -12,22 +13,7 @@ def judge(case: Case) -> Iterator[Finding]:
     yield from _leader(case)
     yield from _missing_replicas(case)
     for facts in (*case.replicas, *case.set_aside):
-        directory = facts.directory
-        unread = directory.segment_count - len(facts.segments)
-        if unread > 0:
-            yield finding(
-                "CAP-UNREADABLE",
-                f"broker {facts.broker_id}: {unread} of {directory.segment_count} segments of {directory.path} could not be read",
-                broker_id=facts.broker_id,
-                evidence=[Evidence("file", "see quarantine", facts.broker_id, directory.path)],
-            )
-        if directory.problem is not None:
-            yield finding(
-                "CAP-UNREADABLE",
-                f"broker {facts.broker_id}: {directory.problem}",
-                broker_id=facts.broker_id,
-                evidence=[Evidence("file", directory.problem, facts.broker_id, directory.path)],
-            )
+        yield from judge_copy(facts)
     yield from _topic_ids(case)
     for facts in case.duplicates:
         yield finding(
@@ -36,6 +22,50 @@ def judge(case: Case) -> Iterator[Finding]:
             broker_id=facts.broker_id,
             evidence=[Evidence("file", f"log end {facts.log_end_offset}", facts.broker_id, facts.directory.path)],
         )
+
+
+def judge_copy(facts: ReplicaFacts) -> Iterator[Finding]:
+    """What of one copy's files could not be read, or is not there."""
+    directory, broker_id = facts.directory, facts.broker_id
+    if facts.unread_bases:
+        yield finding(
+            "CAP-UNREADABLE",
+            f"broker {broker_id}: {facts.unread}; its log is compared with nothing",
+            broker_id=broker_id,
+            evidence=[Evidence("file", "see quarantine", broker_id, directory.path)],
+        )
+    elif facts.unread is not None and directory.problem is None:
+        yield finding(
+            "CAP-MISSING-SEGMENT",
+            f"broker {broker_id}: {facts.unread}; what its log holds is not known, and nothing is concluded from it",
+            broker_id=broker_id,
+            evidence=[
+                Evidence("file", "as found", broker_id, directory.path),
+                considered("an empty log: no, it has a .log file of 0 bytes"),
+            ],
+        )
+    if directory.problem is not None:
+        yield finding(
+            "CAP-UNREADABLE",
+            f"broker {broker_id}: {directory.problem}",
+            broker_id=broker_id,
+            evidence=[Evidence("file", directory.problem, broker_id, directory.path)],
+        )
+    files = (
+        directory.epoch_file,
+        directory.high_watermark_file,
+        directory.recovery_point_file,
+        directory.log_start_file,
+        directory.cleaner_file,
+    )
+    for file in files:
+        if file.state == "unreadable":
+            yield finding(
+                "CAP-UNREADABLE",
+                f"broker {broker_id}: {file.problem}",
+                broker_id=broker_id,
+                evidence=[Evidence("file", "as found", broker_id, file.path)],
+            )
 
 
 def _leader(case: Case) -> Iterator[Finding]:
@@ -88,7 +118,7 @@ def _missing_replicas(case: Case) -> Iterator[Finding]:
         in_sync = bool(case.in_isr(broker_id))
         yield finding(
             "CAP-MISSING-REPLICA",
-            f"broker {broker_id} is assigned{' and in sync' if in_sync else ''}, but the snapshot has no files of it",
+            f"broker {broker_id} is assigned{' and in sync' if in_sync else ''}, but the snapshot has no readable files of it",
             severity="medium" if in_sync else "info",
             broker_id=broker_id,
             evidence=[Evidence("leadership", case.leadership.source)],

@@ -24,6 +24,8 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     directory = facts.directory
     file = directory.epoch_file
     place = Evidence("lineage", _text(directory.checkpoint_epochs), facts.broker_id, file.path)
+    if file.is_unknown:
+        return
     if file.state == "malformed":
         yield finding(
             "EPO-FILE-CORRUPT",
@@ -51,7 +53,7 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
                 evidence=[place],
             )
     yield from _contradictions(case, facts, place)
-    stale = [entry for entry in entries if entry[1] > facts.log_end_offset]
+    stale = [entry for entry in entries if entry[1] > facts.log_end_offset and not facts.end_is_open]
     below = [entry for entry in entries if entry[1] < facts.log_start_offset]
     if stale or (len(entries) > 1 and len(below) == len(entries)):
         yield finding(
@@ -67,7 +69,7 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
 
 def _contradictions(case: Case, facts: ReplicaFacts, place: Evidence) -> Iterator[Finding]:
     """Epochs of batches that the file does not give for their offsets: EPO-CACHE-MISSING, one for the whole file."""
-    if not facts.has_epochs or facts.directory.epoch_file.state == "not_given":
+    if not facts.has_epochs:
         return
     written = Lineage.of(facts.directory.checkpoint_epochs or ())
     cut_from_start = _cut_from_start(facts, written)

@@ -30,9 +30,13 @@ def judge(case: Case) -> Iterator[Finding]:
         for item in case.comparisons
     }
     for facts in case.set_aside:
+        if facts.unread is not None:
+            continue  # CAP-UNREADABLE or CAP-MISSING-SEGMENT says so
         why = why_not_comparable(case.reference, facts)
         reasons[facts.key] = f"it was not compared with broker {reference.broker_id}, because {why}"
     for facts in (*case.replicas, *case.set_aside):
+        if facts.unread is not None:
+            continue
         reason = reasons.get(facts.key) or (UNPROVEN[facts.undecided[0]] if facts.undecided else None)
         if facts.second_hand:
             yield _second_hand(facts, reason)

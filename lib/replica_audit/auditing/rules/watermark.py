@@ -15,6 +15,8 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
+    if facts.end_is_open:
+        return  # what lies past the end of what is shown is not known, and is no loss
     directory, end = facts.directory, facts.log_end_offset
     checkpoint, recovery_point = directory.high_watermark_checkpoint, directory.recovery_point_checkpoint
     if checkpoint is not None and checkpoint > end and not _just_truncated(case, facts, checkpoint):
