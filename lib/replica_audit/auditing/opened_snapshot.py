@@ -143,7 +143,7 @@ class OpenedSnapshot:
             try:
                 states += read_transaction_states(self.snapshot, segment, producers)
             except OSError as error:
-                reason = f"could not be read, and may say which transactions are in progress: {error.strerror or type(error).__name__}"
+                reason = f"could not be read, and may say which transactions are in progress: {error}"
                 row = QuarantineRow(None, segment.path, None, segment.size, "INPUT-IGNORED", reason)
                 unread.append(quarantine_row(row))
         return latest_states(states), unread
