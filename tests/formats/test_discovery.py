@@ -296,7 +296,7 @@ def test_links_that_lead_back_out_or_nowhere_and_pipes_are_survived_and_said(tmp
     rows = {row.path: (row.code, row.topic) for row in inventory.quarantine}
     assert rows == {
         "b/loop": ("CAP-UNREADABLE", None),
-        "b/t-0/00000000000000000000.index": ("CAP-UNREADABLE", "t"),
+        "b/t-0/00000000000000000000.index": ("CAP-UNREADABLE", None),
         "b/t-0/leader-epoch-checkpoint": ("CAP-UNREADABLE", "t"),
         "b/u-0": ("CAP-UNREADABLE", "u"),
         "broken": ("CAP-UNREADABLE", None),

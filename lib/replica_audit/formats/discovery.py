@@ -116,8 +116,7 @@ class _Discovery:
             if path in told:
                 continue
             code = "INPUT-IGNORED" if problem.is_told_elsewhere else "CAP-UNREADABLE"
-            around = (path, path.rpartition("/")[0])
-            owner = next((of_replicas[one] for one in around if one in of_replicas), None)
+            owner = of_replicas.get(path)
             place = (None, None) if owner is None else (owner.topic, owner.partition)
             broker_id = broker_of_path(f"{path}/") if owner is None else owner.broker_id
             self._quarantine.append(QuarantineRow(broker_id, path or ".", None, None, code, problem.reason, *place))
