@@ -11,6 +11,7 @@ from replica_audit.auditing.capture_times import CaptureTimes
 from replica_audit.auditing.catalogue import worst_verdict
 from replica_audit.auditing.evidence import AuditOptions, options_row, resolve_options
 from replica_audit.auditing.log_dirs import log_dir_findings
+from replica_audit.auditing.nothing_found import explain_nothing_found
 from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot, Row
 from replica_audit.auditing.partition import audit_partition
 from replica_audit.auditing.tables import report_rows
@@ -55,10 +56,7 @@ def open_snapshot(uri: str, topics: tuple[str, ...], leadership: str | None) -> 
         known = ", ".join(inventory.topics[:10]) or "none"
         raise UsageError(f"{' '.join(topics)} matches no topic of {uri}; topics there: {known}")
     if not named:
-        raise InputError(
-            f"{uri}: no partition found in {len(inventory.log_dirs)} log dirs; expected directories such as broker-1/orders-0 "
-            "below it, with meta.properties beside them"
-        )
+        raise InputError(explain_nothing_found(uri, snapshot, inventory))
     if leadership is None:
         return snapshot, inventory
     try:

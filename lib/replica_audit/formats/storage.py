@@ -20,6 +20,7 @@ from replica_audit.formats.errors import FormatError
 #: Small files are read whole; a checkpoint larger than this is none.
 GREATEST_SMALL_FILE = 64 << 20
 
+_ARCHIVES = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tar.lz4", ".zip", ".7z", ".gz", ".zst")
 _LEADS_OUT = "a link that leads out of the snapshot, which is not followed: copy what it leads to"
 
 
@@ -81,7 +82,9 @@ class Snapshot:
         if info.type == fs.FileType.NotFound:
             raise FileNotFoundError(f"{uri}: there is no such directory")
         if info.type != fs.FileType.Directory:
-            raise NotADirectoryError(f"{uri}: expected a directory with log dirs below it, found a file")
+            if root.lower().endswith(_ARCHIVES):
+                raise NotADirectoryError(f"{uri} is an archive: unpack it, and give the directory that comes out of it")
+            raise NotADirectoryError(f"{uri} is a file: give the directory above the log directories of all brokers")
         return cls(uri, filesystem, root)
 
     def __reduce__(self) -> tuple:
