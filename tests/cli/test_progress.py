@@ -1,10 +1,11 @@
-"""Progress: for people at a terminal, and only for them."""
+"""Progress: at once for people at a terminal, every ten seconds in a log."""
 
 from __future__ import annotations
 
 import io
+import time
 
-from replica_audit.cli.progress import Progress, render_progress
+from replica_audit.cli.progress import LOG_SECONDS, Progress, render_progress
 
 
 class Terminal(io.StringIO):
@@ -26,11 +27,34 @@ def test_a_terminal_sees_files_and_bytes_done_of_total() -> None:
     assert stream.getvalue().endswith("scan  3 of 3 files  3.0 KiB of 3.0 KiB (100 %)\n")
 
 
-def test_a_pipe_and_a_quiet_run_see_nothing() -> None:
-    pipe, terminal = io.StringIO(), Terminal()
-    _scan(Progress(stream=pipe))
+def test_a_short_stage_in_a_log_and_a_quiet_run_say_nothing() -> None:
+    log, quiet_log, terminal = io.StringIO(), io.StringIO(), Terminal()
+    _scan(Progress(stream=log))
     _scan(Progress(quiet=True, stream=terminal))
-    assert pipe.getvalue() == "" and terminal.getvalue() == ""
+    quiet = Progress(quiet=True, stream=quiet_log, every=0.01)
+    quiet.begin("audit")
+    time.sleep(0.05)
+    quiet.end()
+    assert log.getvalue() == quiet_log.getvalue() == terminal.getvalue() == ""
+
+
+def test_a_log_gets_a_line_from_time_to_time_though_nothing_is_counted() -> None:
+    log = io.StringIO()
+    progress = Progress(stream=log, every=0.02)
+    progress.begin("audit", 1, 2048)
+    while log.getvalue().count("\n") < 2:
+        time.sleep(0.01)
+    progress.update(1, 1024)
+    told = log.getvalue().count("\n")
+    while log.getvalue().count("\n") == told:
+        time.sleep(0.01)
+    progress.end()
+    lines = log.getvalue().splitlines()
+    assert lines[0] == "replica-audit: audit  0 of 1 file  0 B of 2.0 KiB (0 %)  0 s"
+    assert "1 of 1 file  1.0 KiB of 2.0 KiB (50 %)" in lines[-1] and "\r" not in log.getvalue()
+    time.sleep(0.06)
+    assert log.getvalue().splitlines() == lines
+    assert LOG_SECONDS == 10
 
 
 def test_a_shorter_line_covers_a_longer_one() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.support.many_partitions import write_cluster
 from tests.support.samples import TEXTBOOK
 
@@ -92,7 +91,9 @@ def test_the_triage_is_headline_first_step_table_and_status(capture: str, capsys
     headed = next(number for number, line in enumerate(lines) if line.startswith("TOPIC "))
     assert lines[0].startswith(f"Snapshot {capture}") and lines[2].endswith(".")
     assert any(line.startswith("First: ") for line in lines[3:headed])
-    assert {name.rpartition("-")[0] for name in expected["partitions"]} <= {line.split()[0] for line in lines[headed:] if line}
+    assert {name.rpartition("-")[0] for name in expected["partitions"]} <= {
+        line.split()[0] for line in lines[headed:] if line
+    }
     assert status == expected["exit_status"] and lines[-1].split(":")[0] in ("OK", "WARNING", "CRITICAL")
 
 

@@ -19,10 +19,14 @@ from replica_audit.auditing.codes import (
 
 __all__ = [
     "CATALOGUE",
+    "FAMILIES",
     "SEVERITIES",
     "VERDICTS",
+    "VERDICT_MEANINGS",
     "Code",
     "at_or_above",
+    "codes_beginning",
+    "codes_of_verdict",
     "nearest_codes",
     "worst_severity",
     "worst_verdict",
@@ -32,6 +36,32 @@ _FAMILIES = (integrity, lineage, divergence, watermark, truncation, capture)
 
 #: Every code that a finding can have, by its name.
 CATALOGUE: dict[str, Code] = {code.code: code for family in _FAMILIES for code in family.CODES}
+
+#: What the codes of a family are about, by what they begin with.
+FAMILIES = {
+    "LOG": "one replica's segments",
+    "EPO": "leader epochs and their file",
+    "DIV": "replicas that differ",
+    "HWM": "high watermark and loss",
+    "REP": "replication and ISR",
+    "TXN": "transactions",
+    "CHK": "checkpoint files",
+    "TRN": "what a truncation does",
+    "META": "leadership and identity",
+    "CAP": "the capture itself",
+}
+
+#: What each verdict says of a partition.
+VERDICT_MEANINGS = {
+    "COMMITTED_LOSS": "Records that were committed are gone from the leader's log.",
+    "COMMITTED_DIVERGENCE": "Replicas differ, and no protocol will repair it.",
+    "LATENT_CORRUPTION": "A replica's own files are damaged or contradict each other.",
+    "WILL_LOSE_ON_TRUNCATION": "The next truncation or election will lose committed records.",
+    "INCONCLUSIVE": "Something that had to be read could not be.",
+    "UNCOMMITTED_DIVERGENCE": "Replicas differ in records that were not proven committed; the next truncation settles it.",
+    "LAGGING": "Replicas are equal as far as they go, but some are shorter or not in sync.",
+    "CONSISTENT": "There is nothing to say.",
+}
 
 
 def worst_verdict(verdicts: Iterable[str]) -> str:
@@ -51,6 +81,16 @@ def worst_severity(severities: Iterable[str]) -> str | None:
 def at_or_above(severity: str, level: str) -> bool:
     """Whether `severity` is as bad as `level` or worse; nothing is at or above the level `never`."""
     return level != "never" and SEVERITIES.index(severity) <= SEVERITIES.index(level)
+
+
+def codes_beginning(prefix: str) -> list[Code]:
+    """The codes of a family, or of part of one: those that are `prefix` or go on with a dash after it."""
+    return [code for name, code in CATALOGUE.items() if f"{name}-".startswith(f"{prefix.rstrip('-')}-")]
+
+
+def codes_of_verdict(verdict: str) -> list[Code]:
+    """The codes that can bring `verdict` on their partition."""
+    return [code for code in CATALOGUE.values() if verdict in code.verdicts]
 
 
 def nearest_codes(name: str, count: int = 3) -> list[str]:

@@ -40,6 +40,19 @@ class Progress(Protocol):
     def end(self) -> None: ...
 
 
+class Unseen:
+    """Progress that nobody looks at."""
+
+    def begin(self, stage: str, files: int = 0, size_bytes: int = 0) -> None:
+        pass
+
+    def advance(self, files: int = 0, size_bytes: int = 0) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
 def open_snapshot(uri: str, topics: tuple[str, ...], leadership: str | None) -> tuple[Snapshot, Inventory]:
     """A snapshot and what it holds, with the leadership of the file `leadership` in place of its own `user` entries.
 
@@ -88,7 +101,7 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
     if not opened.partitions:
         known = sorted({str(one.topic_partition) for one in inventory.replicas})
         raise UsageError(f"{topic_partition} is not in {uri}; of that topic there are {', '.join(known[:10])}")
-    return _audit(opened, settings, started, None)
+    return _audit(opened, settings, started, Unseen())
 
 
 def audit_all(uri: str, settings: Settings, progress: Progress | None = None) -> Results:
@@ -100,30 +113,36 @@ def audit_all(uri: str, settings: Settings, progress: Progress | None = None) ->
     snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership)
     options = audit_options(inventory, settings)
     opened = OpenedSnapshot.read(snapshot, inventory, options, settings.topics)
-    return _audit(opened, settings, started, progress)
+    return _audit(opened, settings, started, progress or Unseen())
 
 
-def _audit(opened: OpenedSnapshot, settings: Settings, started: str, progress: Progress | None) -> Results:
+def _audit(opened: OpenedSnapshot, settings: Settings, started: str, progress: Progress) -> Results:
     """The answers of all partitions of `opened`. Those that have to ask the coordinator wait until it is read, once."""
     gathered = _Gathered(opened, settings)
-    waiting = []
     files = [file for partition in opened.partitions for file in opened.files(partition)]
-    if progress is not None:
-        progress.begin("auditing", len(files), sum(file.size_bytes for file in files))
+    size_bytes = sum(file.size_bytes for file in files)
+    progress.begin("auditing", len(files), size_bytes)
+    try:
+        unread = _conclude_all(opened, gathered, progress)
+    finally:
+        progress.end()
+    return gathered.results(started, len(files), size_bytes, unread)
+
+
+def _conclude_all(opened: OpenedSnapshot, gathered: _Gathered, progress: Progress) -> list[Row]:
+    """Audit partition after partition; returns what of the coordinator's log could not be read."""
+    waiting = []
     for partition in opened.partitions:
         examined = opened.examine(partition)
         if examined.producers:
             waiting.append(examined)
         else:
             gathered.conclude(examined, {})
-        if progress is not None:
-            progress.advance(len(examined.files), sum(file.size_bytes for file in examined.files))
+        progress.advance(len(examined.files), sum(file.size_bytes for file in examined.files))
     states, unread = opened.read_transactions(frozenset().union(*(one.producers for one in waiting)))
     for examined in waiting:
         gathered.conclude(examined, states)
-    if progress is not None:
-        progress.end()
-    return gathered.results(started, len(files), sum(file.size_bytes for file in files), unread)
+    return unread
 
 
 class _Gathered:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import re
 from collections import Counter
+from typing import Any
 
+from replica_audit.cli.options import one_of
 from replica_audit.cli.output import print_result
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
@@ -18,19 +20,18 @@ _EXAMPLE = "give ID=DIR, ID=DIR,DIR or ID@HOST=DIR, for example 1=/var/lib/kafka
 DEFAULT_TARGET = "/backup/snapshot"
 
 
-def add_capture_arguments(command: argparse.ArgumentParser) -> None:
-    """The arguments of `capture-plan`."""
+def add_capture_arguments(command: argparse.ArgumentParser, arguments: Any) -> None:
+    """The options of `capture-plan`, and its arguments into their group."""
     text = "a broker and its log dirs: ID=DIR, ID=DIR,DIR (several disks), ID@HOST=DIR (by ssh)"
-    command.add_argument("brokers", metavar="BROKER", nargs="*", help=text)
+    arguments.add_argument("brokers", metavar="BROKER", nargs="*", help=text)
     command.add_argument(
         "--to", metavar="DIR", default=DEFAULT_TARGET, help="where the snapshot goes (default: %(default)s)"
     )
     text = "listing of the topics: brokers that lead less are copied first (default: the order given)"
     command.add_argument("--describe", metavar="FILE", help=text)
     command.add_argument("--bootstrap-server", metavar="HOST:PORT", help="let the plan take the listing of the topics")
-    command.add_argument(
-        "--kind", choices=KINDS, default="live", help="what the brokers do meanwhile (default: %(default)s)"
-    )
+    text = f"what the brokers do meanwhile: {', '.join(KINDS)} (default: %(default)s)"
+    command.add_argument("--kind", metavar="KIND", type=one_of(KINDS), choices=KINDS, default="live", help=text)
 
 
 def capture_plan(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -64,7 +65,7 @@ def parse_broker(text: str) -> CapturedBroker:
     found = _BROKER.fullmatch(text)
     log_dirs = [part for part in found["dirs"].split(",") if part] if found else []
     if not found or not log_dirs or any("\n" in part or not part.startswith("/") for part in log_dirs):
-        raise UsageError(f"capture-plan: {text!r} is no broker with absolute directories; {_EXAMPLE}")
+        raise UsageError(f"capture-plan: {text!r} is not a broker with absolute directories; {_EXAMPLE}")
     if len(set(log_dirs)) < len(log_dirs) or (found["host"] or "").startswith("-"):
         raise UsageError(f"capture-plan: {text!r} names a directory twice, or no host; {_EXAMPLE}")
     return CapturedBroker(int(found["id"]), tuple(log_dirs), found["host"])

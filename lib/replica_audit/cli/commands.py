@@ -6,10 +6,19 @@ Spark is imported inside the commands that need it, so that the others answer at
 from __future__ import annotations
 
 import argparse
+import difflib
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
-from replica_audit.auditing.catalogue import CATALOGUE, nearest_codes
+from replica_audit.auditing.catalogue import (
+    CATALOGUE,
+    FAMILIES,
+    VERDICT_MEANINGS,
+    codes_beginning,
+    codes_of_verdict,
+    nearest_codes,
+)
 from replica_audit.auditing.earlier import Earlier
 from replica_audit.cli.baseline import read_baseline
 from replica_audit.cli.capture_plan import capture_plan
@@ -23,7 +32,7 @@ from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.reporting.audit_json import render_audit_json, render_object
-from replica_audit.reporting.explanation import render_explanation
+from replica_audit.reporting.explanation import render_catalogue, render_explanation, render_family, render_verdict
 from replica_audit.reporting.files import write_report
 from replica_audit.reporting.partition_page import render_partition
 from replica_audit.reporting.quality import render_failed
@@ -129,15 +138,31 @@ def show(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def explain(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Say what a finding code means; an unknown code is answered with the nearest ones."""
-    code = CATALOGUE.get(arguments.code.strip().upper())
-    if code is None:
-        near = nearest_codes(arguments.code) or list(CATALOGUE)
-        raise UsageError(f"{arguments.code} is no finding code; known are {', '.join(near)}")
-    if settings.format == "json":
-        print_result(render_object({name: getattr(code, name) for name in code.__dataclass_fields__}))
+    """Say what a code, the codes that begin alike, or a verdict means; list all without one."""
+    asked = (arguments.code or "").strip().upper().rstrip("-")
+    verdict = asked.replace("-", "_")
+    colour = stdout_colour()
+    if not asked:
+        codes, text = list(CATALOGUE.values()), render_catalogue(colour)
+    elif code := CATALOGUE.get(asked):
+        return _print_object(asdict(code), render_explanation(code, colour), settings)
+    elif verdict in VERDICT_MEANINGS:
+        codes, text = codes_of_verdict(verdict), render_verdict(verdict, colour)
+        found = {"verdict": verdict, "meaning": VERDICT_MEANINGS[verdict], "codes": [asdict(code) for code in codes]}
+        return _print_object(found, text, settings)
+    elif codes := codes_beginning(asked):
+        text = render_family(asked, colour)
     else:
-        print_result(render_explanation(code, colour=stdout_colour()))
+        dashed = {name.replace("_", "-"): name for name in (*CATALOGUE, *FAMILIES, *VERDICT_MEANINGS)}
+        close = difflib.get_close_matches(asked.replace("_", "-"), dashed, n=3, cutoff=0.6)
+        near = [dashed[name] for name in close] or nearest_codes(asked)
+        hint = f"did you mean {' or '.join(near)}?" if near else "replica-audit explain lists all codes"
+        raise UsageError(f"explain: {arguments.code} is not a finding code, family or verdict; {hint}")
+    return _print_object({"codes": [asdict(code) for code in codes]}, text, settings)
+
+
+def _print_object(content: dict[str, Any], text: str, settings: Settings) -> int:
+    print_result(render_object(content) if settings.format == "json" else text)
     return 0
 
 

@@ -7,13 +7,15 @@ import sys
 from collections.abc import Sequence
 
 from replica_audit.cli.commands import COMMANDS
-from replica_audit.cli.output import print_error, print_fault, print_note, print_result
-from replica_audit.cli.parser import given_flags, parse_arguments
+from replica_audit.cli.completion import render_completion
+from replica_audit.cli.output import print_error, print_fault, print_note, print_result, stdout_columns
+from replica_audit.cli.parser import given_flags, help_text, parse_arguments
 from replica_audit.config import Resolved, Settings, resolve_settings
 from replica_audit.errors import EngineError, InputError, ReplicaAuditError, UsageError
 from replica_audit.formats.errors import FormatError
 from replica_audit.reporting.audit_json import render_object
 from replica_audit.reporting.files import write_failure
+from replica_audit.reporting.layout import set_text_width
 from replica_audit.reporting.settings_page import build_settings, render_settings
 from replica_audit.reporting.verdict import build_failure, render_status_line
 
@@ -24,8 +26,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; nothing is raised but SystemExit of --help and --version."""
     arguments: argparse.Namespace | None = None
     settings: Settings | None = None
+    set_text_width(stdout_columns())
     try:
         arguments = parse_arguments(list(sys.argv[1:] if argv is None else argv))
+        if arguments.command == "help":
+            print_result(help_text(arguments.about))
+            return 0
+        if arguments.command == "completion":
+            print_result(render_completion(arguments.shell))
+            return 0
         resolved = resolve_settings(given_flags(arguments), config_file=arguments.config)
         settings = resolved.settings
         if arguments.print_config:

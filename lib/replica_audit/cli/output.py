@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import traceback
 
@@ -43,3 +44,8 @@ def print_fault() -> None:
 def stdout_colour() -> bool:
     """Whether stdout is a terminal that may be coloured (https://no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def stdout_columns() -> int | None:
+    """Columns of the terminal that stdout is; None where it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

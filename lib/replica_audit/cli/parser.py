@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import difflib
+from functools import partial
 from typing import Any, NoReturn
 
 from replica_audit import __version__
 from replica_audit.cli.capture_plan import add_capture_arguments
-from replica_audit.config import FAIL_LEVELS, FORMATS, KEYS, Settings
+from replica_audit.cli.options import GROUPS, OPTIONS, PLACES, one_of
+from replica_audit.cli.output import print_result
+from replica_audit.config import KEYS, nearest
 from replica_audit.errors import UsageError
-from replica_audit.model import PROTOCOLS
+from replica_audit.reporting.layout import text_width, wrap
 
 #: Commands of the public interface that this version does not have yet.
-NOT_YET = ("verify", "elect", "salvage")
+NOT_YET = ("verify", "elect", "salvage", "restore")
+
+SHELLS = ("bash", "zsh", "fish")
 
 _COMMANDS = {
     "run": "ingest a snapshot, audit it, check the quality and report: the main job",
@@ -23,62 +29,106 @@ _COMMANDS = {
     "history": "show the audits of a warehouse: verdicts over time, when findings first appeared",
     "show": "audit in the terminal, without Spark: one partition, or the triage of all",
     "capture-plan": "print how to copy the log dirs of given brokers, as a shell script",
-    "explain": "say what a finding means, how it is proven and what to do",
+    "explain": "say what a finding or a verdict means, how it is proven and what to do; alone: list all codes",
+}
+
+#: Commands about the program itself: they take none of the common options.
+_OF_PROGRAM = {
+    "completion": "print the script that completes commands and options in your shell",
+    "help": "show this help, or that of a command",
+}
+
+_ARGUMENTS = {
+    "run": "SNAPSHOT",
+    "ingest": "SNAPSHOT",
+    "show": "SNAPSHOT [TOPIC-PARTITION]",
+    "capture-plan": "BROKER...",
+    "explain": "[CODE]",
+    "completion": "SHELL",
+    "help": "[COMMAND]",
 }
 
 _EPILOG = """exit status:
-  0  nothing at or above --fail-on
-  1  findings at or above --fail-on
-  2  usage or configuration
-  3  the audit cannot be trusted whole
-  4  engine or internal error
+  0    nothing at or above --fail-on
+  1    findings at or above --fail-on
+  2    usage or configuration
+  3    the audit cannot be trusted whole
+  4    engine or internal error
+  130  interrupted (143: terminated)
 """
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises UsageError instead of leaving the program."""
+    """Raises UsageError with a usage of one line instead of leaving the program."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}\n{self.format_usage().rstrip()}")
 
+    def print_help(self, file: Any = None) -> None:
+        print_result(self.format_help())
+
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of `replica-audit`; `command` of its namespace is one of the command names."""
+    formatter = partial(argparse.RawDescriptionHelpFormatter, width=text_width(), max_help_position=30)
     parser = _Parser(
         prog="replica-audit",
-        description="Audits Kafka replica logs offline: high watermark, divergence, what a truncation would drop.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="replica-audit COMMAND [ARGUMENT...] [OPTION...]",
+        description="\n".join(
+            wrap("Audits Kafka replica logs offline: high watermark, divergence, what a truncation drops.")
+        ),
+        epilog=f"replica-audit help COMMAND says what a command takes.\n\n{_EPILOG}",
+        formatter_class=formatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"replica-audit {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    options = _common_options()
-    for name, text in _COMMANDS.items():
+    _add_version(parser)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND, one of", title="commands")
+    for name, text in {**_COMMANDS, **_OF_PROGRAM}.items():
         command = commands.add_parser(
             name,
+            usage=" ".join(filter(None, ["replica-audit", name, _ARGUMENTS.get(name), "[OPTION...]"])),
             help=text,
-            description=text[0].upper() + text[1:] + ".",
-            epilog=_EPILOG,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            parents=[options],
+            description="\n".join(wrap(text[0].upper() + text[1:] + ".")),
+            epilog=_EPILOG if name in _COMMANDS else None,
+            formatter_class=formatter,
             allow_abbrev=False,
         )
         _add_arguments(name, command)
+        if name in _COMMANDS:
+            _add_options(name, command)
+        _add_version(command)
     return parser
 
 
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
-    """The parsed arguments; raises UsageError, and SystemExit(0) after --help and --version."""
+    """The parsed arguments, those of `help` where there are none; raises UsageError, and SystemExit(0) after --help."""
     parser = build_parser()
-    if argv and argv[0] in NOT_YET:
-        raise UsageError(f"{argv[0]}: not part of version {__version__}; commands are {', '.join(_COMMANDS)}")
-    arguments = parser.parse_args(argv)
-    needed = [name for name in ("snapshot", "code") if getattr(arguments, name, "") is None]
-    if needed and not arguments.print_config:
-        names = ", ".join(name.upper().replace("_", "-") for name in needed)
-        raise UsageError(f"the following arguments are required: {names}; see replica-audit {arguments.command} --help")
+    known = [*_COMMANDS, *_OF_PROGRAM]
+    if not argv:
+        return argparse.Namespace(command="help", about=None)
+    if argv[0] in NOT_YET:
+        raise UsageError(f"{argv[0]}: not part of version {__version__}; commands are {', '.join(known)}")
+    if not argv[0].startswith("-") and argv[0] not in known:
+        raise UsageError(f"{argv[0]}: no such command; {nearest(argv[0], known)}\n{parser.format_usage().rstrip()}")
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        of_command = parsers_of(parser)[arguments.command]
+        of_command.error(_say_unknown(unknown, of_command))
+    if getattr(arguments, "snapshot", "") is None and not arguments.print_config:
+        parsers_of(parser)[arguments.command].error("SNAPSHOT is missing: give the directory of the copied log dirs")
     return arguments
+
+
+def help_text(command: str | None) -> str:
+    """The help of a command; None: of the program."""
+    parser = build_parser()
+    return (parser if command is None else parsers_of(parser)[command]).format_help()
+
+
+def parsers_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The parser of each command."""
+    (commands,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return dict(commands.choices)
 
 
 def given_flags(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -87,66 +137,66 @@ def given_flags(arguments: argparse.Namespace) -> dict[str, Any]:
     return {name: given[name] for name in KEYS.values() if name in given}
 
 
+def _say_unknown(unknown: list[str], command: argparse.ArgumentParser) -> str:
+    """What is wrong with the first argument that nothing takes."""
+    option = next((text.partition("=")[0] for text in unknown if text.startswith("-") and text != "-"), None)
+    if option is None:
+        return f"{unknown[0]!r} is one argument too many"
+    known = [flag for action in command._actions if action.help != argparse.SUPPRESS for flag in action.option_strings]
+    near = difflib.get_close_matches(option, known, n=1, cutoff=0.5)
+    return f"{option}: no such option" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _add_version(parser: argparse.ArgumentParser) -> None:
+    version = f"replica-audit {__version__}"
+    parser.add_argument("-V", "--version", action="version", version=version, help="show the version")
+
+
 def _add_arguments(name: str, command: argparse.ArgumentParser) -> None:
-    # Positional arguments may be left out together with --print-config; parse_arguments asks for them otherwise.
+    arguments = command.add_argument_group("arguments")
+    # The snapshot may be left out together with --print-config; parse_arguments asks for it otherwise.
     if name in ("run", "ingest", "show"):
-        command.add_argument("snapshot", metavar="SNAPSHOT", nargs="?", help="directory or URI of the copied log dirs")
+        text = "directory or URI of the copied log dirs"
+        arguments.add_argument("snapshot", metavar="SNAPSHOT", nargs="?", help=text)
     if name == "show":
-        command.add_argument("topic_partition", metavar="TOPIC-PARTITION", nargs="?", help="for example orders-0")
+        text = "for example orders-0; without, all partitions are triaged"
+        arguments.add_argument("topic_partition", metavar="TOPIC-PARTITION", nargs="?", help=text)
     if name == "capture-plan":
-        add_capture_arguments(command)
+        add_capture_arguments(command, arguments)
     if name == "explain":
-        command.add_argument("code", metavar="CODE", nargs="?", help="for example HWM-LOSS")
+        text = "a code such as HWM-LOSS, the beginning of some such as DIV, or a verdict such as COMMITTED_LOSS"
+        arguments.add_argument("code", metavar="CODE", nargs="?", help=text)
     if name == "audit":
-        command.add_argument("--snapshot-id", metavar="ID", help="which ingested snapshot (default: the latest)")
+        text = "which ingested snapshot (default: the latest)"
+        command.add_argument("--snapshot-id", metavar="ID", help=text)
     if name == "history":
-        command.add_argument("--limit", metavar="N", type=_count, help="only the latest N audits (default: all)")
-        command.add_argument(
-            "--prune", action="store_true", help="first remove audits that keep_days and keep_audits do not keep"
-        )
+        text = "only the latest N audits (default: all)"
+        command.add_argument("--limit", metavar="N", type=_count, help=text)
+        text = "first remove audits that keep_days and keep_audits do not keep"
+        command.add_argument("--prune", action="store_true", help=text)
     if name in ("report", "quality"):
-        command.add_argument("--audit-id", metavar="ID", help="which finished audit (default: the latest)")
+        text = "which finished audit (default: the latest)"
+        command.add_argument("--audit-id", metavar="ID", help=text)
+    if name == "completion":
+        arguments.add_argument("shell", metavar="SHELL", type=one_of(SHELLS), choices=SHELLS, help=", ".join(SHELLS))
+    if name == "help":
+        known = (*_COMMANDS, *_OF_PROGRAM)
+        arguments.add_argument("about", metavar="COMMAND", nargs="?", type=one_of(known), choices=known, help="which")
+
+
+def _add_options(name: str, command: argparse.ArgumentParser) -> None:
+    for title in GROUPS:
+        group = command.add_argument_group(title)
+        if title == PLACES[0].group:
+            exclusive = group.add_mutually_exclusive_group()
+            for option in PLACES:
+                option.add(exclusive, name)
+        for option in OPTIONS:
+            if option.group == title:
+                option.add(group, name)
 
 
 def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
     return int(text)
-
-
-def _common_options() -> argparse.ArgumentParser:
-    help_of = {item.name: item.metadata["help"] for item in Settings.__dataclass_fields__.values()}
-    default = Settings()
-    parser = _Parser(add_help=False, argument_default=argparse.SUPPRESS, allow_abbrev=False)
-    group = parser.add_argument_group("options of every command")
-    place = group.add_mutually_exclusive_group()
-    place.add_argument("--warehouse", metavar="DIR", help=f"{help_of['warehouse']} (default: {default.warehouse})")
-    place.add_argument("--catalog", metavar="NAME.SCHEMA", help=help_of["catalog"])
-    group.add_argument("--report", metavar="DIR", help=f"{help_of['report']} (default: {default.report})")
-    group.add_argument("--config", metavar="FILE", default=None, help="settings in YAML; conf/audit.yaml explains them")
-    topic_help = f"{help_of['topics']}; repeatable"
-    group.add_argument("--topic", dest="topics", metavar="GLOB", action="append", help=topic_help)
-    group.add_argument("--leadership", metavar="FILE", help=help_of["leadership"])
-    group.add_argument(
-        "--protocol", choices=PROTOCOLS, metavar="NAME",
-        help=f"{help_of['protocol']}: {', '.join(PROTOCOLS)} (default: that of --kafka-version or the manifest, else fetch)",
-    )  # fmt: skip
-    group.add_argument("--kafka-version", metavar="V", help=help_of["kafka_version"])
-    group.add_argument(
-        "--fail-on", choices=FAIL_LEVELS, metavar="LEVEL",
-        help=f"{help_of['fail_on']}: {', '.join(FAIL_LEVELS)} (default: {default.fail_on})",
-    )  # fmt: skip
-    group.add_argument("--baseline", metavar="FILE", help=help_of["baseline"])
-    group.add_argument("--format", choices=FORMATS, help=f"{help_of['format']} (default: {default.format})")
-    group.add_argument("--no-quality", dest="quality", action="store_false", help="leave the quality checks out")
-    group.add_argument("--suites", metavar="FILE", action="append", help=f"{help_of['suites']}; repeatable")
-    group.add_argument("--keep-days", metavar="N", help=f"{help_of['keep_days']} (default: all are kept)")
-    group.add_argument("--keep-audits", metavar="N", help=f"{help_of['keep_audits']} (default: all)")
-    group.add_argument(
-        "--time-travel-days", metavar="N", help=f"{help_of['time_travel_days']} (default: {default.time_travel_days})"
-    )
-    group.add_argument("--quiet", action="store_true", help=help_of["quiet"])
-    shown = "show the settings and where they come from"
-    group.add_argument("--print-config", action="store_true", default=False, help=shown)
-    group.add_argument("--version", action="version", version=f"replica-audit {__version__}", help="show the version")
-    return parser

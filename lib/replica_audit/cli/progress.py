@@ -1,34 +1,50 @@
-"""Progress on stderr: files and bytes done of total, for people only."""
+"""Progress on stderr: files and bytes done of total, at once on a terminal and every ten seconds elsewhere."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from typing import TextIO
 
 from replica_audit.reporting.layout import render_size
 
+#: Seconds between the lines of a stage where stderr is not a terminal.
+LOG_SECONDS = 10.0
+
 
 class Progress:
-    """A line on stderr that is overwritten; silent when `stream` is no terminal or `quiet` is set.
+    """A line that a terminal sees overwritten, and a log anew every `LOG_SECONDS`; silent when `quiet` is set.
 
     A stage is `begin(name, files, bytes)`, any number of `update(files_done, bytes_done)` (absolute) or
-    `advance(files, bytes)` (relative), then `end()`. Totals of 0 are unknown and are not shown.
+    `advance(files, bytes)` (relative), then `end()`. Totals of 0 are unknown and are not shown. A log has lines of those
+    stages only that last so long, whether or not anything was counted meanwhile.
     """
 
-    def __init__(self, quiet: bool = False, stream: TextIO | None = None) -> None:
+    def __init__(self, quiet: bool = False, stream: TextIO | None = None, every: float = LOG_SECONDS) -> None:
         self._stream = sys.stderr if stream is None else stream
-        self._shown = not quiet and self._stream.isatty()
+        terminal = self._stream.isatty()
+        self._drawn = terminal and not quiet
+        self._logged = not terminal and not quiet
+        self._every = every
         self._stage = ""
         self._files = self._bytes = self._files_total = self._bytes_total = 0
-        self._drawn_at = 0.0
+        self._began_at = self._drawn_at = 0.0
         self._width = 0
+        self._ended = threading.Event()
+        self._logger: threading.Thread | None = None
 
     def begin(self, stage: str, files: int = 0, size_bytes: int = 0) -> None:
         """Start the stage `stage` with the totals that are known."""
+        self._stop_logging()
         self._stage, self._files_total, self._bytes_total = stage, files, size_bytes
         self._files = self._bytes = 0
+        self._began_at = time.monotonic()
         self._draw(force=True)
+        if self._logged:
+            self._ended.clear()
+            self._logger = threading.Thread(target=self._log, name="progress", daemon=True)
+            self._logger.start()
 
     def advance(self, files: int = 0, size_bytes: int = 0) -> None:
         """Count `files` and `size_bytes` more as done."""
@@ -40,32 +56,48 @@ class Progress:
         self._draw(force=False)
 
     def end(self) -> None:
-        """Finish the stage and leave its line."""
+        """Finish the stage and leave its line on a terminal."""
+        self._stop_logging()
         self._draw(force=True)
-        if self._shown and self._width:
+        if self._drawn and self._width:
             self._stream.write("\n")
             self._stream.flush()
         self._width = 0
 
+    def _text(self) -> str:
+        return render_progress(self._stage, self._files, self._files_total, self._bytes, self._bytes_total)
+
     def _draw(self, force: bool) -> None:
         now = time.monotonic()
         # Ten lines a second are plenty, and cost nothing beside a scan.
-        if not self._shown or (not force and now - self._drawn_at < 0.1):
+        if not self._drawn or (not force and now - self._drawn_at < 0.1):
             return
         self._drawn_at = now
-        text = render_progress(self._stage, self._files, self._files_total, self._bytes, self._bytes_total)
+        text = self._text()
         self._stream.write("\r" + text.ljust(self._width))
         self._stream.flush()
         self._width = len(text)
+
+    def _log(self) -> None:
+        while not self._ended.wait(self._every):
+            seconds = time.monotonic() - self._began_at
+            self._stream.write(f"replica-audit: {self._text()}  {seconds:.0f} s\n")
+            self._stream.flush()
+
+    def _stop_logging(self) -> None:
+        if self._logger is not None:
+            self._ended.set()
+            self._logger.join()
+            self._logger = None
 
 
 def render_progress(stage: str, files: int, files_total: int, size_bytes: int, bytes_total: int) -> str:
     """One line: the stage, files done of total, bytes done of total and percent where the totals are known."""
     parts = [stage]
     if files_total:
-        parts.append(f"{files} of {files_total} files")
+        parts.append(f"{files} of {files_total} file{'' if files_total == 1 else 's'}")
     elif files:
-        parts.append(f"{files} files")
+        parts.append(f"{files} file{'' if files == 1 else 's'}")
     if bytes_total:
         percent = min(100, 100 * size_bytes // bytes_total)
         parts.append(f"{render_size(size_bytes)} of {render_size(bytes_total)} ({percent} %)")

@@ -7,13 +7,16 @@ from typing import Any
 
 from replica_audit.auditing.catalogue import SEVERITIES
 from replica_audit.auditing.history import History
-from replica_audit.reporting.layout import align_columns, clean, elide, paint, render_count, wrap
+from replica_audit.reporting.layout import align_columns, clean, drop_columns, elide, paint, render_count, wrap
 
 #: Changes and findings that a terminal shows; --format json has them all.
 CHANGE_LIMIT = 20
 FINDING_LIMIT = 30
 
 Row = Mapping[str, Any]
+
+#: Columns that a narrow screen does without, first one first.
+_GIVE_WAY = ("INFO", "LOW", "NEW", "GONE", "MED", "PART", "CLUSTER", "HIGH", "CRIT")
 
 
 def render_history(history: History, colour: bool = False) -> str:
@@ -50,7 +53,8 @@ def _audits(audits: Sequence[Row], colour: bool) -> list[str]:
         counts = (audit["findings"][severity] for severity in SEVERITIES)
         numbers = (sum(audit["partitions"].values()), *counts, audit["new"], audit["gone"])
         table.append((audit["audit_id"][:8], _time(audit["finished"]), *cluster, audit["verdict"], *map(str, numbers)))
-    lines = align_columns(table, right=range(len(table[0]) - 8, len(table[0])))
+    table = drop_columns(table, _GIVE_WAY)
+    lines = align_columns(table, right=range(table[0].index("VERDICT") + 1, len(table[0])))
     return [paint(lines[0], "head", colour), *lines[1:]]
 
 

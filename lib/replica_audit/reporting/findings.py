@@ -43,11 +43,18 @@ def render_headline(row: Mapping[str, Any], colour: bool = False, place: bool = 
     return f"{paint(severity.ljust(8), severity, colour)}  {' '.join(parts)}"
 
 
+def wrap_headline(row: Mapping[str, Any], colour: bool = False, place: bool = True, indent: str = "") -> list[str]:
+    """`render_headline` in lines that fit."""
+    first, *rest = wrap(render_headline(row, place=place), indent, indent + " " * 10)
+    severity = row["severity"]
+    return [first.replace(severity, paint(severity, severity, colour), 1), *rest]
+
+
 def render_findings(findings: Sequence[Mapping[str, Any]], limit: int, colour: bool = False) -> list[str]:
     """The worst `limit` findings, each with its sentence, and how many more there are."""
     lines: list[str] = []
     for row in worst_first(findings)[:limit]:
-        lines.append(render_headline(row, colour))
+        lines += wrap_headline(row, colour)
         lines += wrap(row["message"] or "", " " * 10)
     if len(findings) > limit:
         lines.append(f"and {len(findings) - limit} more (see audit.json)")

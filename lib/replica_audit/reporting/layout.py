@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any
 
-#: No line of ours is longer.
+#: No line of ours is longer where nobody says how wide the screen is.
 WIDTH = 100
 
+#: Text is as wide as the screen between these two: narrower tables say nothing, wider lines are not read.
+LEAST_WIDTH, GREATEST_WIDTH = 60, 120
+
+_width: ContextVar[int] = ContextVar("width", default=WIDTH)
+
 _SGR = {"critical": "1;31", "high": "31", "medium": "33", "low": "36", "info": "2", "head": "1", "good": "32"}
+
+
+def text_width() -> int:
+    """Characters that a line may have."""
+    return _width.get()
+
+
+def set_text_width(columns: int | None) -> None:
+    """Make text as wide as a screen of `columns`, within limits; None: not a screen, `WIDTH`."""
+    _width.set(WIDTH if columns is None else min(GREATEST_WIDTH, max(LEAST_WIDTH, columns)))
 
 
 def paint(text: str, style: str, colour: bool) -> str:
@@ -32,9 +48,11 @@ def elide(text: str, width: int) -> str:
 
 
 def wrap(text: str, indent: str = "", hanging: str | None = None) -> list[str]:
-    """`text` in lines of at most WIDTH characters; a word that is longer is broken."""
+    """`text` in lines of at most `text_width()` characters; a word that is longer is broken."""
     following = indent if hanging is None else hanging
-    wrapper = textwrap.TextWrapper(WIDTH, initial_indent=indent, subsequent_indent=following, break_on_hyphens=False)
+    wrapper = textwrap.TextWrapper(
+        text_width(), initial_indent=indent, subsequent_indent=following, break_on_hyphens=False
+    )
     return wrapper.wrap(clean(text)) or [indent.rstrip()]
 
 
@@ -48,6 +66,18 @@ def align_columns(rows: Sequence[Sequence[str]], right: Sequence[int] = (), inde
         cells = [cell.rjust(widths[n]) if n in right else cell.ljust(widths[n]) for n, cell in enumerate(row)]
         lines.append((indent + "  ".join(cells)).rstrip())
     return lines
+
+
+def drop_columns(rows: Sequence[Sequence[str]], order: Sequence[str]) -> list[list[str]]:
+    """Rows without those columns, by their heading, that have to go in this order until a line is wide enough."""
+    kept = [list(row) for row in rows]
+    for heading in order:
+        if natural_width(kept) <= text_width():
+            break
+        if heading in kept[0]:
+            number = kept[0].index(heading)
+            kept = [row[:number] + row[number + 1 :] for row in kept]
+    return kept
 
 
 def natural_width(rows: Sequence[Sequence[str]]) -> int:

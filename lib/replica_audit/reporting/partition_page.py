@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from replica_audit.moments import render_time
-from replica_audit.reporting.findings import render_evidence, render_headline, worst_first
+from replica_audit.reporting.findings import render_evidence, worst_first, wrap_headline
 from replica_audit.reporting.layout import (
     align_columns,
     clean,
@@ -14,6 +14,7 @@ from replica_audit.reporting.layout import (
     render_count,
     render_interval,
     render_range,
+    text_width,
     wrap,
 )
 from replica_audit.reporting.summary import render_answer
@@ -90,7 +91,7 @@ def _replicas(replicas: Sequence[Mapping[str, Any]]) -> list[str]:
         ]
         table.append([clean(cell) for cell in cells])
     lines = align_columns(table, right=(0, *range(2, 9)), indent="  ")
-    if any(len(line) > 100 for line in lines):
+    if any(len(line) > text_width() for line in lines):
         # Offsets of ten digits and more: one fact a line instead.
         lines = []
         for row in table[1:]:
@@ -218,7 +219,7 @@ def _step(step: Mapping[str, Any]) -> str:
 def _findings(rows: Sequence[Mapping[str, Any]], colour: bool) -> list[str]:
     lines = []
     for row in worst_first(rows)[:LIMIT]:
-        lines.append("  " + render_headline(row, colour, place=False))
+        lines += wrap_headline(row, colour, place=False, indent="  ")
         lines += wrap(row["message"] or "", " " * 12)
         lines += render_evidence(row, " " * 12)
     if len(rows) > LIMIT:

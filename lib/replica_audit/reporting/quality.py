@@ -8,7 +8,16 @@ from typing import Any
 
 from replica_audit.auditing.catalogue import SEVERITIES, at_or_above
 from replica_audit.auditing.quality import FINDINGS_SUITE
-from replica_audit.reporting.layout import align_columns, clean, paint, render_count, wrap
+from replica_audit.reporting.layout import (
+    align_columns,
+    clean,
+    elide,
+    natural_width,
+    paint,
+    render_count,
+    text_width,
+    wrap,
+)
 from replica_audit.results import Results
 
 #: Rows that a terminal names below a failed expectation.
@@ -72,8 +81,7 @@ def render_quality(results: Results, colour: bool = False) -> str:
     """Every expectation in a line, and below those that are not met the rows that break them."""
     rows = results.rows("quality")
     lines = wrap(f"Quality of audit {results.audit.get('audit_id') or '-'}")
-    table = [("SEVERITY", "ANSWER", "EXPECTATION", "ROWS"), *(_cells(row) for row in rows)]
-    aligned = align_columns(table)
+    aligned = _fit([("SEVERITY", "ANSWER", "EXPECTATION", "ROWS"), *(_cells(row) for row in rows)])
     lines += ["", paint(aligned[0], "head", colour)]
     for line, row in zip(aligned[1:], rows, strict=True):
         lines.append(line if row["success"] else paint(line, row["severity"], colour))
@@ -88,7 +96,7 @@ def render_failed(results: Results, colour: bool = False) -> str:
     if not rows:
         return ""
     lines = ["", paint("Quality expectations that are not met", "head", colour)]
-    for line, row in zip(align_columns([_cells(row) for row in rows]), rows, strict=True):
+    for line, row in zip(_fit([_cells(row) for row in rows]), rows, strict=True):
         lines += [paint(line, row["severity"], colour), *_details(row)]
     return "\n".join(lines)
 
@@ -113,6 +121,15 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
     elif row["observed"] is not None:
         rows = clean(row["observed"])[:30]
     return row["severity"], answer, f"{clean(row['suite'])}/{clean(row['name'])}", rows
+
+
+def _fit(table: Sequence[tuple[str, str, str, str]]) -> list[str]:
+    """The table as lines; the names of expectations are cut where it is too wide."""
+    surplus = natural_width(table) - text_width()
+    if surplus > 0:
+        longest = max(len(row[2]) for row in table)
+        table = [(*row[:2], elide(row[2], max(12, longest - surplus)), row[3]) for row in table]
+    return align_columns(table)
 
 
 def _details(row: Mapping[str, Any]) -> list[str]:

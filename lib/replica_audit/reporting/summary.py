@@ -11,7 +11,6 @@ from replica_audit.reporting.answer import build_answer
 from replica_audit.reporting.findings import render_findings, worst_first
 from replica_audit.reporting.grouping import render_lost
 from replica_audit.reporting.layout import (
-    WIDTH,
     align_columns,
     clean,
     elide,
@@ -20,6 +19,7 @@ from replica_audit.reporting.layout import (
     render_count,
     render_interval,
     render_range,
+    text_width,
     wrap,
 )
 from replica_audit.reporting.ranges import join_ranges
@@ -45,7 +45,7 @@ _GIVE_WAY = (6, 7, 5, 4)
 
 
 def render_summary(results: Results, colour: bool = False) -> str:
-    """Header, answer, partitions (worst verdict first) and findings; no line is longer than WIDTH on the screen."""
+    """Header, answer, partitions (worst verdict first) and findings; no line is longer than `text_width()` on the screen."""
     audit = results.audit
     what = f"Audit {audit['audit_id']} of snapshot {audit.get('snapshot_id') or '-'}"
     if not audit.get("audit_id"):
@@ -125,11 +125,11 @@ def _lay_out(rows: list[list[str]], colour: bool) -> list[str]:
     columns = list(range(len(_HEAD)))
     below: list[int] = []
     for column in _GIVE_WAY:
-        if natural_width([[row[n] for n in columns] for row in table]) > WIDTH:
+        if natural_width([[row[n] for n in columns] for row in table]) > text_width():
             columns.remove(column)
             below.append(column)
     shown = [[row[n] for n in columns] for row in table]
-    surplus = natural_width(shown) - WIDTH
+    surplus = natural_width(shown) - text_width()
     if surplus > 0:
         longest = max(len(row[0]) for row in shown)
         for row in shown:

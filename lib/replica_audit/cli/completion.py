@@ -1,0 +1,32 @@
+"""Completion of commands, options and their values in a shell, as a script that shtab writes from the parser."""
+
+from __future__ import annotations
+
+import argparse
+
+from replica_audit.auditing.catalogue import CATALOGUE, FAMILIES, VERDICTS
+from replica_audit.cli.parser import build_parser, parsers_of
+from replica_audit.errors import EngineError
+
+#: What is completed with names of files or directories, by what the help calls it.
+_PATHS = {"FILE": "FILE", "DIR": "DIRECTORY", "SNAPSHOT": "DIRECTORY"}
+
+
+def render_completion(shell: str) -> str:
+    """The script for bash, zsh or fish; raises EngineError without the package that writes it."""
+    try:
+        import shtab
+    except ImportError as error:
+        raise EngineError("completion: the package shtab is not installed; run make install") from error
+    parser = build_parser()
+    for command in parsers_of(parser).values():
+        for action in command._actions:
+            if kind := _PATHS.get(_name_of(action)):
+                action.complete = getattr(shtab, kind)  # type: ignore[attr-defined]
+            elif _name_of(action) == "CODE":
+                action.choices = (*CATALOGUE, *FAMILIES, *VERDICTS)
+    return shtab.complete(parser, shell=shell)
+
+
+def _name_of(action: argparse.Action) -> str:
+    return action.metavar if isinstance(action.metavar, str) else ""
