@@ -38,7 +38,7 @@ function pictureBlock(page, partition, detail, reference) {
   };
   const redraw = () => {
     width = Math.max(300, Math.floor(holder.clientWidth));
-    const picture = drawPicture(detail, { width, name: partition.name, reference, ...state });
+    const picture = drawPicture(detail, { width, name: partition.name, ...state });
     holder.replaceChildren(picture.svg);
     readAlong(holder, readout, picture, detail, state.protocol);
     foot.replaceChildren(legend(detail, state.protocol));
@@ -68,7 +68,7 @@ function choice(label, options, chosen, choose) {
 function readAlong(holder, readout, picture, detail, protocol) {
   const { scale, lanes, svg } = picture;
   const line = draw('line', { class: 'cursor', y1: 34, y2: svg.viewBox.baseVal.height - 20, visibility: 'hidden' });
-  svg.append(line);
+  svg.querySelector('.over').before(line);
   const say = (offset) => {
     const x = scale.at(offset);
     line.setAttribute('x1', x);
@@ -103,15 +103,15 @@ function readAlong(holder, readout, picture, detail, protocol) {
 function contentAt(detail, row, offset) {
   if (!covers(row, offset)) return offset >= row.log_end_offset ? 'ended' : 'no longer has it';
   const stretch = stretches(row).find((one) => offset >= one.start && offset < one.end);
-  const run = detail.divergences.find((one) => one.broker_id === row.broker_id && offset >= one.start_offset && offset < one.end_offset);
+  const run = isCompared(row) && detail.divergences.find((one) => one.broker_id === row.broker_id && offset >= one.start_offset && offset < one.end_offset);
   const epoch = stretch && stretch.epoch !== null ? `epoch ${stretch.epoch}` : 'no epoch';
-  return run ? `${epoch}, NOT the leader's${run.committed ? ', committed' : ''}` : epoch;
+  return run ? `${epoch}, NOT the ${detail.replicas.some((one) => one.is_leader) ? 'leader' : 'reference'}'s${run.committed ? ', committed' : ''}` : epoch;
 }
 
 function committedAt(detail, offset) {
   const [mark] = detail.high_watermarks;
   if (!mark || !known(mark.hw_lower)) return 'high watermark not known';
-  return offset < mark.hw_lower ? 'below the high watermark' : offset >= mark.hw_upper ? 'not committed on the leader' : 'perhaps committed';
+  return offset < mark.hw_lower ? 'below the high watermark' : known(mark.hw_upper) && offset >= mark.hw_upper ? 'not committed on the leader' : 'perhaps committed';
 }
 
 function table(head, rows, cls) {

@@ -30,6 +30,7 @@ _SCRIPTS = (
     "decode.js",
     "words.js",
     "scale.js",
+    "labels.js",
     "picture.js",
     "marks.js",
     "timeline.js",

@@ -1,71 +1,78 @@
-// What is marked on the lanes: checkpoints, cuts of each protocol, the recomputed high watermark, the fork.
+// What is marked on the lanes: checkpoints, cuts of each protocol, the recomputed high watermark, the first difference.
+const ROW = 14;
 
-// Where a label beside x goes: to its right, else to its left, else as far to the right as there is room.
-function besides(x, text, width, weight) {
-  const length = text.length * (weight || 6.9);
-  if (x + 9 + length <= width) return { x: x + 9, anchor: 'start', from: x, to: x + 9 + length };
-  if (x - 9 - length >= 0) return { x: x - 9, anchor: 'end', from: x - 9 - length, to: x };
-  const start = Math.max(2, width - length - 2);
-  return { x: start, anchor: 'start', from: start, to: start + length };
-}
-
-// Marks below one lane; returns the height that they take.
-function laneMarks(layer, detail, row, y, scale, options) {
-  const labels = [];
-  const hw = row.high_watermark_checkpoint;
-  if (typeof hw === 'number' && (hw > 0 || row.log_end_offset > 0)) {
-    labels.push({ x: scale.at(hw), text: `HW ${hw}${hw > scale.high ? ' →' : ''}`, cls: 'hw', shape: (x) => draw('path', { class: 'hw', d: `M${x} ${y + 2}l-5 9h10z` }) });
-  }
+// Where the protocols cut one replica: [[offset, names]…]; those that cut nothing and leave nothing different are left out.
+function cutsOf(detail, row) {
   const cuts = new Map();
-  for (const item of detail.truncations.filter((one) => one.broker_id === row.broker_id)) {
+  for (const item of detail.truncations.filter((one) => isCompared(row) && one.broker_id === row.broker_id)) {
     const notable = item.dropped_records > 0 || item.truncate_to !== item.common_prefix_end;
     if (typeof item.truncate_to === 'number' && notable) cuts.set(item.truncate_to, [...(cuts.get(item.truncate_to) || []), item.protocol]);
   }
-  for (const [offset, names] of cuts) {
-    const chosen = names.includes(options.protocol);
-    const all = names.length === PROTOCOLS.length ? 'every protocol' : PROTOCOLS.filter(([key]) => names.includes(key)).map(([, name]) => name).join(', ');
-    const cls = chosen ? 'cut chosen' : 'cut';
-    labels.push({
-      x: scale.at(Math.max(offset, row.log_start_offset || 0)),
-      text: offset >= row.log_end_offset ? `cuts nothing · ${all}` : `cut ${offset} · ${all}`,
-      cls,
-      shape: (x) => draw('path', { class: cls, d: `M${x} ${y - LANE - 5}V${y + 9}M${x - 4} ${y + 9}h8` }),
-    });
-  }
-  const rows = [];
-  for (const label of labels.sort((one, other) => one.x - other.x)) {
-    const spot = besides(label.x, label.text, options.width, label.cls === 'cut' ? 6.9 : 7.5);
-    let level = rows.findIndex((reach) => reach.every(([start, end]) => spot.from > end + 8 || spot.to + 8 < start));
-    if (level < 0) level = rows.push([]) - 1;
-    rows[level].push([spot.from, spot.to]);
-    layer.append(label.shape(label.x), draw('text', { class: `mark ${label.cls}`, x: spot.x, y: y + 12 + level * 14, 'text-anchor': spot.anchor }, label.text));
-  }
-  return Math.max(rows.length * 14, 12) + 4;
+  return [...cuts];
 }
 
-// The recomputed high watermark: a line, or a band where it is an interval.
-function watermark(lines, labels, detail, scale, top, bottom) {
-  for (const row of detail.high_watermarks.filter((one) => typeof one.hw_lower === 'number' && typeof one.hw_upper === 'number')) {
-    const from = scale.at(row.hw_lower);
-    const to = scale.at(row.hw_upper);
-    const end = from > scale.left + (scale.right - scale.left) / 2;
-    if (to - from > 1) lines.append(draw('rect', { class: 'band', x: from, y: top - 8, width: to - from, height: bottom - top + 8 }));
-    for (const x of new Set([from, to])) lines.append(draw('line', { class: 'recomputed', x1: x, x2: x, y1: top - 8, y2: bottom }));
-    labels.append(draw('text', { class: 'recomputed', x: end ? to : from, y: 14, 'text-anchor': end ? 'end' : 'start' }, `high watermark ${interval(row.hw_lower, row.hw_upper)}`));
-    lines.append(draw('path', { class: 'recomputed-lead', d: `M${end ? to : from} 18V${top - 30}` }));
+// Marks below one lane whose bar ends at y; returns the height that they take.
+function laneMarks({ board, scale, layers, rules, options, walls }, detail, row, y) {
+  const marks = [];
+  const hw = row.high_watermark_checkpoint;
+  if (typeof hw === 'number' && (hw > 0 || row.log_end_offset > 0)) {
+    marks.push({ x: scale.at(hw), cls: 'hw', text: `HW ${hw}${hw > scale.high ? ' →' : ''}` });
   }
+  for (const [offset, names] of cutsOf(detail, row)) {
+    const all = names.length === PROTOCOLS.length ? 'every protocol' : PROTOCOLS.filter(([key]) => names.includes(key)).map(([, name]) => name).join(', ');
+    const what = offset >= row.log_end_offset ? 'cuts nothing' : `cut ${offset}`;
+    const chosen = names.includes(options.protocol);
+    const text = `${what} · ${all}`;
+    const fits = widthOf(text, 'chosen') < board.width - 4;
+    marks.push({ x: scale.at(Math.max(offset, row.log_start_offset || 0)), cls: 'cut', chosen, text: fits ? text : what });
+  }
+  // What is drawn at a mark is there before any label, so that no label lies on it.
+  for (const { x, cls } of marks) board.take(cls === 'hw' ? { left: x - 5, right: x + 5, top: y + 4, bottom: y + 14, mark: true } : { left: x - 4, right: x + 4, top: y, bottom: y + 13, mark: true });
+  const stems = marks.filter(({ cls }) => cls === 'cut').map(({ x }) => x);
+  let lowest = 0;
+  for (const { x, cls, text, chosen } of marks.sort((one, other) => one.x - other.x)) {
+    const { node, level } = putBeside(board, text, chosen ? 'chosen' : cls, x, y + 15.5, ROW, [...walls, ...stems]);
+    if (cls === 'hw') layers.over.append(draw('path', { class: 'hw', d: `M${x} ${y + 4.5}l-5 9h10z` }));
+    const kind = chosen ? `${cls} chosen` : cls;
+    if (cls === 'cut') layers.over.append(draw('path', { class: kind, d: `M${x} ${y - LANE - 5}V${y + 12}M${x - 4} ${y + 12}h8` }));
+    // A label on a lower line is led to its mark.
+    if (level) rules.push([layers.over, { class: `stem ${kind}` }, x, y + 14, y + 10 + level * ROW]);
+    if (chosen) node.classList.add('cut');
+    node.classList.add('mark');
+    layers.over.append(node);
+    lowest = Math.max(lowest, level + 1);
+  }
+  return lowest ? lowest * ROW + 7 : 0;
+}
+
+// The recomputed high watermark: a line, a band where it is an interval, a band that fades where nothing bounds it above.
+function watermark({ board, scale, layers, rules, bands, walls }, detail) {
+  for (const row of detail.high_watermarks.filter((one) => typeof one.hw_lower === 'number')) {
+    const open = typeof row.hw_upper !== 'number';
+    const from = scale.at(row.hw_lower);
+    const to = open ? scale.right : scale.at(row.hw_upper);
+    if (to - from > 1) bands.push([open ? 'band open' : 'band', from, to]);
+    for (const x of new Set(open ? [from] : [from, to])) {
+      rules.push([layers.lines, { class: 'recomputed' }, x, 18, null]);
+      walls.push(x);
+    }
+    const label = board.near(`high watermark ${interval(row.hw_lower, row.hw_upper)}`, 'recomputed', open ? from : (from + to) / 2, 13, 0);
+    if (label) layers.over.append(label);
+  }
+}
+
+// The least offset at which a replica differs from the reference; null where none does.
+function firstDifference(detail) {
+  const starts = detail.divergences.map((row) => Number(row.start_offset));
+  return starts.length ? starts.reduce((least, start) => Math.min(least, start)) : null;
 }
 
 // Where the histories part; returns the height that its label takes.
-function fork(lines, labels, detail, scale, top, bottom, width) {
-  if (!detail.divergences.length) return 0;
-  const start = detail.divergences.reduce((least, row) => Math.min(least, Number(row.start_offset)), Infinity);
+function fork({ board, scale, layers, rules, top }, start, detail, bottom) {
+  if (start === null) return 0;
   const x = scale.at(start);
-  const hidden = detail.divergences.some((row) => row.code === 'DIV-HIDDEN');
-  const text = hidden ? `${start} · from here on they differ` : `${start} · all replicas agree up to here`;
-  const spot = besides(x, text, width);
-  lines.append(draw('line', { class: 'fork', x1: x, x2: x, y1: top - 8, y2: bottom + 8 }));
-  labels.append(draw('text', { class: 'fork', x: spot.x, y: bottom + 14, 'text-anchor': spot.anchor }, text));
+  rules.push([layers.lines, { class: 'fork' }, x, top - 8, bottom + 8]);
+  layers.over.append(putBeside(board, `first difference at ${start}`, 'fork', x, bottom + 14, ROW, []).node);
   return 18;
 }
 
@@ -79,14 +86,18 @@ function legend(detail, protocol) {
   const committed = detail.divergences.some((run) => run.committed && !stays(run));
   const differing = detail.divergences.some((run) => !run.committed && !stays(run));
   const dropped = detail.truncations.some((row) => row.protocol === protocol && row.dropped_records);
+  const [mark] = detail.high_watermarks;
+  const open = mark && known(mark.hw_lower) && !known(mark.hw_upper);
+  const compared = detail.replicas.some((row) => row.is_leader) ? 'leader' : 'reference';
   const key = (cls, text) => el('span', { class: 'key' }, el('i', { class: cls, 'aria-hidden': 'true' }), text);
   return el('p', { class: 'legend' },
     key('k-epoch', 'leader epochs, a colour each'),
-    key('k-recomputed', 'high watermark, recomputed'),
+    mark && known(mark.hw_lower) && key(open ? 'k-open' : 'k-recomputed', open ? 'high watermark, recomputed: here or further on' : 'high watermark, recomputed'),
     detail.replicas.some((row) => known(row.high_watermark_checkpoint)) && key('k-hw', 'high watermark in the checkpoint file'),
-    committed && key('k-lost', 'committed, not what the leader has'),
-    differing && key('k-differs', 'not what the leader has'),
+    committed && key('k-lost', `committed, not what the ${compared} has`),
+    differing && key('k-differs', `not what the ${compared} has`),
     hidden && key('k-hidden', 'differs and stays, unseen'),
     damages(detail).length > 0 && key('k-damage', 'damaged or contradictory'),
-    dropped && key('k-dropped', `dropped by ${protocolName(protocol)}`));
+    dropped && key('k-dropped', `dropped by ${protocolName(protocol)}`),
+    detail.replicas.some((row) => !isCompared(row)) && key('k-aside', 'a copy that is not compared'));
 }

@@ -16,109 +16,139 @@ function stretches(row) {
   return found;
 }
 
-// Leader first, then those in sync, then the others.
+// What a replica is here, where that is not plain; `detail.js` and the lanes say it in the same words.
+const ROLES = { reference: 'reference, not the leader', foreign: 'another topic id', duplicate: 'duplicate copy', set_aside: 'set aside' };
+
+// Whether a replica is one that the reference is compared with; its runs and cuts are its own then, not those of another copy of the broker.
+const isCompared = (row) => !['foreign', 'duplicate', 'set_aside'].includes(row.role);
+
+// Leader first, then those in sync, then the others, then copies that are not compared.
 function lanesOf(detail) {
-  const rank = (row) => (row.is_leader ? 0 : row.in_isr ? 1 : 2);
+  const rank = (row) => (!isCompared(row) ? 3 : row.is_leader || row.role === 'reference' ? 0 : row.in_isr ? 1 : 2);
   return [...detail.replicas].sort((one, other) => rank(one) - rank(other) || one.broker_id - other.broker_id);
 }
 
-function roleOf(row, reference) {
-  const parts = [row.is_leader ? 'leader' : row.broker_id === reference ? 'reference' : null];
+function roleOf(row) {
+  if (!isCompared(row)) return ROLES[row.role];
+  const parts = [row.is_leader ? 'leader' : ROLES[row.role]];
   parts.push(row.in_isr === null ? 'in sync?' : row.in_isr ? 'in sync' : 'not in sync');
   return parts.filter(Boolean).join(' · ');
-}
-
-// options: {width, name, protocol, focus, reference}. Returns {svg, scale, lanes, cuts}.
-function drawPicture(detail, options) {
-  const narrow = options.width < 620;
-  const lanes = lanesOf(detail);
-  const longest = Math.max(0, ...lanes.flatMap((row) => [roleOf(row, options.reference), heldBy(row)]).map((text) => text.length));
-  const left = narrow ? 8 : Math.max(124, longest * 6 + 24);
-  const ends = Math.max(2, ...lanes.map((row) => String(row.log_end_offset).length));
-  const scale = makeScale(keyOffsets(detail), left, options.width - Math.max(56, ends * 7.4 + 18), options.focus);
-  const epochs = [...new Set(lanes.flatMap((row) => (row.epochs || []).map(([epoch]) => epoch)))].sort((one, other) => one - other);
-  const top = 48;
-  const back = draw('g', { class: 'back' });
-  const front = draw('g');
-  const lines = draw('g');
-  const over = draw('g');
-  let y = top;
-  const placed = lanes.map((row) => {
-    const lane = { row, y: y + (narrow ? 18 : 0) };
-    over.append(laneName(row, lane.y, left, narrow, options.reference));
-    front.append(...laneBar(detail, row, lane.y, scale, epochs, options.protocol));
-    y = lane.y + LANE + laneMarks(over, detail, row, lane.y + LANE, scale, options) + 12;
-    return lane;
-  });
-  const bottom = y - 6;
-  for (const tick of scale.ticks) {
-    const x = scale.at(tick);
-    back.append(draw('line', { class: 'grid', x1: x, x2: x, y1: top - 8, y2: bottom }));
-    back.append(draw('text', { class: 'tick', x, y: top - 14, 'text-anchor': tick === scale.low && left < 30 ? 'start' : 'middle' }, tick));
-  }
-  back.append(draw('text', { class: 'tick', x: narrow ? left : left - 12, y: narrow ? 14 : top - 14, 'text-anchor': narrow ? 'start' : 'end' }, narrow ? '' : 'offset'));
-  watermark(lines, over, detail, scale, top, bottom);
-  const foot = fork(lines, over, detail, scale, top, bottom, options.width);
-  for (const x of scale.breaks) for (const lane of placed) if (covers(lane.row, scale.offset(x))) over.append(breakMark(x, lane.y));
-  const height = bottom + foot + 8;
-  const number = drawPicture.drawn = (drawPicture.drawn || 0) + 1;
-  const svg = draw('svg', { viewBox: `0 0 ${options.width} ${height}`, width: options.width, height, role: 'img', 'aria-labelledby': `t${number} d${number}`, class: 'picture' },
-    draw('title', { id: `t${number}` }, `${options.name}: replicas over offsets`),
-    draw('desc', { id: `d${number}` }, describe(detail, lanes)),
-    patterns(), back, front, lines, over);
-  return { svg, scale, lanes: placed, epochs };
 }
 
 const covers = (row, offset) => offset >= (row.log_start_offset || 0) && offset < row.log_end_offset;
 
 const heldBy = (row) => (row.log_end_offset > (row.log_start_offset || 0) ? `${shown(row.log_start_offset)} to ${row.log_end_offset - 1}` : 'empty');
 
-function laneName(row, y, left, narrow, reference) {
-  const held = heldBy(row);
-  if (narrow) {
-    return draw('text', { x: left, y: y - 5 }, draw('tspan', { class: 'name' }, `broker ${row.broker_id}`),
-      draw('tspan', { class: 'role', dx: 6 }, `${roleOf(row, reference)} · ${held}`));
+// options: {width, name, protocol, focus}. Returns {svg, scale, lanes, epochs}.
+function drawPicture(detail, options) {
+  const narrow = options.width < 620;
+  const lanes = lanesOf(detail);
+  const names = lanes.map((row) => [`broker ${row.broker_id}`, roleOf(row), heldBy(row)]);
+  const side = Math.max(0, ...names.map(([name, ...notes]) => Math.max(widthOf(name, 'name'), ...notes.map((note) => widthOf(note, 'role')))));
+  const left = narrow ? 8 : Math.max(110, side + 26);
+  const ends = Math.max(24, ...lanes.map((row) => widthOf(shown(row.log_end_offset), 'end')));
+  const board = makeBoard(options.width);
+  const scale = makeScale(keyOffsets(detail), left, options.width - ends - 14, options.focus);
+  const epochs = [...new Set(lanes.flatMap((row) => (row.epochs || []).map(([epoch]) => epoch)))].sort((one, other) => one - other);
+  const layers = Object.fromEntries(['back', 'bars', 'lines', 'over'].map((name) => [name, draw('g', { class: name })]));
+  // Lines over the whole height are drawn last: they make way for every label.
+  const rules = [];
+  const frame = { board, scale, layers, rules, options, epochs, top: 48, walls: [], bands: [] };
+  watermark(frame, detail);
+  const forkAt = firstDifference(detail);
+  if (forkAt !== null) frame.walls.push(scale.at(forkAt));
+  for (const tick of scale.ticks) {
+    const label = board.near(String(tick), 'tick', scale.at(tick), frame.top - 14, 7);
+    if (!label) continue;
+    layers.back.append(label);
+    rules.push([layers.back, { class: 'grid' }, scale.at(tick), frame.top - 8, null]);
   }
-  return draw('g', { class: 'side' },
-    draw('text', { class: 'name', x: left - 12, y: y + 11 }, `broker ${row.broker_id}`),
-    draw('text', { class: 'role', x: left - 12, y: y + 24 }, roleOf(row, reference)),
-    draw('text', { class: 'role', x: left - 12, y: y + 37 }, held));
+  let y = frame.top;
+  const placed = lanes.map((row, index) => {
+    const lane = { row, y: y + (narrow ? 20 : 0) };
+    layers.over.append(laneName(board, names[index], lane.y, left, narrow));
+    laneBar(frame, detail, row, lane.y);
+    const below = laneMarks(frame, detail, row, lane.y + LANE);
+    y = lane.y + LANE + Math.max(below, narrow ? 0 : 14) + 10;
+    return lane;
+  });
+  const bottom = y - 6;
+  const foot = fork(frame, forkAt, detail, bottom);
+  for (const x of scale.breaks) for (const lane of placed) if (covers(lane.row, scale.offset(x))) layers.over.append(breakMark(x, lane.y));
+  for (const [cls, from, to] of frame.bands) layers.lines.append(draw('rect', { class: cls, x: from, y: frame.top - 8, width: to - from, height: bottom - frame.top + 8 }));
+  for (const [layer, attributes, x, from, to] of rules) layer.append(...board.rule(attributes, x, from, to === null ? bottom : to));
+  const height = bottom + foot + 8;
+  const number = drawPicture.drawn = (drawPicture.drawn || 0) + 1;
+  const svg = draw('svg', { viewBox: `0 0 ${options.width} ${height}`, width: options.width, height, role: 'img', 'aria-labelledby': `t${number} d${number}`, class: 'picture' },
+    draw('title', { id: `t${number}` }, `${options.name}: replicas over offsets`),
+    draw('desc', { id: `d${number}` }, describe(detail, lanes)),
+    patterns(), Object.values(layers));
+  return { svg, scale, lanes: placed, epochs };
 }
 
-// The bar of a replica: its epochs, then what differs, is damaged, and will be dropped.
-function laneBar(detail, row, y, scale, epochs, protocol) {
+function laneName(board, [name, role, held], y, left, narrow) {
+  const lines = narrow
+    ? [[name, 'name', 1, y - 6, 'start'], [[`${role} · ${held}`, role].find((text) => widthOf(name + text, 'name') < board.width - 12) || '', 'role', widthOf(name, 'name') + 9, y - 6, 'start']]
+    : [[name, 'name', left - 12, y + 11, 'end'], [role, 'role', left - 12, y + 25, 'end'], [held, 'role', left - 12, y + 38, 'end']];
+  return draw('g', { class: 'side' }, lines.map(([text, cls, x, baseline, anchor]) => board.put(text, cls, board.boxOf(text, cls, x, baseline, anchor), baseline)));
+}
+
+// The bar of a replica: its epochs, then what differs, is damaged, and will be dropped; labels last, on nothing.
+function laneBar({ board, scale, layers, options, epochs, walls }, detail, row, y) {
+  const colour = (epoch) => (epoch === null ? 'e-none' : `e${epochs.indexOf(epoch) % 8}`);
   const parts = [];
-  const labels = [];
-  for (const { epoch, start, end } of stretches(row)) {
-    const x = scale.at(start);
-    const width = Math.max(1.5, scale.at(end) - x);
-    const colour = epoch === null ? 'e-none' : `e${epochs.indexOf(epoch) % 8}`;
-    parts.push(draw('rect', { class: `epoch ${colour}`, x, y, width: Math.max(1, width - 1), height: LANE, rx: 2 },
+  const bars = stretches(row).map(({ epoch, start, end }) => ({ epoch, start, end, x: scale.at(start), width: Math.max(1.5, scale.at(end) - scale.at(start)) }));
+  for (const { epoch, start, end, x, width } of bars) {
+    parts.push(draw('rect', { class: `epoch ${colour(epoch)}`, x, y, width: Math.max(1, width - 1), height: LANE, rx: 2 },
       draw('title', null, `broker ${row.broker_id}, ${epoch === null ? 'no epoch' : `epoch ${epoch}`}: ${offsets(start, end)}`)));
-    const label = epoch === null ? 'no epoch' : width > 66 ? `epoch ${epoch}` : String(epoch);
-    if (width > label.length * 7 + 8) labels.push(draw('text', { class: 'ep', x: x + 7, y: y + 17 }, label));
   }
   if (!parts.length) parts.push(draw('line', { class: 'nothing', x1: scale.left, x2: scale.right, y1: y + LANE / 2, y2: y + LANE / 2 }));
-  const cut = truncation(detail, row, protocol);
-  for (const run of detail.divergences.filter((item) => item.broker_id === row.broker_id)) {
+  const own = isCompared(row);
+  const cut = own ? truncation(detail, row, options.protocol) : undefined;
+  const covered = [];
+  const cover = (from, to, least, node) => {
+    const x = scale.at(from);
+    const width = Math.max(least, known(to) ? scale.at(to) - x : least);
+    covered.push([x, x + width]);
+    parts.push(fill(node, { x, width }, []));
+  };
+  for (const run of detail.divergences.filter((item) => own && item.broker_id === row.broker_id)) {
     const hidden = cut && typeof cut.truncate_to === 'number' && run.start_offset < cut.truncate_to;
-    const kind = hidden ? 'hidden' : run.committed ? 'lost' : 'differs';
-    const x = scale.at(run.start_offset);
-    parts.push(draw('rect', { class: `run ${kind}`, x, y, width: Math.max(3, scale.at(run.end_offset) - x), height: LANE },
+    cover(run.start_offset, run.end_offset, 3, draw('rect', { class: `run ${hidden ? 'hidden' : run.committed ? 'lost' : 'differs'}`, y, height: LANE },
       draw('title', null, `broker ${row.broker_id}, ${offsets(run.start_offset, run.end_offset)}: ${run.code}, ${count(run.record_count, 'record')}${run.committed ? ', committed' : ''}`)));
   }
-  for (const bad of damages(detail).filter((item) => item.broker_id === row.broker_id)) {
-    const x = scale.at(bad.start_offset);
-    const width = known(bad.end_offset) ? Math.max(4, scale.at(bad.end_offset) - x) : 4;
-    parts.push(draw('rect', { class: 'damage', x, y: y + 2, width, height: LANE - 4 }, draw('title', null, `${bad.code}: ${bad.message}`)));
+  for (const bad of damages(detail).filter((item) => own && item.broker_id === row.broker_id)) {
+    cover(bad.start_offset, bad.end_offset, 4, draw('rect', { class: 'damage', y: y + 2, height: LANE - 4 }, draw('title', null, `${bad.code}: ${bad.message}`)));
   }
   if (cut && cut.truncate_to < row.log_end_offset) {
     const x = scale.at(Math.max(cut.truncate_to, row.log_start_offset || 0));
     parts.push(draw('rect', { class: 'dropped', x, y: y - 3, width: Math.max(3, scale.at(row.log_end_offset) - x), height: LANE + 6 }));
   }
-  const text = row.log_end_offset > 0 || !parts.length ? shown(row.log_end_offset) : '0';
-  parts.push(...labels, draw('text', { class: 'end', x: scale.at(row.log_end_offset || 0) + 7, y: y + 17 }, text));
-  return parts;
+  const edges = [...walls, ...covered.flat(), ...scale.breaks, ...cutsOf(detail, row).map(([offset]) => scale.at(offset))];
+  for (const { epoch, x, width } of bars) {
+    const spot = epochLabel(board, epoch, x, width, y + 17, edges);
+    if (!spot) continue;
+    // On hatching a text cannot be read: it gets ground of the epoch's own colour.
+    if (covered.some(([from, to]) => from < spot.box.right && spot.box.left < to)) {
+      parts.push(draw('rect', { class: `ep-back ${colour(epoch)}`, x: spot.box.left - 3, y: y + 5, width: spot.box.right - spot.box.left + 6, height: LANE - 10, rx: 3 }));
+    }
+    parts.push(board.put(spot.text, 'ep', spot.box, y + 17));
+  }
+  const end = shown(row.log_end_offset);
+  parts.push(board.put(end, 'end', board.boxOf(end, 'end', scale.at(row.log_end_offset || 0) + 7, y + 17, 'start'), y + 17));
+  layers.bars.append(draw('g', { class: own ? null : 'aside' }, parts));
+}
+
+// Where the name of an epoch fits into its bar without an edge through it; null where it does not.
+function epochLabel(board, epoch, x, width, y, edges) {
+  for (const text of epoch === null ? ['no epoch'] : [`epoch ${epoch}`, String(epoch)]) {
+    for (const from of [x, ...edges.filter((edge) => edge > x && edge < x + width).sort((one, other) => one - other)]) {
+      const box = board.boxOf(text, 'ep', from + 7, y, 'start');
+      const clear = edges.every((edge) => edge <= box.left - 4 || edge >= box.right + 4);
+      if (clear && box.right + 4 < x + width) return { text, box };
+    }
+  }
+  return null;
 }
 
 function truncation(detail, row, protocol) {
@@ -133,12 +163,13 @@ function breakMark(x, y) {
 function patterns() {
   const hatch = (id, cls, angle, width) => draw('pattern', { id, width: 7, height: 7, patternUnits: 'userSpaceOnUse', patternTransform: `rotate(${angle})` },
     draw('line', { class: cls, x1: 0, y1: 0, x2: 0, y2: 7, 'stroke-width': width }));
-  return draw('defs', null, hatch('h-lost', 'hatch-bad', 45, 4.4), hatch('h-differs', 'hatch-warn', 45, 3), hatch('h-damage', 'hatch-dark', -45, 2.4));
+  const fade = draw('linearGradient', { id: 'h-open' }, draw('stop', { class: 'open-from', offset: 0 }), draw('stop', { class: 'open-to', offset: 1 }));
+  return draw('defs', null, fade, hatch('h-lost', 'hatch-bad', 45, 4.4), hatch('h-differs', 'hatch-warn', 45, 3), hatch('h-damage', 'hatch-dark', -45, 2.4));
 }
 
 // The picture in words, for those who do not see it.
 function describe(detail, lanes) {
-  const parts = lanes.map((row) => `Broker ${row.broker_id} (${row.is_leader ? 'leader' : 'follower'}) holds ${shown(row.log_start_offset)} to ${shown(row.log_end_offset)}.`);
+  const parts = lanes.map((row) => `Broker ${row.broker_id} (${roleOf(row)}) holds ${shown(row.log_start_offset)} to ${shown(row.log_end_offset)}.`);
   for (const run of detail.divergences.slice(0, 20)) parts.push(`Broker ${run.broker_id} differs at ${offsets(run.start_offset, run.end_offset)}${run.committed ? ', committed' : ''}.`);
   for (const row of detail.high_watermarks) parts.push(`High watermark ${interval(row.hw_lower, row.hw_upper)}.`);
   return parts.join(' ');

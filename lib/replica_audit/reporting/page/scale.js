@@ -86,19 +86,13 @@ function makeScale(keys, left, right, focus) {
     right,
     at: (offset) => between(Number(offset), points, places),
     offset: (x) => Math.round(between(x, places, points)),
-    ticks: focused ? keyTicks(points, keys, places) : roundTicks(low, high, width),
+    ticks: focused ? keyTicks(points, keys) : roundTicks(low, high, width),
   };
 }
 
-// Labels of key offsets that do not run into each other; the ones that matter more are placed first.
-function keyTicks(points, keys, places) {
-  const placed = [];
-  const order = points.map((point, index) => index).sort((one, other) => (keys.get(points[other]) || 0) - (keys.get(points[one]) || 0) || one - other);
-  for (const index of order) {
-    const half = String(points[index]).length * 3.4 + 5;
-    if (placed.every(([x, reach]) => Math.abs(x - places[index]) >= half + reach)) placed.push([places[index], half, points[index]]);
-  }
-  return placed.map(([, , point]) => point).sort((one, other) => one - other);
+// Key offsets, those first that matter more: whoever labels them leaves out what has no room.
+function keyTicks(points, keys) {
+  return [...points].sort((one, other) => (keys.get(other) || 0) - (keys.get(one) || 0) || one - other);
 }
 
 function roundTicks(low, high, width) {

@@ -8,7 +8,8 @@ function drawTimeline(rows, width) {
   const high = Math.max(...values, low + 1);
   const first = points[0].time_ms;
   const last = Math.max(points[points.length - 1].time_ms, first + 1);
-  const [left, right, top, bottom] = [64, width - 24, 14, 150];
+  const board = makeBoard(width);
+  const [left, right, top, bottom] = [Math.max(widthOf(String(low), 'tick'), widthOf(String(high), 'tick')) + 14, width - 24, 14, 150];
   const x = (ms) => left + ((ms - first) / (last - first)) * (right - left);
   const y = (value) => bottom - ((value - low) / (high - low)) * (bottom - top);
   let path = '';
@@ -29,6 +30,10 @@ function drawTimeline(rows, width) {
       svg.append(draw('line', { class: 'occasion', x1: x(row.time_ms), x2: x(row.time_ms), y1: top, y2: bottom }, draw('title', null, `${time(row.time_ms)}: ${row.occasion}, leader ${shown(row.leader_id)}, in sync ${(row.isr || []).join(', ')}`)));
     }
   }
-  svg.append(draw('text', { class: 'tick', x: left, y: 170, 'text-anchor': 'start' }, time(first)), draw('text', { class: 'tick', x: right, y: 170, 'text-anchor': 'end' }, time(last)));
+  const ends = [[time(first), left, 'start'], [time(last), right, 'end'], [time(last).slice(11), right, 'end']];
+  for (const [text, at, anchor] of ends) {
+    const box = board.boxOf(text, 'tick', at, 170, anchor);
+    if (board.free(box, 12)) svg.append(board.put(text, 'tick', box, 170));
+  }
   return svg;
 }

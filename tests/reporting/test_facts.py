@@ -1,0 +1,51 @@
+"""One fact is told once: findings with one code on several brokers, and several codes about the same records."""
+
+from __future__ import annotations
+
+from tests.reporting.rows import finding
+from tests.support.samples import SAMPLES
+
+from replica_audit.auditing.snapshot import audit_one
+from replica_audit.config import Settings
+from replica_audit.model import TopicPartition
+from replica_audit.reporting.facts import group_facts
+
+
+def told(findings):
+    return [(fact.head["code"], fact.brokers, fact.ranges, [row["code"] for row in fact.other]) for fact in group_facts(findings)]
+
+
+def test_one_code_on_seven_brokers_is_one_fact():
+    rows = [finding("EPO-CACHE-MISSING", "high", broker_id=broker) for broker in range(7)]
+    assert told(rows) == [("EPO-CACHE-MISSING", tuple(range(7)), (), [])]
+
+
+def test_loss_divergence_and_truncation_of_the_same_records_are_one_fact():
+    found = audit_one(str(SAMPLES / "diverged-unclean"), TopicPartition("ledger", 0), Settings()).rows("findings")
+    facts = told(found)
+    assert sum(len(fact.same) + len(fact.other) for fact in group_facts(found)) == len(found)
+    assert facts[0] == ("HWM-LOSS", (0,), ((34, 79),), ["TRN-BELOW-HW", "DIV-EPOCH", "DIV-EPOCH"])
+    assert len(facts) < len(found) and "REP-UNDER-REPLICATED" in [code for code, *_ in facts]
+
+
+def test_what_differs_in_place_status_or_records_is_told_apart():
+    rows = [
+        finding("DIV-EPOCH", "high", broker_id=1, start_offset=0, end_offset=5),
+        finding("HWM-LOSS", "critical", broker_id=1, start_offset=20, end_offset=30),
+        finding("HWM-LOSS", "critical", broker_id=1, start_offset=20, end_offset=30, status="resolved"),
+        finding("DIV-EPOCH", "high", number=1, broker_id=1, start_offset=0, end_offset=5),
+        finding("DIV-CORRUPT", "high", broker_id=2, start_offset=20, end_offset=30),
+        finding("LOG-CRC", "high", broker_id=1, start_offset=20, end_offset=30),
+    ]
+    assert len(group_facts(rows)) == 6
+    assert group_facts(rows)[-1].head["status"] == "resolved"
+
+
+def test_a_later_finding_joins_what_was_two():
+    rows = [
+        finding("TRN-BELOW-HW", "critical", broker_id=1, start_offset=5, end_offset=9),
+        finding("DIV-EPOCH", "high", broker_id=2, start_offset=5, end_offset=9),
+        finding("DIV-EPOCH", "high", broker_id=1, start_offset=5, end_offset=9),
+        finding("TRN-HW-FALLBACK", "low", broker_id=2, start_offset=3, end_offset=None),
+    ]
+    assert told(rows) == [("TRN-BELOW-HW", (1, 2), ((5, 9),), ["DIV-EPOCH", "DIV-EPOCH", "TRN-HW-FALLBACK"])]
