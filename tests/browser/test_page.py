@@ -68,7 +68,7 @@ def test_the_sample_opens_with_the_answer_the_picture_and_the_story(browser, pag
         "high watermark 93",
         "HW 100",
         "cut 93 · every protocol",
-        "93 · all replicas agree up to here",
+        "first difference at 93",
     ):
         assert words in svg, words
     assert browser.find("rect.run.lost") and browser.find("rect.dropped")

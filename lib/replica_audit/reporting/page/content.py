@@ -8,6 +8,7 @@ from typing import Any
 from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
 from replica_audit.auditing.earlier import Earlier
 from replica_audit.reporting.changes import compare_partition
+from replica_audit.reporting.facts import group_facts
 from replica_audit.reporting.findings import worst_first
 from replica_audit.reporting.grouping import DETAIL_TABLES, Row, Rows, rows_by_partition
 from replica_audit.reporting.page.columns import encode_column
@@ -60,6 +61,27 @@ def build_pieces(results: Results) -> Iterator[dict[str, Any]]:
         yield _piece(held, protocol)
 
 
+def number_facts(findings: Sequence[Row]) -> list[dict[str, Any]]:
+    """`findings` in the order of the facts that they tell, each with the number of its fact."""
+    facts = enumerate(group_facts(findings))
+    return [{**row, "fact": number} for number, fact in facts for row in (*fact.same, *fact.other)]
+
+
+def build_holders(results: Results) -> list[list[int]]:
+    """Of each broker that holds lost records [its id, partitions, records, committed ones, those that no other broker
+    holds, committed ones of these]; several brokers may hold the same, so that these are never added up.
+    """
+    counts: dict[int, list[int]] = {}
+    names = ("lost_held", "lost_committed_held", "lost_only_here", "lost_committed_only_here")
+    for row in results.rows("replicas"):
+        if row["lost_held"]:
+            held = counts.setdefault(row["broker_id"], [0] * (1 + len(names)))
+            held[0] += 1
+            for place, name in enumerate(names, 1):
+                held[place] += row[name] or 0
+    return [[broker_id, *counts[broker_id]] for broker_id in sorted(counts)]
+
+
 def build_codes(results: Results) -> dict[str, dict[str, str]]:
     """What the codes that occur mean, so that the page explains them without asking."""
     names = sorted({row["code"] for table in ("findings", "divergences", "quarantine") for row in results.rows(table)})
@@ -80,10 +102,9 @@ def _overview_row(partition: Row, rows: Rows, earlier: Earlier | None) -> dict[s
         "epoch": partition["leader_epoch"],
         "hw_lower": partition["hw_lower"],
         "hw_upper": partition["hw_upper"],
-        "dropped": partition["dropped_records"],
-        "committed": partition["committed_dropped"],
         "lost": partition["lost_records"],
         "lost_committed": partition["lost_committed"],
+        "at_most": partition["lost_at_most"],
         "isr": None if partition["isr"] is None else list(partition["isr"]),
         "replicas": [row["broker_id"] for row in rows["replicas"]],
         "under": partition["under_replicated"],
@@ -100,9 +121,10 @@ def _overview_row(partition: Row, rows: Rows, earlier: Earlier | None) -> dict[s
 
 def _piece(items: Sequence[tuple[Row, Rows]], protocol: str) -> dict[str, Any]:
     bases = [_base(partition, rows) for partition, rows in items]
+    details = [{**rows, "findings": number_facts(rows["findings"])} for _, rows in items]
     piece: dict[str, Any] = {"bases": encode_column(bases), "tables": {}}
     for table in DETAIL_TABLES:
-        placed = [(number, row) for number, (_, rows) in enumerate(items) for row in rows[table]]
+        placed = [(number, row) for number, rows in enumerate(details) for row in rows[table]]
         if not placed:
             continue
         counts = [0] * len(items)

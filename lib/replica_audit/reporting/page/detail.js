@@ -3,15 +3,15 @@
 // page: what the overview said; partition: {name, topic, number, verdict, …} of one row; detail: as detailReader gives it.
 function buildDetail(page, partition, detail) {
   const reference = detail.high_watermarks.length ? detail.high_watermarks[0].reference_id : null;
-  const body = el('div', { class: 'detail' });
-  body.append(pictureBlock(page, partition, detail, reference));
-  const story = el('ol', { class: 'story' }, detail.story.map((parts) => el('li', null, sentence(parts))));
   const worst = partition.code && page.codes[partition.code];
   const todo = worst && partition.severity < 4 && el('aside', { class: 'todo' }, el('h4', null, 'What to do'), el('p', null, worst.remedy),
     el('p', { class: 'soft' }, 'All that is known, in a terminal: ', commandLine(page, partition)));
-  body.append(el('div', { class: todo ? 'columns' : '' }, el('div', null, el('h4', null, 'What happened'), story), todo));
-  body.append(...protocolBlock(detail), replicaBlock(detail, reference), ...findingBlock(page, detail));
-  return body;
+  return el('div', { class: 'detail' }, pictureBlock(page, partition, detail),
+    el('div', { class: todo ? 'columns advised' : 'columns' },
+      el('div', { class: 'happened' }, el('h4', null, 'What happened'), el('ol', { class: 'story' }, detail.story.map((parts) => el('li', null, sentence(parts))))),
+      todo,
+      el('div', { class: 'replay' }, protocolBlock(detail), replicaBlock(detail, reference))),
+    findingBlock(page, detail));
 }
 
 // For a POSIX shell; the page has the command with the snapshot's path, quoted already.
@@ -20,7 +20,18 @@ function commandLine(page, partition) {
   return el('code', { class: 'command' }, `${page.command} ${quoted.startsWith('-') ? '-- ' : ''}${quoted}`);
 }
 
-function pictureBlock(page, partition, detail, reference) {
+// Width of a picture on A4 with the margins of page.css, in CSS pixels: before printing, pictures are drawn for the paper.
+const PAPER = 700;
+const printed = new Set();
+let printing = false;
+for (const [name, now] of [['beforeprint', true], ['afterprint', false]]) {
+  addEventListener(name, () => {
+    printing = now;
+    for (const redraw of printed) redraw();
+  });
+}
+
+function pictureBlock(page, partition, detail) {
   if (!detail.replicas.length) return el('p', { class: 'soft' }, 'No replica has files here: there is nothing to draw.');
   const state = { protocol: page.protocol, focus: undefined };
   const holder = el('div', { class: 'canvas' });
@@ -37,7 +48,8 @@ function pictureBlock(page, partition, detail, reference) {
     histories.replaceChildren(...(led ? [el('h4', null, 'Who led, and who was in sync'), led] : []), ...(marks ? [el('h4', null, 'High watermark over time'), marks] : []));
   };
   const redraw = () => {
-    width = Math.max(300, Math.floor(holder.clientWidth));
+    if (!holder.isConnected) return;
+    width = printing ? PAPER : Math.max(300, Math.floor(holder.clientWidth));
     const picture = drawPicture(detail, { width, name: partition.name, ...state });
     holder.replaceChildren(picture.svg);
     readAlong(holder, readout, picture, detail, state.protocol);
@@ -53,8 +65,9 @@ function pictureBlock(page, partition, detail, reference) {
     if (pressed) tools.querySelector(`[data-choice="${pressed}"]`).focus({ preventScroll: true });
   };
   new ResizeObserver(() => {
-    if (Math.abs(Math.floor(holder.clientWidth) - width) > 8 && holder.clientWidth) redraw();
+    if (!printing && Math.abs(Math.floor(holder.clientWidth) - width) > 8 && holder.clientWidth) redraw();
   }).observe(holder);
+  printed.add(redraw);
   return el('figure', null, tools, holder, readout, foot, histories);
 }
 
@@ -105,13 +118,13 @@ function contentAt(detail, row, offset) {
   const stretch = stretches(row).find((one) => offset >= one.start && offset < one.end);
   const run = isCompared(row) && detail.divergences.find((one) => one.broker_id === row.broker_id && offset >= one.start_offset && offset < one.end_offset);
   const epoch = stretch && stretch.epoch !== null ? `epoch ${stretch.epoch}` : 'no epoch';
-  return run ? `${epoch}, NOT the ${detail.replicas.some((one) => one.is_leader) ? 'leader' : 'reference'}'s${run.committed ? ', committed' : ''}` : epoch;
+  return run ? `${epoch}, NOT the ${comparedTo(detail)}'s${run.committed ? ', committed' : ''}` : epoch;
 }
 
 function committedAt(detail, offset) {
   const [mark] = detail.high_watermarks;
   if (!mark || !known(mark.hw_lower)) return 'high watermark not known';
-  return offset < mark.hw_lower ? 'below the high watermark' : known(mark.hw_upper) && offset >= mark.hw_upper ? 'not committed on the leader' : 'perhaps committed';
+  return offset < mark.hw_lower ? 'below the high watermark' : known(mark.hw_upper) && offset >= mark.hw_upper ? `not committed on the ${comparedTo(detail)}` : 'perhaps committed';
 }
 
 function table(head, rows, cls) {
@@ -120,76 +133,18 @@ function table(head, rows, cls) {
     el('tbody', null, rows.map((cells) => el('tr', null, cells.map((cell, index) => el('td', { class: head[index][1], 'data-label': head[index][0] }, cell)))))));
 }
 
-// What each follower does under each generation of the protocol.
-function protocolBlock(detail) {
-  const cutting = new Set(detail.truncations.filter((row) => row.dropped_records || row.truncate_to !== row.common_prefix_end).map((row) => row.broker_id));
-  const quiet = [...new Set(detail.truncations.map((row) => row.broker_id))].filter((broker) => !cutting.has(broker));
-  const blocks = [];
-  if (cutting.size) {
-    const rows = detail.truncations.filter((row) => cutting.has(row.broker_id));
-    const order = (row) => PROTOCOLS.findIndex(([name]) => name === row.protocol);
-    rows.sort((one, other) => one.broker_id - other.broker_id || order(one) - order(other));
-    blocks.push(el('h4', null, 'What each protocol would do'), table(
-      [['broker', 'n'], ['protocol', ''], ['keeps up to', 'n'], ['drops', 'n'], ['committed', 'n'], ['and then', 'wrap']],
-      rows.map((row) => {
-        const known_ = PROTOCOLS.find(([name]) => name === row.protocol);
-        const differs = known(row.common_prefix_end) && row.truncate_to > row.common_prefix_end;
-        const after = differs ? el('b', { class: 'bad' }, `${offsets(row.common_prefix_end, row.truncate_to)} differ for ever, unseen`) : known(row.common_prefix_end) ? 'the same as the leader' : 'fetches everything again';
-        return [row.broker_id, [known_ ? known_[1] : row.protocol, known_ && el('span', { class: 'soft' }, ` ${known_[2]}`)], shown(row.truncate_to),
-          row.dropped_records ? [row.dropped_records, el('span', { class: 'soft' }, ` · ${bytes(row.dropped_bytes)}`)] : '0',
-          row.committed_dropped ? el('b', { class: 'bad' }, row.committed_dropped) : shown(row.committed_dropped), [after, stepsOf(row)]];
-      })));
-  }
-  if (quiet.length) blocks.push(el('p', { class: 'soft' }, `No protocol would cut anything from broker${quiet.length === 1 ? '' : 's'} ${list(quiet)}.`));
-  return blocks;
-}
-
-function stepsOf(row) {
-  if (!row.steps || !row.steps.length) return null;
-  const said = row.steps.map((step) => {
-    const answer = !known(step.leader_end_offset) ? 'the leader does not know it' : known(step.leader_epoch) ? `the leader’s epoch ${step.leader_epoch} ends at ${step.leader_end_offset}` : `the leader answers ${step.leader_end_offset}`;
-    return `asks for epoch ${shown(step.request_epoch)}: ${answer}; keep up to ${shown(step.truncate_to)}`;
-  });
-  return el('details', { class: 'steps-told' }, el('summary', null, count(row.steps.length, 'step')), el('ol', null, said.map((text) => el('li', null, text))));
-}
-
 function replicaBlock(detail, reference) {
   const yes = (value) => (value === null ? '?' : value ? 'yes' : 'no');
   const lineage = (entries) => (entries && entries.length ? entries.map(([epoch, start]) => `${epoch}:${start}`).join(' ') : 'none');
+  const twice = (row) => detail.replicas.filter((other) => other.broker_id === row.broker_id).length > 1;
   const rows = lanesOf(detail).map((row) => [
-    [row.broker_id, row.is_leader && el('span', { class: 'soft' }, ' leads')], yes(row.in_isr), shown(row.log_start_offset), shown(row.log_end_offset),
-    shown(row.high_watermark_checkpoint), shown(row.recovery_point_checkpoint), row.broker_id === reference ? '' : shown(row.common_prefix_end),
+    [row.broker_id, el('span', { class: 'soft' }, row.is_leader ? ' leads' : ROLES[row.role] ? ` ${ROLES[row.role]}` : '', twice(row) && [' in ', el('code', null, row.log_dir)])], yes(row.in_isr), shown(row.log_start_offset), shown(row.log_end_offset),
+    shown(row.high_watermark_checkpoint), shown(row.recovery_point_checkpoint), row.broker_id === reference && isCompared(row) ? '' : shown(row.common_prefix_end),
     [shown(row.record_count), el('span', { class: 'soft' }, ` · ${bytes(row.size_bytes)}`)],
-    [row.tail_kind === 'clean' ? '' : el('b', { class: 'bad' }, `tail ${row.tail_kind} `), row.clean_shutdown ? 'stopped cleanly' : 'not stopped cleanly',
+    [row.tail_kind === 'clean' ? '' : el('b', { class: 'bad' }, `tail ${row.tail_kind} `), row.clean_shutdown === null ? '' : row.clean_shutdown ? 'stopped cleanly' : 'not stopped cleanly',
       row.recovered_log_end_offset !== row.log_end_offset && known(row.recovered_log_end_offset) ? `, ends at ${row.recovered_log_end_offset} after recovery` : '', row.compacted ? ', compacted' : ''],
     [el('code', null, lineage(row.epochs)), known(row.checkpoint_epochs) && lineage(row.checkpoint_epochs) !== lineage(row.epochs) ? [' · file ', el('code', null, lineage(row.checkpoint_epochs))] : known(row.checkpoint_epochs) ? '' : ' · no file'],
   ]);
   return el('details', { class: 'fold' }, el('summary', null, `Replicas as found (${rows.length})`), table(
-    [['broker', 'n'], ['in sync', ''], ['log start', 'n'], ['log end', 'n'], ['HW checkpoint', 'n'], ['recovery point', 'n'], ['same up to', 'n'], ['records', 'n'], ['state', 'wrap'], ['epoch:start', 'wrap']], rows));
-}
-
-const LISTED = 200;
-
-function findingBlock(page, detail) {
-  if (!detail.findings.length) return [];
-  const order = { new: 0, known: 0, resolved: 1 };
-  const rank = (row) => page.severities.indexOf(row.severity) + 10 * (order[row.status] || 0);
-  const rows = [...detail.findings].sort((one, other) => rank(one) - rank(other));
-  return [el('h4', null, `Findings (${rows.length})`), el('ul', { class: 'findings' }, rows.slice(0, LISTED).map((row) => findingItem(page, row))),
-    rows.length > LISTED && el('p', { class: 'soft' }, `and ${rows.length - LISTED} more in audit.json`)].filter(Boolean);
-}
-
-function findingItem(page, row) {
-  const code = page.codes[row.code];
-  const place = [known(row.broker_id) && `broker ${row.broker_id}`, known(row.start_offset) && range(row.start_offset, row.end_offset), row.confidence !== 'proven' && row.confidence, row.status !== 'new' && row.status].filter(Boolean).join(' · ');
-  const considered = (row.evidence || []).filter((item) => item.kind === 'considered');
-  const proofs = (row.evidence || []).filter((item) => item.kind !== 'considered');
-  const line = (item) => el('li', null, [known(item.broker_id) && `broker ${item.broker_id} `, known(item.path) && el('code', null, item.path), known(item.position) && ` at byte ${item.position}`].filter(Boolean),
-    el('span', null, [known(item.path) || known(item.broker_id) ? ': ' : '', [item.kind, item.value, item.text].filter((part) => known(part) && part !== '').join('; ')]));
-  return el('li', { class: row.status === 'resolved' ? 'gone' : null }, el('p', null, el('span', { class: `tag s-${row.severity}` }, row.severity), ' ', el('code', null, row.code), ' ', el('span', { class: 'soft' }, place)),
-    el('p', null, row.message),
-    el('details', null, el('summary', null, 'How it is proven, and what it is not'),
-      proofs.length > 0 && el('ul', { class: 'evidence' }, proofs.map(line)),
-      considered.length > 0 && [el('p', { class: 'soft' }, 'Considered and ruled out:'), el('ul', { class: 'evidence' }, considered.map((item) => el('li', null, item.text || item.value)))],
-      code && [el('p', null, el('b', null, code.summary), '. ', code.meaning), el('p', null, el('b', null, 'Proof: '), code.proof), el('p', null, el('b', null, 'What to do: '), code.remedy), code.traps && el('p', null, el('b', null, 'Not this: '), code.traps)]));
+    [['broker', 'wrap'], ['in sync', ''], ['log start', 'n'], ['log end', 'n'], ['HW checkpoint', 'n'], ['recovery point', 'n'], ['same up to', 'n'], ['records', 'n'], ['state', 'wrap'], ['epoch:start', 'wrap']], rows, 'small stack'));
 }

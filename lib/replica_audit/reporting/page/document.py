@@ -11,13 +11,21 @@ from typing import Any
 
 from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
 from replica_audit.auditing.earlier import Earlier
-from replica_audit.reporting.answer import VERDICT_WORDS, Answer, build_answer, count_held
+from replica_audit.reporting.answer import VERDICT_WORDS, Answer, build_answer
 from replica_audit.reporting.changes import compare_partition, count_moves, has_baseline, is_compared
 from replica_audit.reporting.command_lines import render_command
-from replica_audit.reporting.grouping import rows_by_partition, worst_partitions
+from replica_audit.reporting.grouping import render_lost, rows_by_partition, worst_partitions
 from replica_audit.reporting.layout import clean, render_count, render_interval, render_size
 from replica_audit.reporting.page.columns import encode_column, pack, portable
-from replica_audit.reporting.page.content import PIECE, build_codes, build_overview, build_pieces, count_findings
+from replica_audit.reporting.page.content import (
+    PIECE,
+    build_codes,
+    build_holders,
+    build_overview,
+    build_pieces,
+    count_findings,
+    number_facts,
+)
 from replica_audit.reporting.story import told_protocol
 from replica_audit.results import Results
 
@@ -35,7 +43,11 @@ _SCRIPTS = (
     "marks.js",
     "timeline.js",
     "leadership.js",
+    "protocols.js",
+    "findings.js",
     "detail.js",
+    "gallery.js",
+    "address.js",
     "table.js",
     "places.js",
     "start.js",
@@ -58,6 +70,7 @@ def render_page(
     answer = build_answer(results, verdict)
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["clean"] = clean
+    environment.filters["lost"] = render_lost
     environment.filters["interval"] = lambda row: render_interval(row["hw_lower"], row["hw_upper"])
     partitions = worst_partitions(results)
     return environment.from_string(_asset("page.html")).render(
@@ -94,11 +107,11 @@ def _frame(results: Results, verdict: Mapping[str, Any], answer: Answer, earlier
         "protocol": told_protocol(results),
         "command": portable(render_command(results, "show")),
         "compared": is_compared(results, earlier),
-        "holders": [[broker_id, *counts] for broker_id, counts in count_held(results).items()],
+        "holders": build_holders(results),
         "codes": build_codes(results),
         "severity_of": _severity_of(results),
         "overview": build_overview(results, earlier),
-        "unplaced": portable([dict(row) for row in unplaced[:LIST_LIMIT]]),
+        "unplaced": portable(number_facts(unplaced)[:LIST_LIMIT]),
         "unplaced_more": max(0, len(unplaced) - LIST_LIMIT),
         "quarantine": {name: encode_column([row[name] for row in quarantine[:LIST_LIMIT]])
                        for name in ("broker_id", "path", "position", "length", "code", "reason")},

@@ -88,7 +88,7 @@ function legend(detail, protocol) {
   const dropped = detail.truncations.some((row) => row.protocol === protocol && row.dropped_records);
   const [mark] = detail.high_watermarks;
   const open = mark && known(mark.hw_lower) && !known(mark.hw_upper);
-  const compared = detail.replicas.some((row) => row.is_leader) ? 'leader' : 'reference';
+  const compared = comparedTo(detail);
   const key = (cls, text) => el('span', { class: 'key' }, el('i', { class: cls, 'aria-hidden': 'true' }), text);
   return el('p', { class: 'legend' },
     key('k-epoch', 'leader epochs, a colour each'),

@@ -22,6 +22,9 @@ const ROLES = { reference: 'reference, not the leader', foreign: 'another topic 
 // Whether a replica is one that the reference is compared with; its runs and cuts are its own then, not those of another copy of the broker.
 const isCompared = (row) => !['foreign', 'duplicate', 'set_aside'].includes(row.role);
 
+// What the others are compared with.
+const comparedTo = (detail) => (detail.replicas.some((row) => row.is_leader) ? 'leader' : 'reference');
+
 // Leader first, then those in sync, then the others, then copies that are not compared.
 function lanesOf(detail) {
   const rank = (row) => (!isCompared(row) ? 3 : row.is_leader || row.role === 'reference' ? 0 : row.in_isr ? 1 : 2);

@@ -12,7 +12,7 @@ function buildPlaces(page, rows, view) {
   };
   const link = (text, changes) => el('button', { type: 'button', class: 'plain', onclick: () => jump(changes) }, text);
   const blocks = [byBroker(page, rows, link), byFinding(page, rows, link), byTopic(page, rows, link)].filter(Boolean);
-  section.append(el('h2', null, 'Across the cluster'), el('div', { class: 'cards' }, blocks.map(([title, node]) => el('div', { class: 'card' }, el('h3', null, title), node))));
+  section.append(el('h2', null, 'Across the cluster'), el('div', { class: 'cards', 'data-count': blocks.length }, blocks.map(([title, node]) => el('div', { class: 'card' }, el('h3', null, title), node))));
   section.hidden = false;
 }
 
@@ -28,11 +28,19 @@ function byBroker(page, rows, link) {
     if (known(row.leader)) of(row.leader).leads += 1;
     for (const id of row.brokers) of(id).found += 1;
   }
-  const held = new Map(page.holders.map(([id, partitions, records]) => [id, [partitions, records]]));
+  const held = new Map(page.holders.map(([id, ...numbers]) => [id, numbers]));
   const lines = [...brokers].sort(([one], [other]) => one - other).map(([id, broker]) => [
-    [link(`broker ${id}`, { broker: id }), held.has(id) && el('b', { class: 'bad only' }, `${count(held.get(id)[1], 'committed record')} only here`, page.count > 1 ? `, in ${count(held.get(id)[0], 'partition')}` : '')],
+    [link(`broker ${id}`, { broker: id }), held.has(id) && heldLine(...held.get(id), page.count > 1)],
     [broker.replicas, el('span', { class: 'soft' }, `leads ${broker.leads}`)], broker.outside, broker.found]);
   return ['By broker', table([['broker', 'wrap'], ['replicas', 'n'], ['not in sync', 'n', 'replicas that are not in sync'], ['findings', 'n', 'partitions with a finding of this broker']], lines, 'small cardy')];
+}
+
+// What a broker holds of the lost records, and what of it nobody else does.
+function heldLine(partitions, records, committed, onlyHere, committedOnlyHere, several) {
+  const kind = committed ? 'committed record' : 'record';
+  const [number, alone] = committed ? [committed, committedOnlyHere] : [records, onlyHere];
+  const only = alone === number ? (number === 1 ? ', nobody else does' : ', nobody else has them') : alone ? `, ${alone} of them nowhere else` : '';
+  return el('b', { class: `only ${committed ? 'bad' : 'warned'}` }, `holds ${count(number, `lost ${kind}`)}${several ? ` in ${count(partitions, 'partition')}` : ''}${only}`);
 }
 
 // The first rows, and the others behind a line that opens them.
@@ -57,17 +65,23 @@ function byFinding(page, rows, link) {
 function byTopic(page, rows, link) {
   const topics = new Map();
   for (const row of rows) {
-    if (!topics.has(row.topic)) topics.set(row.topic, new Array(page.verdicts.length).fill(0));
-    topics.get(row.topic)[row.verdict] += 1;
+    if (!topics.has(row.topic)) topics.set(row.topic, Object.assign(new Array(page.verdicts.length).fill(0), { lost: 0, committed: 0, bound: '' }));
+    const counts = topics.get(row.topic);
+    counts[row.verdict] += 1;
+    counts.lost += row.lost || 0;
+    counts.committed += row.lost_committed || 0;
+    if (row.lost && row.at_most) counts.bound = 'at most ';
   }
   if (topics.size < 2) return null;
   const worst = (counts) => counts.findIndex((number) => number > 0);
   const order = [...topics].sort((one, other) => worst(one[1]) - worst(other[1]) || other[1][worst(other[1])] - one[1][worst(one[1])] || (one[0] < other[0] ? -1 : 1));
-  const lines = order.slice(0, 40).map(([topic, counts]) => [link(topic, { topic }), counts.reduce((sum, number) => sum + number, 0), [verdictBar(page, counts), el('span', { class: 'soft' }, `${counts[worst(counts)]} ${page.words[worst(counts)]}`)]]);
+  const lines = order.slice(0, 40).map(([topic, counts]) => [link(topic, { topic }), counts.reduce((sum, number) => sum + number, 0), lostCell(counts), [verdictBar(page, counts), el('span', { class: 'soft' }, `${counts[worst(counts)]} ${page.words[worst(counts)]}`)]]);
   const rest = order.length - lines.length;
-  const node = shortTable([['topic', 'wrap'], ['partitions', 'n'], ['verdicts', 'wrap']], lines, 'topics');
+  const node = shortTable([['topic', 'wrap'], ['partitions', 'n'], ['lost', 'n', 'records that the leaders do not have and other replicas do, each counted once'], ['verdicts', 'barred']], lines, 'topics');
   return ['By topic', rest > 0 ? el('div', null, node, el('p', { class: 'soft' }, `and ${rest} more, none of them worse: search finds them`)) : node];
 }
+
+const lostCell = ({ lost, committed, bound }) => (committed ? [el('b', { class: 'bad' }, bound, committed), el('span', { class: 'soft' }, committed === lost ? 'committed' : `committed of ${lost}`)] : [bound, lost]);
 
 function verdictBar(page, counts) {
   const total = counts.reduce((sum, number) => sum + number, 0);
@@ -86,7 +100,7 @@ function buildRead(page) {
   const section = document.getElementById('read');
   const quarantine = readColumns(page.quarantine, Math.min(page.quarantine_count, 500));
   const parts = [];
-  if (page.unplaced.length) parts.push(el('h3', null, 'Findings that belong to no partition'), el('ul', { class: 'findings' }, page.unplaced.map((row) => findingItem(page, row))));
+  if (page.unplaced.length) parts.push(el('h3', null, 'Findings that belong to no partition'), factList(page, page.unplaced));
   if (page.unplaced_more) parts.push(el('p', { class: 'soft' }, `and ${page.unplaced_more} more in audit.json`));
   if (page.quarantine_count) {
     const lines = quarantine.path.map((path, row) => [shown(quarantine.broker_id[row]), el('code', null, shown(path)), shown(quarantine.position[row]), shown(quarantine.length[row]), quarantine.code[row], quarantine.reason[row]]);

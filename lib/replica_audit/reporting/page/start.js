@@ -18,11 +18,19 @@ async function start() {
   const collator = new Intl.Collator('en', { numeric: true });
   [...rows].sort((one, other) => collator.compare(one.topic, other.topic) || one.partition - other.partition).forEach((row, order) => { row.order = order; });
   page.codeNames = Object.keys(page.codes);
-  const view = buildTable(page, rows, detailReader(document.getElementsByClassName('piece'), page.piece));
+  const details = detailReader(document.getElementsByClassName('piece'), page.piece);
+  const view = buildTable(page, rows, details, buildGallery(page, rows, details));
   document.querySelector('.tools').hidden = page.count < 2;
-  view.render();
-  const wanted = () => { try { return decodeURIComponent(location.hash.slice(1)); } catch { return ''; } };
-  addEventListener('hashchange', () => view.show(wanted()));
+  const { name, values } = readAddress();
+  view.restore(values);
+  addEventListener('hashchange', () => {
+    const now = readAddress();
+    const named = rows.some((row) => row.name === now.name);
+    // An address within the page, such as that of the link to the table, is none of a partition.
+    if (now.name && !named) return;
+    view.restore(now.values);
+    if (named) view.show(now.name);
+  });
   document.addEventListener('click', (event) => {
     const link = event.target.closest('a.place');
     if (!link) return;
@@ -31,10 +39,8 @@ async function start() {
   });
   keyboard(view);
   const serious = rows.filter((row) => row.verdict < page.verdicts.length - 1).length;
-  if (!(wanted() && await view.show(wanted())) && rows.length && (serious === 1 || rows.length <= 5) && (serious || rows.length === 1)) {
-    const address = location.href;
-    await view.toggle(rows[0], true);
-    history.replaceState(null, '', address);
+  if (!(name && await view.show(name)) && !Object.keys(values).length && rows.length && (serious === 1 || rows.length <= 5) && (serious || rows.length === 1)) {
+    await view.toggle(rows[0], true, true);
   }
   buildPlaces(page, rows, view);
   buildRead(page);

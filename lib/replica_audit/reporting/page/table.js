@@ -3,10 +3,10 @@ const ROWS = 100;
 //: Partitions that are consistent are folded into one line when there are more than this, and others.
 const FOLD = 5;
 
-function buildTable(page, rows, details) {
+function buildTable(page, rows, details, gallery) {
   const nodes = Object.fromEntries(['table', 'rows', 'more', 'count', 'search', 'filters', 'verdicts'].map((id) => [id, document.getElementById(id)]));
   const last = page.verdicts.length - 1;
-  const state = { words: [], verdicts: new Set(), code: null, broker: null, topic: null, changed: false, sort: null, down: false, limit: ROWS, unfolded: false, open: new Set() };
+  const state = { words: [], verdicts: new Set(), code: null, broker: null, topic: null, changed: false, sort: null, down: false, limit: ROWS, unfolded: false, open: new Set(), named: null };
   const built = new Map();
   const head = [...nodes.table.tHead.rows[0].cells];
   const width = head.length;
@@ -25,8 +25,8 @@ function buildTable(page, rows, details) {
     verdict: (row) => row.index,
     leader: (row) => row.leader ?? -1,
     hw: (row) => Number(row.hw_lower ?? -1),
-    dropped: (row) => -(row.dropped ?? -1),
-    committed: (row) => -(row.committed ?? -1),
+    lost: (row) => -(row.lost ?? -1),
+    committed: (row) => -(row.lost_committed ?? -1),
     sync: (row) => (row.isr ? row.isr.length / Math.max(1, row.assigned) : 2),
     code: (row) => (row.severity ?? 9) * 1000 + (row.code ? page.codeNames.indexOf(row.code) : 999),
     since: (row) => -(row.new * 100 + (known(row.before) ? row.before - row.verdict : 0)),
@@ -41,6 +41,7 @@ function buildTable(page, rows, details) {
 
   function render() {
     select();
+    gallery.update(matching);
     const calm = matching.filter((row) => row.verdict === last).length;
     const fold = !state.sort && !filtering() && !state.unfolded && calm > FOLD && calm < matching.length;
     const visible = fold ? matching.slice(0, matching.length - calm) : matching;
@@ -65,6 +66,38 @@ function buildTable(page, rows, details) {
       const own = cell.dataset.sort === (state.sort || 'verdict');
       cell.setAttribute('aria-sort', own ? (state.down ? 'descending' : 'ascending') : 'none');
     }
+    fit();
+    keep();
+  }
+
+  // Names and codes stay on one line while there is room; codes give way first.
+  function fit() {
+    const holder = nodes.table.parentElement;
+    nodes.table.classList.remove('tight', 'tighter');
+    for (const cls of ['tight', 'tighter']) if (nodes.table.offsetWidth > holder.clientWidth) nodes.table.classList.add(cls);
+  }
+  let seen = innerWidth;
+  addEventListener('resize', () => {
+    if (innerWidth !== seen) fit();
+    seen = innerWidth;
+  });
+
+  // Search, filters, order and the partition opened last, in the address.
+  function keep() {
+    writeAddress(state.named, {
+      q: nodes.search.value.trim(), verdict: [...state.verdicts].map((verdict) => page.verdicts[verdict]).join(','), code: state.code, broker: state.broker, topic: state.topic,
+      changed: state.changed ? 1 : null, sort: state.sort, down: state.down ? 1 : null,
+    });
+  }
+
+  function restore(values) {
+    nodes.search.value = values.q || '';
+    const broker = /^\d+$/.test(values.broker || '') ? Number(values.broker) : null;
+    set({
+      words: wordsOf(nodes.search.value), verdicts: new Set((values.verdict || '').split(',').map((name) => page.verdicts.indexOf(name)).filter((verdict) => verdict >= 0)),
+      code: values.code || null, broker, topic: values.topic ?? null, changed: values.changed === '1' && page.compared,
+      sort: values.sort in KEYS ? values.sort : null, down: values.down === '1',
+    });
   }
 
   function rowNodes(row) {
@@ -75,13 +108,13 @@ function buildTable(page, rows, details) {
 
   function makeRow(row) {
     const id = `p${row.index}`;
-    const button = el('button', { type: 'button', class: 'open', 'aria-expanded': 'false', 'aria-controls': id }, el('code', null, row.topic, el('wbr'), `-${row.partition}`));
+    const button = el('button', { type: 'button', class: 'open', 'aria-expanded': 'false', 'aria-controls': id }, el('code', null, row.name));
     const cells = [
       [el('span', { class: `dot v-${page.verdicts[row.verdict]}`, 'aria-hidden': 'true' }), el('span', { class: `verdict t-${page.verdicts[row.verdict]}`, title: page.words[row.verdict] }, page.verdicts[row.verdict])],
       known(row.leader) ? [row.leader, el('span', { class: 'soft' }, known(row.epoch) ? ` epoch ${row.epoch}` : '')] : el('span', { class: 'soft' }, 'none'),
       interval(row.hw_lower, row.hw_upper),
-      row.dropped ? row.dropped : el('span', { class: 'soft' }, shown(row.dropped)),
-      row.committed ? el('b', { class: 'bad' }, row.committed) : el('span', { class: 'soft' }, shown(row.committed)),
+      row.lost ? atMost(row, row.lost) : el('span', { class: 'soft' }, shown(row.lost)),
+      row.lost_committed ? el('b', { class: 'bad' }, atMost(row, row.lost_committed)) : el('span', { class: 'soft' }, shown(row.lost_committed)),
       row.isr ? el('span', { class: row.under ? 'warned' : 'soft', title: `in sync: ${row.isr.join(', ') || 'none'}` }, `${row.isr.length} of ${row.assigned}`) : el('span', { class: 'soft' }, '?'),
       row.code ? [el('span', { class: `tag s-${page.severities[row.severity]}` }, page.severities[row.severity]), ' ', el('code', null, row.code)] : '',
     ];
@@ -89,11 +122,12 @@ function buildTable(page, rows, details) {
     const labels = head.slice(1).map((cell) => cell.textContent);
     const numeric = head.slice(1).map((cell) => cell.classList.contains('n'));
     const node = el('tr', { class: 'partition', onclick: (event) => { if (!event.target.closest('a') && !String(getSelection())) toggle(row); } },
-      el('th', { scope: 'row', class: row.name.length > 44 ? 'wrap' : null }, button), cells.map((cell, index) => el('td', { class: numeric[index] ? 'n' : index === 7 ? 'wrap' : null, 'data-label': labels[index] }, cell)));
+      el('th', { scope: 'row', class: row.name.length > 64 ? 'wrap' : row.name.length > 24 ? 'long' : null }, button), cells.map((cell, index) => el('td', { class: numeric[index] ? 'n' : index === 7 ? 'wrap' : index === 6 ? 'found' : null, 'data-label': labels[index] }, cell)));
     return { row: node, button, detail: null, id };
   }
 
-  async function toggle(row, force) {
+  // `quietly`: without a word in the address, where nobody asked for it.
+  async function toggle(row, force, quietly) {
     const nodes_ = rowNodes(row) && built.get(row.index);
     const open = force === undefined ? !state.open.has(row.index) : force;
     nodes_.button.setAttribute('aria-expanded', String(open));
@@ -101,6 +135,8 @@ function buildTable(page, rows, details) {
     if (!open) {
       state.open.delete(row.index);
       if (nodes_.detail) nodes_.detail.remove();
+      if (state.named === row.name) state.named = null;
+      keep();
       return;
     }
     state.open.add(row.index);
@@ -111,7 +147,9 @@ function buildTable(page, rows, details) {
       const detail = await details(row.index);
       cell.replaceChildren(buildDetail(page, row, detail));
     } else if (!nodes_.detail.isConnected) nodes_.row.after(nodes_.detail);
-    history.replaceState(null, '', `#${encodeURIComponent(row.name)}`);
+    if (quietly) return;
+    state.named = row.name;
+    keep();
   }
 
   // Shows a partition by name, whatever is filtered; false when there is none of that name.
@@ -157,9 +195,12 @@ function buildTable(page, rows, details) {
       set({ verdicts: chosen });
     });
   }
-  nodes.search.addEventListener('input', () => set({ words: nodes.search.value.toLowerCase().split(/\s+(?!\d+\b)/).filter(Boolean) }));
-  return { render, set, show, clear, toggle, state, visible: () => matching.filter((row) => built.has(row.index) && built.get(row.index).row.isConnected), button: (row) => built.get(row.index).button };
+  const wordsOf = (text) => text.toLowerCase().split(/\s+(?!\d+\b)/).filter(Boolean);
+  nodes.search.addEventListener('input', () => set({ words: wordsOf(nodes.search.value) }));
+  return { render, set, show, restore, clear, toggle, state, visible: () => matching.filter((row) => built.has(row.index) && built.get(row.index).row.isConnected), button: (row) => built.get(row.index).button };
 }
+
+const atMost = (row, number) => (row.at_most ? `at most ${number}` : number);
 
 function sinceCell(page, row) {
   const parts = [];
