@@ -248,6 +248,7 @@ size_bytes bigint
 tail_kind string
 clean_shutdown boolean
 compacted boolean
+unexplained_gaps bigint
 common_prefix_end bigint
 lost_held bigint
 lost_committed_held bigint

@@ -34,14 +34,11 @@ def count_segments(summaries: Iterable[SegmentSummary]) -> dict[str, int]:
     """`SEGMENT_COUNTS` of one replica, its segments in order of base offset."""
     counts = dict.fromkeys(SEGMENT_COUNTS, 0)
     end = epoch = None
-    damaged_before = False
     for one in summaries:
         for kind, count in one.irregularity_counts.items():
             if kind in counts:
                 counts[kind] += count
-        begin = one.base_offset if one.first_base_offset is None else one.first_base_offset
         if end is not None:
-            counts["border_gap"] += begin > end and not one.damage and not damaged_before
             counts["border_regression"] += one.first_base_offset is not None and one.first_base_offset < end
         first = one.first_leader_epoch
         counts["border_epoch_regression"] += epoch is not None and first is not None and 0 <= first < epoch
@@ -49,5 +46,4 @@ def count_segments(summaries: Iterable[SegmentSummary]) -> dict[str, int]:
         end = own_end if end is None else max(end, own_end)
         if one.last_leader_epoch is not None and one.last_leader_epoch >= 0:
             epoch = one.last_leader_epoch
-        damaged_before = bool(one.damage)
     return counts

@@ -59,6 +59,8 @@ QUESTIONS: tuple[Question, ...] = (
     Question("01-purged-restarted/real-all-restarted", "purge-0", quiet),
     Question("01-purged-restarted/real-all-restarted", "purge2-0", quiet),
     Question("01-purged-restarted/real-streams", "repart-0", quiet),
+    Question("02-compact-then-delete/real", "wc-0", quiet),
+    Question("02-compact-then-delete/real-fresh", "wc-0", quiet),
     Question("02-compact-then-delete/real", "cf-0", quiet),
     Question("05-purged-follower-truncation/real-before", "dr-0", lambda answer: answer.cuts() == {0: 46, 1: 46}),
     Question("05-purged-follower-truncation/real-before", "ds-0", lambda answer: answer.cuts()[0] == 40),
@@ -78,6 +80,8 @@ QUESTIONS: tuple[Question, ...] = (
         lambda answer: answer.verdict == "COMMITTED_LOSS",
         "kip-101",
     ),
+    *(Question(f"11-inherited-gaps/{name}", "t-0", quiet) for name in ("by-hand", "leader", "no-config")),
+    Question("11-inherited-gaps/real", "gi-0", quiet),
     Question("12-minor/folder-without-log", "t-0", lambda answer: answer.verdict == "INCONCLUSIVE"),
     Question("12-minor/table-rows-twice", "ledger_eu-1-0", lambda answer: not answer.loud("high")),
 )

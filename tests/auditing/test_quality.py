@@ -56,7 +56,7 @@ def replica(**values):
     defaults = {
         "topic": "orders", "partition": 0, "broker_id": 2, "log_dir": "broker-2", "compacted": False, "in_isr": True,
         "log_start_offset": 10, "log_end_offset": 20, "high_watermark_checkpoint": 20, "recovery_point_checkpoint": 20,
-        "epochs": [[0, 10]], "checkpoint_epochs": [[0, 10]], "tail_kind": "clean",
+        "unexplained_gaps": 0, "epochs": [[0, 10]], "checkpoint_epochs": [[0, 10]], "tail_kind": "clean",
     }  # fmt: skip
     return row("replicas", **{**defaults, **values})
 
@@ -84,18 +84,14 @@ def test_a_sound_replica_has_nothing_but_zeros():
 
 
 def test_counts_of_segments_and_of_their_borders_are_added():
-    only = fact(counts={"crc": 3, "gap": 1, "border_gap": 2, "regression": 1, "duplicate": 1, "border_regression": 1,
+    only = fact(counts={"crc": 3, "regression": 1, "duplicate": 1, "border_regression": 1,
                         "epoch_regression": 4, "border_epoch_regression": None})  # fmt: skip
-    assert [only[name] for name in ("wrong_crcs", "offset_gaps", "offset_regressions", "epoch_regressions")] == [
-        3,
-        3,
-        3,
-        4,
-    ]
+    assert [only[name] for name in ("wrong_crcs", "offset_regressions", "epoch_regressions")] == [3, 3, 4]
 
 
-def test_a_compacted_log_is_not_asked_for_gaps():
-    assert fact({"compacted": True}, {"gap": 5})["offset_gaps"] is None
+def test_gaps_are_those_that_the_findings_do_not_explain():
+    assert fact({"compacted": True, "unexplained_gaps": 0})["offset_gaps"] == 0
+    assert fact({"compacted": True, "unexplained_gaps": 2})["offset_gaps"] == 2
 
 
 def test_checkpoints_outside_the_log():

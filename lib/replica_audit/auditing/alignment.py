@@ -2,7 +2,8 @@
 
 The unit is the follower's batch: it agrees when the reference has the very same one, conflicts when the reference has
 other records there (or wrote past it in a later epoch), and is otherwise ahead, missing on the reference, or cannot be
-compared. Compacted logs are compared by epoch and batch range only, and absence means nothing there (F.0).
+compared. Compacted logs are compared by epoch and batch range only, and absence means nothing where cleaners may have
+been (F.0).
 """
 
 from __future__ import annotations
@@ -98,10 +99,9 @@ def align(
                 differences.append(Difference("epoch", start, batch.end_offset, None, batch.epoch, (batch,)))
             else:
                 ahead.append(batch)
-        elif not compacted:
+        elif not _is_cleaned_away(reference, batch, start):
             differences.append(Difference("hole_there", start, batch.end_offset, None, batch.epoch, (batch,)))
-    if not compacted:
-        differences.extend(_holes(follower, foreign, own, floor))
+    differences.extend(_holes(follower, foreign, own, floor))
     differences.sort(key=lambda item: (item.start_offset, item.end_offset))
     return Alignment(tuple(differences), tuple(corrupt), tuple(ahead), own, theirs)
 
@@ -156,7 +156,14 @@ def _holes(follower: ReplicaFacts, foreign: list[Batch], own: tuple[Batch, ...],
             continue
         if follower.cannot_read(batch.base_offset, batch.end_offset):
             continue
-        yield Difference("hole_here", max(batch.base_offset, floor), batch.end_offset, batch.epoch, None, ())
+        start = max(batch.base_offset, floor)
+        if not _is_cleaned_away(follower, batch, start):
+            yield Difference("hole_here", start, batch.end_offset, batch.epoch, None, ())
+
+
+def _is_cleaned_away(facts: ReplicaFacts, batch: Batch, start: int) -> bool:
+    """Whether compaction may be why `facts` has nothing of the other side's `batch` from `start` on."""
+    return facts.compacted and (batch.record_count == 0 or facts.may_be_cleaned(start, batch.end_offset))
 
 
 def conflicting_ranges(differences: Iterable[Difference]) -> tuple[OffsetRange, ...]:

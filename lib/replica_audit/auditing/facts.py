@@ -2,15 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from replica_audit.auditing.joined_segments import (
+    border_gaps,
+    irregularities_of,
+    tail_kind_of,
+    unreadable_stretches,
+)
 from replica_audit.formats.second_hand import UNDECIDED, join_forms
 from replica_audit.formats.summary import merge_chunks
 from replica_audit.model import ChunkDigest, Irregularity, OffsetRange, ReplicaDir, SegmentSummary
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.protocol.loading import LoadedLog, load_log, log_end_of
 from replica_audit.protocol.truncation import ReplicaState
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaning:
+    """How far cleaners have come in a compacted partition, as one of its replicas sees it (`auditing.cleaning`)."""
+
+    cleaned_to: int = 0
+    """The replica's own has come so far, by its checkpoint."""
+    reached: int = 0
+    """It may have come so far until the segments were copied."""
+    furthest: int = 0
+    """The same two of the partition's most advanced cleaner."""
+    furthest_reached: int = 0
+    shared: tuple[OffsetRange, ...] = ()
+    """Stretches in order: at an offset of theirs at which this replica has nothing, another has nothing either."""
+
+    def explains(self, start_offset: int, end_offset: int) -> bool:
+        """Whether cleaners removed what the replica lacks at [start, end): its own, or that of the leader it fetched from."""
+        return self._explains(start_offset, end_offset, self.cleaned_to, self.furthest)
+
+    def may_explain(self, start_offset: int, end_offset: int) -> bool:
+        """The same, counting what cleaners may have done between the copies of their checkpoints and of the segments."""
+        return self._explains(start_offset, end_offset, self.reached, self.furthest_reached)
+
+    def _explains(self, start: int, end: int, own: int, furthest: int) -> bool:
+        start = max(start, own)
+        if start >= end:
+            return True
+        at = bisect_right(self.shared, start, key=lambda part: part.start_offset) - 1
+        return end <= furthest and at >= 0 and end <= self.shared[at].end_offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +67,6 @@ class ReplicaFacts:
     """Rebuilt from the batches that end at or above the log start, cut there; empty where all records were deleted."""
     file_lineage: Lineage | None
     """From leader-epoch-checkpoint as the loader would take it; None when there is no usable file."""
-    compacted: bool
     irregularities: tuple[tuple[SegmentSummary, Irregularity], ...]
     """Of all segments and of their borders, in order."""
     unreadable: tuple[OffsetRange, ...]
@@ -44,6 +80,31 @@ class ReplicaFacts:
     loaded: LoadedLog
     recovered: LoadedLog
     has_epochs: bool
+    compacted: bool = False
+    """Now or once: its topic's policy says so, or a cleaner's trace on any replica of the partition (F.0)."""
+    cleaning: Cleaning = Cleaning()
+
+    @property
+    def unexplained_gaps(self) -> tuple[OffsetRange, ...]:
+        """Of `gaps` and `missing` those above the log start that no cleaner explains, in order."""
+        absent = (part for part in (*self.gaps, *self.missing) if part.end_offset > self.log_start_offset)
+        return tuple(sorted(part for part in absent if not self.is_cleaned(part.start_offset, part.end_offset)))
+
+    def count_unexplained_gaps(self) -> int:
+        """How many there are, with those that the summaries of a log that is not compacted only count."""
+        if self.compacted:
+            return len(self.unexplained_gaps)
+        counted = sum(segment.irregularity_counts.get("gap", 0) for segment in self.segments)
+        listed = sum(item.kind == "gap" for segment in self.segments for item in segment.irregularities)
+        return len(self.unexplained_gaps) + counted - listed
+
+    def is_cleaned(self, start_offset: int, end_offset: int) -> bool:
+        """Whether compaction is why nothing is at [start, end)."""
+        return self.compacted and self.cleaning.explains(start_offset, end_offset)
+
+    def may_be_cleaned(self, start_offset: int, end_offset: int) -> bool:
+        """Whether compaction may be why nothing is at [start, end), by what was going on during the copy."""
+        return self.compacted and self.cleaning.may_explain(start_offset, end_offset)
 
     @property
     def broker_id(self) -> int:
@@ -152,22 +213,18 @@ def replica_facts(
     directory: ReplicaDir,
     segments: Sequence[SegmentSummary],
     *,
-    cleanup_policy: str | None = None,
     tiered: bool = False,
 ) -> ReplicaFacts:
-    """Facts of `directory`, whose scanned segments are given in any order.
-
-    `cleanup_policy` None means unknown: then only the replica's own files can show that it is compacted (F.0).
-    """
+    """Facts of `directory`, whose scanned segments are given in any order; `with_cleaning` says what was compacted."""
     ordered = tuple(sorted(segments, key=lambda segment: segment.base_offset))
     first_base = ordered[0].base_offset if ordered else 0
     checkpoint = directory.log_start_checkpoint
     log_start = checkpoint if tiered and checkpoint is not None else max(checkpoint or 0, first_base)
-    irregularities = tuple(_irregularities(ordered, log_start))
+    irregularities = tuple(irregularities_of(ordered, log_start))
     log_end = log_end_of(ordered)
     found_end = max([log_end, *(item.last_offset + 1 for _, item in irregularities if item.kind == "crc")])
-    unreadable = _unreadable(ordered, irregularities, found_end)
-    missing = tuple(_border_gaps(ordered))
+    unreadable = unreadable_stretches(ordered, irregularities, found_end)
+    missing = tuple(border_gaps(ordered))
     shutdown, recovery_point = directory.clean_shutdown, directory.recovery_point_checkpoint
     return ReplicaFacts(
         directory=directory,
@@ -178,7 +235,6 @@ def replica_facts(
         found_end_offset=found_end,
         lineage=_readable_lineage(ordered, log_start, log_end),
         file_lineage=_file_lineage(directory, log_end, log_start),
-        compacted=_is_compacted(directory, ordered, cleanup_policy),
         irregularities=irregularities,
         unreadable=unreadable,
         missing=missing,
@@ -188,7 +244,7 @@ def replica_facts(
             if item.kind == "gap" and item.previous is not None
         ),
         chunks=merge_chunks(segment.chunks for segment in ordered),
-        tail_kind=_tail_kind(ordered, found_end, log_end),
+        tail_kind=tail_kind_of(ordered, found_end, log_end),
         loaded=load_log(ordered, clean=shutdown, recovery_point=recovery_point, log_start_checkpoint=checkpoint),
         recovered=load_log(ordered, clean=False, recovery_point=0, log_start_checkpoint=checkpoint),
         has_epochs=any(segment.has_epochs for segment in ordered),
@@ -216,73 +272,3 @@ def _file_lineage(directory: ReplicaDir, log_end: int, log_start: int) -> Lineag
     if directory.checkpoint_epochs is None:
         return None
     return Lineage.of(directory.checkpoint_epochs).truncate_from_end(log_end).truncate_from_start(log_start)
-
-
-def _is_compacted(directory: ReplicaDir, segments: Sequence[SegmentSummary], cleanup_policy: str | None) -> bool:
-    if cleanup_policy is not None:
-        return "compact" in cleanup_policy
-    return bool(directory.cleaner_checkpoint) or any(
-        segment.has_delete_horizon or segment.has_sparse_batch for segment in segments
-    )
-
-
-def _irregularities(
-    segments: Sequence[SegmentSummary], log_start: int
-) -> Iterator[tuple[SegmentSummary, Irregularity]]:
-    """Those that the scan found, and those that only show between the end of one segment and the start of the next."""
-    last_offset = last_epoch = None
-    where = "first batch of the segment"
-    for segment in segments:
-        base, epoch = segment.first_base_offset, segment.first_leader_epoch
-        if base is not None and last_offset is not None and base <= last_offset:
-            yield segment, Irregularity("regression", 0, base, base, epoch, last_offset, where)
-        expected = max(segment.base_offset, log_start)
-        if base is not None and base > expected and not (segment.damage and segment.damage[0].expected_offset is None):
-            yield segment, Irregularity("gap", 0, base, base, epoch, expected - 1, where)
-        if epoch is not None and last_epoch is not None and 0 <= epoch < last_epoch:
-            yield segment, Irregularity("epoch_regression", 0, base, base, epoch, last_epoch, where)
-        for item in segment.irregularities:
-            yield segment, item
-        if segment.greatest_last_offset is not None:
-            last_offset = max(segment.greatest_last_offset, -1 if last_offset is None else last_offset)
-        if segment.last_leader_epoch is not None and segment.last_leader_epoch >= 0:
-            last_epoch = segment.last_leader_epoch
-
-
-def _unreadable(
-    segments: Sequence[SegmentSummary],
-    irregularities: Sequence[tuple[SegmentSummary, Irregularity]],
-    found_end: int,
-) -> tuple[OffsetRange, ...]:
-    ranges = [OffsetRange(item.base_offset, item.last_offset + 1) for _, item in irregularities if item.kind == "crc"]
-    # The bytes of a batch that is missing right beside a damaged one may be what damaged it, or have gone with it.
-    damaged = {offset for one in ranges for offset in (one.start_offset, one.end_offset)}
-    ranges += [
-        OffsetRange(item.previous + 1, item.base_offset)
-        for _, item in irregularities
-        if item.kind == "gap" and item.previous is not None and {item.previous + 1, item.base_offset} & damaged
-    ]
-    for index, segment in enumerate(segments):
-        border = segments[index + 1].base_offset if index + 1 < len(segments) else found_end
-        for damage in segment.damage:
-            start = segment.base_offset if damage.expected_offset is None else damage.expected_offset
-            end = border if damage.next_offset is None else damage.next_offset
-            if end > start:
-                ranges.append(OffsetRange(start, end))
-    return tuple(sorted(ranges))
-
-
-def _border_gaps(segments: Sequence[SegmentSummary]) -> Iterator[OffsetRange]:
-    for segment, following in zip(segments, segments[1:]):
-        end = segment.base_offset if segment.greatest_last_offset is None else segment.greatest_last_offset + 1
-        damaged_tail = any(damage.next_offset is None for damage in segment.damage)
-        if following.base_offset > end and not damaged_tail:
-            yield OffsetRange(end, following.base_offset)
-
-
-def _tail_kind(segments: Sequence[SegmentSummary], found_end: int, log_end: int) -> str:
-    if not segments:
-        return "clean"
-    if segments[-1].tail_kind == "clean" and found_end > log_end:
-        return "garbage"
-    return segments[-1].tail_kind

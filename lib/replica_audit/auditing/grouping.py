@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from replica_audit.auditing.cleaning import with_cleaning
 from replica_audit.auditing.facts import ReplicaFacts, replica_facts
 from replica_audit.auditing.provenance import why_not_comparable
 from replica_audit.auditing.reference import Reference, choose_reference
@@ -26,13 +27,12 @@ def group_replicas(
     replicas: Sequence[tuple[ReplicaDir, tuple[SegmentSummary, ...]]], leadership: Leadership | None
 ) -> Grouping:
     """Topic ids first, then one copy per broker, then the reference (F.1)."""
-    policy = leadership.configs.get("cleanup.policy") if leadership else None
     copies = [
-        replica_facts(directory, segments, cleanup_policy=policy, tiered=is_tiered(leadership))
+        replica_facts(directory, segments, tiered=is_tiered(leadership))
         for directory, segments in sorted(replicas, key=lambda pair: (pair[0].broker_id, pair[0].log_dir))
     ]
     present = _present_topic_id(copies, leadership)
-    known = [facts for facts in copies if facts.directory.topic_id in (present, None)]
+    known = with_cleaning([facts for facts in copies if facts.directory.topic_id in (present, None)], leadership)
     foreign = tuple(facts for facts in copies if facts.directory.topic_id not in (present, None))
     chosen: dict[int, ReplicaFacts] = {}
     duplicates: list[ReplicaFacts] = []

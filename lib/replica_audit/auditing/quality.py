@@ -22,11 +22,9 @@ FINDINGS_SUITE = "findings"
 #: Counts over the segments of a replica: of irregular batches by kind, and of irregular borders between segments.
 SEGMENT_COUNTS = (
     "crc",
-    "gap",
     "regression",
     "duplicate",
     "epoch_regression",
-    "border_gap",
     "border_regression",
     "border_epoch_regression",
 )
@@ -86,8 +84,7 @@ def _replica_row(replica: Row, counts: Row, mark: Row | None) -> dict[str, Any]:
         "log_start_offset": start,
         "log_end_offset": end,
         "wrong_crcs": counted["crc"],
-        # The cleaner leaves gaps: there is nothing to ask of a compacted log.
-        "offset_gaps": None if replica["compacted"] else counted["gap"] + counted["border_gap"],
+        "offset_gaps": replica["unexplained_gaps"],
         "offset_regressions": counted["regression"] + counted["duplicate"] + counted["border_regression"],
         "epoch_regressions": counted["epoch_regression"] + counted["border_epoch_regression"],
         "high_watermark_above_end": _excess(high_watermark, end),

@@ -106,7 +106,7 @@ def _run(group: list[Difference], stretches: tuple[OffsetRange, ...], cut: int, 
         if checkpoint is not None and start < checkpoint <= min(stretch.end_offset, follower.log_end_offset):
             committed_end = checkpoint
     return Run(
-        code=_run_code(first, start < cut),
+        code=_run_code(first, start < cut, follower.compacted),
         start_offset=start,
         end_offset=end,
         leader_epoch=first.leader_epoch,
@@ -129,12 +129,12 @@ def _own_checkpoint(follower: ReplicaFacts, checkpoint: int) -> Proof:
     )
 
 
-def _run_code(difference: Difference, survives: bool) -> str:
+def _run_code(difference: Difference, survives: bool, compacted: bool) -> str:
     """The code of a run by F.4; `survives`: it begins below the offset that the follower keeps."""
     if difference.kind == "content" and (survives or difference.replica_epoch is not None):
         return "DIV-CONTENT"
     if difference.kind in ("hole_here", "hole_there"):
-        return "DIV-HIDDEN" if survives else "DIV-PRESENCE"
+        return "DIV-HIDDEN" if survives and not compacted else "DIV-PRESENCE"
     # Records without epochs that differ in a tail which is cut: an old leader's unreplicated end, before KIP-101.
     return "DIV-HIDDEN" if survives else "DIV-EPOCH"
 

@@ -152,6 +152,7 @@ def _replica_row(case: Case, facts: ReplicaFacts, loss: Loss) -> dict:
         "tail_kind": facts.tail_kind,
         "clean_shutdown": directory.clean_shutdown,
         "compacted": facts.compacted,
+        "unexplained_gaps": facts.count_unexplained_gaps(),
         "common_prefix_end": prefix
         if facts is not reference.facts
         else facts.log_end_offset

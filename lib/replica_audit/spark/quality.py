@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 #: Of a segment's summary, what its counts are made of.
 _SUMMARY_DDL = (
-    "irregularity_counts map<string,bigint>, damage array<struct<position:bigint>>, first_base_offset bigint, "
-    "greatest_last_offset bigint, first_leader_epoch bigint, last_leader_epoch bigint"
+    "irregularity_counts map<string,bigint>, first_base_offset bigint, greatest_last_offset bigint, "
+    "first_leader_epoch bigint, last_leader_epoch bigint"
 )
 _REPLICA = ("topic", "partition", "broker_id", "log_dir")
 
@@ -33,14 +33,10 @@ def segment_counts(warehouse: Warehouse, snapshot_id: str) -> list[dict[str, Any
     replica = Window.partitionBy(*_REPLICA).orderBy("base_offset")
     earlier = replica.rowsBetween(Window.unboundedPreceding, -1)
     end = F.coalesce(F.col("found.greatest_last_offset") + 1, F.col("base_offset"))
-    begin = F.coalesce("found.first_base_offset", "base_offset")
     first_epoch, last_epoch = F.col("found.first_leader_epoch"), F.col("found.last_leader_epoch")
     judged = (
         segments.withColumn("end_before", F.max(end).over(earlier))
         .withColumn("epoch_before", F.last(F.when(last_epoch >= 0, last_epoch), ignorenulls=True).over(earlier))
-        .withColumn("damaged", F.coalesce(F.size("found.damage"), F.lit(0)) > 0)
-        .withColumn("damaged_before", F.lag("damaged").over(replica))
-        .withColumn("border_gap", (begin > F.col("end_before")) & ~F.col("damaged") & ~F.col("damaged_before"))
         .withColumn("border_regression", F.col("found.first_base_offset") < F.col("end_before"))
         .withColumn("border_epoch_regression", (first_epoch >= 0) & (first_epoch < F.col("epoch_before")))
     )

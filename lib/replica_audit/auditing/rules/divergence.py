@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from replica_audit.auditing.compaction import Compaction
 from replica_audit.auditing.comparison import Comparison, Run
 from replica_audit.auditing.elections import describe
+from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding, offsets
 from replica_audit.moments import render_time
 
@@ -81,11 +82,17 @@ def _run(case: Case, item: Comparison, run: Run) -> Finding:
             ),
             considered(lag),
             considered("retention: no, it lies above both log starts"),
-            considered("compaction: no, neither replica shows any"),
+            considered(_compaction(leader, follower)),
             considered("corruption: no, every batch compared has the right checksum"),
             *told_by_history(run),
         ],
     )
+
+
+def _compaction(leader: ReplicaFacts, follower: ReplicaFacts) -> str:
+    if not (leader.compacted or follower.compacted):
+        return "compaction: no, neither replica shows any"
+    return f"compaction: no, the partition's cleaners came to {follower.cleaning.furthest}, and cleaners change no record"
 
 
 def _left_by(run: Run) -> str:

@@ -152,14 +152,7 @@ def _corrupt_middle(case: Case, facts: ReplicaFacts, start: int, end: int, place
 
 def _gap(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity) -> Finding:
     start, end = item.previous + 1, item.base_offset
-    cleaner = facts.directory.cleaner_checkpoint
-    by_cleaner = facts.compacted and (cleaner is None or end <= cleaner)
-    because = (
-        "compaction: the log is compacted and the gap lies in its cleaned part"
-        if by_cleaner
-        else "compaction: does not explain it, "
-        + (f"the cleaner came to {cleaner} only" if facts.compacted else "nothing shows that this log is compacted")
-    )
+    by_cleaner = facts.is_cleaned(start, end)
     return finding(
         "LOG-GAP",
         f"broker {facts.broker_id} has nothing at {offsets(start, end)}",
@@ -169,9 +162,23 @@ def _gap(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity) -> Fi
         end_offset=end,
         evidence=[
             _place(facts, segment, item.position, f"batch at {end} follows offset {start - 1}"),
-            considered(because),
+            considered(_by_cleaners(facts, end) if by_cleaner else _not_by_cleaners(facts)),
         ],
     )
+
+
+def _by_cleaners(facts: ReplicaFacts, end: int) -> str:
+    if end <= facts.cleaning.cleaned_to:
+        return "compaction: the log is compacted, or was once, and the gap lies in its cleaned part"
+    return "compaction: fetched from a replica that was cleaned: another one has nothing there either, and a cleaner came past it"
+
+
+def _not_by_cleaners(facts: ReplicaFacts) -> str:
+    if not facts.compacted:
+        return "compaction: does not explain it, nothing shows that this log is compacted"
+    own, furthest = facts.cleaning.cleaned_to, facts.cleaning.furthest
+    others = "no other replica's came further" if furthest <= own else f"another replica's came to {furthest}"
+    return f"compaction: does not explain it, the cleaner came to {own} only, and {others}"
 
 
 def _irregular(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity) -> Finding:
@@ -188,8 +195,7 @@ def _irregular(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity)
 
 
 def _missing_file(case: Case, facts: ReplicaFacts, start: int, end: int) -> Finding:
-    cleaner = facts.directory.cleaner_checkpoint
-    if facts.compacted and (cleaner is None or end <= cleaner):
+    if facts.is_cleaned(start, end):
         return finding(
             "LOG-GAP",
             f"broker {facts.broker_id} has nothing at {offsets(start, end)}, at the border of two segments",

@@ -32,7 +32,7 @@ def judge(case: Case) -> Iterator[Finding]:
 
 def _is_damaged_after(facts: ReplicaFacts, transaction: OpenTransaction) -> bool:
     """Whether the marker may have been in a part of the log that cannot be read, or is not there."""
-    holes = (*facts.unreadable, *(() if facts.compacted else (*facts.gaps, *facts.missing)))
+    holes = (*facts.unreadable, *facts.unexplained_gaps)
     return facts.tail_kind != "clean" or any(hole.end_offset > transaction.last_offset for hole in holes)
 
 

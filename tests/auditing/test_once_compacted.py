@@ -1,0 +1,127 @@
+"""What cleaners removed stays removed when the policy changes, and goes on to followers; what they did not is a hole."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from tests.auditing.scenario import TOPIC, TOPIC_ID, Broker, audit, written
+from tests.support import metadata_log as write
+from tests.support.encoder import encode_batch
+
+
+DELETE, COMPACT = {"cleanup.policy": "delete"}, {"cleanup.policy": "compact"}
+FULL = written(0, 60, 2)
+SPARSE = encode_batch(15, 2, 2, mark="15 ", last_offset_delta=4)
+#: Of FULL: cleaned up to 30, some batches gone and one thinned.
+CLEANED = [FULL[0], FULL[2], SPARSE, *FULL[5:]]
+#: The same without a thinned batch: only checkpoints and the policy show the cleaner.
+GONE = [FULL[0], FULL[2], *FULL[5:]]
+
+
+def _without(log: list[bytes], *starts: int) -> list[bytes]:
+    return [batch for batch in log if int.from_bytes(batch[:8], "big") not in starts]
+
+
+@pytest.mark.parametrize("configs", [DELETE, {"retention.ms": "1"}, {}, COMPACT], ids=str)
+@pytest.mark.parametrize("log", [CLEANED, GONE], ids=["thinned", "gone"])
+@pytest.mark.parametrize("leader", [1, 2, 3])
+def test_replicas_of_a_topic_that_was_compacted_once(tmp_path, configs, log, leader):
+    """1 was cleaned, 2 never, 3 fetched from 1; whoever leads."""
+    brokers = {1: Broker(log, cleaned_to=30), 2: Broker(FULL), 3: Broker(log)}
+    answer = audit(tmp_path, brokers, leader=leader, configs=configs)
+    assert answer.codes("medium") == set(), answer
+    assert answer.verdict == "CONSISTENT"
+    assert all(answer.replica(broker)["compacted"] for broker in brokers)
+    assert [answer.replica(broker)["unexplained_gaps"] for broker in brokers] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("own", [None, 0, 12, 15])
+@pytest.mark.parametrize("leader", [1, 2])
+def test_gaps_that_came_from_a_leader_that_had_cleaned(tmp_path, own, leader):
+    """The leader has cleaned on since: the follower's gaps are among its own."""
+    further = _without(GONE, 20, 25)
+    for name, theirs, cleaned in (("same", GONE, 30), ("further", further, 50)):
+        brokers = {1: Broker(theirs, cleaned_to=cleaned), 2: Broker(GONE, cleaned_to=own)}
+        answer = audit(tmp_path / name, brokers, leader=leader, configs=COMPACT)
+        assert answer.codes("low") == set(), answer
+        assert {row["severity"] for row in answer.found("LOG-GAP", 2)} == {"info"}
+
+
+def _controller(path, *policies: str | None):
+    """A metadata log in which the topic's policy was each of `policies` in turn; None takes the config away."""
+    start = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1, isr=(1, 2), leader_epoch=2)]
+    changes = [write.config(2, TOPIC, "cleanup.policy", policy) for policy in policies]
+    log = write.leader_change(0, 100, (100,)) + write.batch(1, start)
+    for place, one in enumerate(changes):
+        log += write.batch(3 + place, [one], time_ms=write.TIME_MS + 1000 * (1 + place))
+    return lambda: write.write_metadata_log(path, "controller-100", 100, {0: log})
+
+
+@pytest.mark.parametrize("policies", [("compact", "delete"), ("delete", "compact,delete", "delete"), ("compact", None)])
+def test_the_history_of_the_policy_counts(tmp_path, policies):
+    """Nothing else shows it: the cleaner's checkpoints were lost, and no batch is thinned."""
+    brokers = {1: Broker(GONE), 2: Broker(FULL)}
+    before = _controller(tmp_path / "was", *policies)
+    answer = audit(tmp_path / "was", brokers, source="inferred", before_audit=before)
+    assert answer.codes("medium") == set(), answer
+    never = _controller(tmp_path / "never", "delete")
+    answer = audit(tmp_path / "never", brokers, source="inferred", before_audit=never)
+    assert answer.replica(1)["unexplained_gaps"] == 2
+    assert answer.codes("critical") >= {"DIV-HIDDEN"}, answer
+
+
+HOLES = [(40,), (45, 50), (30,)]
+
+
+@pytest.mark.parametrize("configs", [DELETE, {"retention.ms": "1"}, {}, COMPACT], ids=str)
+@pytest.mark.parametrize(("holes", "holed"), itertools.product(HOLES, (1, 2)))
+def test_a_hole_above_every_cleaner_is_no_compaction(tmp_path, configs, holes, holed):
+    logs = {1: CLEANED, 2: CLEANED}
+    logs[holed] = _without(CLEANED, *holes)
+    brokers = {1: Broker(logs[1], cleaned_to=30), 2: Broker(logs[2], cleaned_to=12), 3: Broker(CLEANED)}
+    answer = audit(tmp_path, brokers, configs=configs)
+    others = (2, 3) if holed == 1 else (2,)
+    for broker in others:
+        found = [row for row in answer.found("DIV-PRESENCE", broker) if row["severity"] == "high"]
+        assert [(row["start_offset"], row["end_offset"]) for row in found] == [(holes[0], holes[-1] + 5)], answer
+    assert answer.verdict == "COMMITTED_DIVERGENCE"
+    assert answer.replica(holed)["unexplained_gaps"] == 1
+    gaps = [row for row in answer.found("LOG-GAP", holed) if row["severity"] == "medium"]
+    assert [(row["start_offset"], row["end_offset"]) for row in gaps] == [(holes[0], holes[-1] + 5)], answer
+
+
+def test_a_hole_that_another_cleaner_passed_but_nobody_shares(tmp_path):
+    """Broker 2 has records at 25 that the leader's cleaner would have kept: broker 3 lost them, above its own cleaner."""
+    brokers = {1: Broker(GONE, cleaned_to=30), 2: Broker(GONE), 3: Broker(_without(GONE, 25))}
+    answer = audit(tmp_path, brokers, configs=DELETE)
+    assert answer.runs(3) == [("DIV-PRESENCE", 25, 30, 2, None, False)], answer
+    assert not answer.runs(2)
+    assert answer.verdict == "COMMITTED_DIVERGENCE"
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_running_cleaner_may_have_gone_on_after_its_checkpoint_was_copied(tmp_path, clean):
+    """Not in the active segment, not where the log dir was at rest, and not where the policy is `delete` by now."""
+    log = _without(GONE, 40)
+    brokers = {
+        1: Broker(GONE, cleaned_to=30, per_segment=3, clean_shutdown=clean),
+        2: Broker(log, cleaned_to=30, per_segment=3, clean_shutdown=clean),
+    }
+    answer = audit(tmp_path / "compact", brokers, configs=COMPACT)
+    assert bool(answer.runs(2)) is clean, answer
+    assert answer.replica(2)["unexplained_gaps"] == 1
+    assert audit(tmp_path / "delete", brokers, configs=DELETE).runs(2), "no cleaner works on it any more"
+
+
+def test_many_gaps_of_one_segment_are_inherited_too(tmp_path):
+    """Summaries list a hundred gaps of a segment and count the others."""
+    log = [encode_batch(offset, 1, 0, mark=f"{offset} ") for offset in (*range(0, 500, 2), *range(500, 520))]
+    longer = [*log, encode_batch(520, 1, 0)]
+    for name, theirs in (("same", log), ("longer", longer)):
+        brokers = {1: Broker(theirs, cleaned_to=500), 2: Broker(log, cleaned_to=100, high_watermark=500)}
+        answer = audit(tmp_path / name, brokers, configs=DELETE)
+        assert answer.codes("low") == set(), answer
+    holed = [batch for batch in longer if int.from_bytes(batch[:8], "big") != 510]
+    answer = audit(tmp_path / "hole", {1: Broker(longer, cleaned_to=500), 2: Broker(holed)}, configs=DELETE)
+    assert answer.runs(2) == [("DIV-PRESENCE", 510, 511, 0, None, False)], answer
