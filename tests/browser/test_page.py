@@ -418,3 +418,16 @@ def test_leadership_over_time_is_drawn_where_a_metadata_log_told_it(browser, tmp
     assert "broker 0 eligible to lead from 1970-01-01T00:01:30.000Z" in spans
     assert "broker 0 stopped leading and nobody led" in browser.text(".story")
     browser.quiet()
+
+
+def test_a_high_watermark_that_nothing_bounds_is_a_band_without_an_end(browser, tmp_path):
+    uri = str(Path(__file__).parent.parent / "attacks" / "04-leader-has-no-files" / "describe")
+    browser.open(write(audit_one(uri, TopicPartition("t", 0), Settings()), tmp_path / "open.html"), "#t-0")
+    browser.wait(f"{OPEN} === 1")
+    assert browser.run("return document.querySelector('text.recomputed').textContent") == "high watermark at least 30"
+    assert len(browser.find("svg.picture rect.band.open")) == 1
+    assert len(browser.find("svg.picture line.recomputed")) == 1
+    browser.run("document.querySelector('.canvas').focus()")
+    browser.press(END)
+    assert "perhaps committed" in browser.text(".readout")
+    browser.quiet()

@@ -131,13 +131,15 @@ def _divergences(partition: Row, rows: Rows) -> Iterator[Sentence]:
 def _high_watermark(rows: Rows) -> Iterator[Sentence]:
     for row in rows["high_watermarks"]:
         lower, upper = row["hw_lower"], row["hw_upper"]
-        if lower is None or upper is None:
+        if lower is None:
             yield ("Where the high watermark is cannot be told from these files.",)
             continue
         proofs = [text for text in (row["lower_evidence"], row["upper_evidence"]) if text]
         proof = f": {' and '.join(dict.fromkeys(proofs))}" if proofs else ""
         if row["exact"]:
             yield ("The high watermark is ", f"exactly {lower}", f"{proof}.")
+        elif upper is None:
+            yield ("The high watermark is ", f"at least {lower}", f"{proof}.")
         else:
             yield ("The high watermark is ", f"between {lower} and {upper}", f"{proof}.")
 
