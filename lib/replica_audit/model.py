@@ -75,7 +75,10 @@ class Irregularity:
     last_offset: int
     leader_epoch: int
     previous: int | None
-    """The neighbour's value that is contradicted: last offset or leader epoch of the batch before; None for crc, field."""
+    """The neighbour's value that is contradicted: last offset or leader epoch of the batch before; None for crc, field.
+
+    For producer_duplicate the producer's last offset before a sequence that begins with 0 again, else None.
+    """
     detail: str
 
 

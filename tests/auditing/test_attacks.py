@@ -82,6 +82,8 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     *(Question(f"11-inherited-gaps/{name}", "t-0", quiet) for name in ("by-hand", "leader", "no-config")),
     Question("11-inherited-gaps/real", "gi-0", quiet),
+    Question("12-minor/killed-and-corrupt", "t-0", lambda answer: answer.cuts() == {2: 50}),
+    Question("12-minor/producer-began-anew", "t-0", quiet),
     Question("12-minor/folder-without-log", "t-0", lambda answer: answer.verdict == "INCONCLUSIVE"),
     Question("12-minor/table-rows-twice", "ledger_eu-1-0", lambda answer: not answer.loud("high")),
 )

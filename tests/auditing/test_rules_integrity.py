@@ -157,6 +157,24 @@ def test_a_producers_sequence_twice_and_a_sequence_that_goes_on(tmp_path):
     assert audit(tmp_path / "once", {1: Broker(logged(5)), 2: Broker(logged(5))}).tables["findings"] == []
 
 
+@pytest.mark.parametrize(("deleted", "told"), [(10, set()), (12, set()), (9, {1, 2}), (5, {1, 2})])
+def test_a_producer_that_began_anew_after_its_records_were_deleted(tmp_path, deleted, told):
+    """Up to 2.4 UNKNOWN_PRODUCER_ID made it count from 0 under the same id and epoch; retention of broker 2 runs later."""
+
+    def logged(*sequences: int) -> list[bytes]:
+        numbered = zip(range(0, 5 * len(sequences), 5), sequences, strict=True)
+        shared = {"producer_id": 9, "producer_epoch": 0}
+        return [encode_batch(base, 5, 0, base_sequence=sequence, mark=f"{base} ", **shared) for base, sequence in numbered]
+
+    log = logged(0, 5, 0, 5, 10)
+    leader = Broker(log[deleted // 5 :], log_start=deleted, epochs=[(0, deleted)])
+    answer = audit(tmp_path / "anew", {1: leader, 2: Broker(log)})
+    assert {row["broker_id"] for row in answer.found("LOG-PRODUCER-DUPLICATE")} == told, answer
+    twice = logged(0, 5, 0, 5, 5)
+    answer = audit(tmp_path / "twice", {1: Broker(twice[2:], log_start=10), 2: Broker(twice)})
+    assert {row["broker_id"] for row in answer.found("LOG-PRODUCER-DUPLICATE")} == {1, 2}, "a sequence inside the new count"
+
+
 @pytest.mark.parametrize("kept", [0, 2])
 def test_a_log_file_that_is_not_there_leaves_the_answer_open(tmp_path, kept):
     gone = f"{kept * 5:020d}.log"

@@ -140,6 +140,29 @@ def test_a_sequence_that_comes_twice_at_other_offsets_is_reported_once_a_batch()
     assert kinds(summarise(*regular, batch(8, 4))) == [("duplicate", 8)]
 
 
+def test_a_sequence_that_begins_with_0_again_is_told_once_with_the_offset_before_it():
+    def batch(offset: int, sequence: int, records: int = 2, mark: str = "") -> bytes:
+        return encode_batch(offset, records, 0, producer_id=7, producer_epoch=0, base_sequence=sequence, mark=mark)
+
+    again = [batch(0, 0), batch(2, 2), batch(4, 4), batch(6, 0, mark="new"), batch(8, 2, mark="new"), batch(10, 4)]
+    found = summarise(*again).irregularities
+    assert [(one.kind, one.base_offset, one.previous) for one in found] == [("producer_duplicate", 6, 5)]
+    twice = summarise(*again, batch(12, 2)).irregularities
+    assert [(one.base_offset, one.previous) for one in twice] == [(6, 5), (12, None)]
+
+
+@pytest.mark.parametrize(("last", "following"), [(2, 0), (5, 3), (1, None)])
+def test_after_the_greatest_sequence_comes_0(last, following):
+    """A batch may hold both: its records are numbered modulo 2^31."""
+    first, wraps = 2**31 - 4, 2**31 - 2
+    sequences = [(0, first, 2), (2, wraps, last)] + ([] if following is None else [(2 + last, following, 2)])
+    parts = [
+        encode_batch(offset, records, 0, producer_id=7, producer_epoch=0, base_sequence=sequence)
+        for offset, sequence, records in sequences
+    ]
+    assert summarise(*parts).irregularities == ()
+
+
 def test_a_hundred_irregularities_of_a_kind_are_kept_and_all_counted():
     summary = summarise(
         *(encode_batch(number * 2, 1, 0) for number in range(301)), encode_batch(601, 1, -1), window=1000

@@ -30,6 +30,12 @@ class CaptureTimes:
         exact = [one for one in own if one.log_dir == facts.directory.log_dir]
         return exact[0] if exact else own[0] if len(own) == 1 else None
 
+    def was_killed(self, broker_id: int, log_dir: str) -> bool:
+        """Whether the manifest says that the broker was killed: its next start recovers what it left."""
+        own = [one for one in self.copies if one.broker_id == broker_id]
+        exact = [one for one in own if one.log_dir == log_dir] or (own if len(own) == 1 else [])
+        return any(one.kind == "killed" for one in exact)
+
     def is_later(self, one: ReplicaFacts, other: ReplicaFacts) -> bool:
         """Whether `one` was copied after the copy of `other` had ended, beyond what clocks differ by."""
         later, earlier = self.of(one), self.of(other)

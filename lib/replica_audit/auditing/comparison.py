@@ -101,13 +101,21 @@ def replay_all(
 
     `high_watermark` stands for the follower's own where that is not part of the input.
     """
-    own = follower.state(replay_lineage(follower, tiered), high_watermark)
+    own = follower.following_state(replay_lineage(follower, tiered), high_watermark)
     plain = answering_lineage(reference.facts, tiered)
     complete = _completed(plain, reference)
     return {
-        name: replay(name, own, reference.facts.state(complete if name in ("kip-279", "fetch") else plain))
+        name: _recovered(
+            follower, replay(name, own, reference.facts.state(complete if name in ("kip-279", "fetch") else plain))
+        )
         for name in PROTOCOLS
     }
+
+
+def _recovered(follower: ReplicaFacts, outcome: Replay) -> Replay:
+    """`outcome` with the reason `recovery` where the follower's own start cuts its log, and the protocol no more."""
+    cut_before = outcome.reason == "none" and outcome.truncate_to < follower.log_end_offset
+    return replace(outcome, reason="recovery") if cut_before else outcome
 
 
 def needed_chunks(reference: Reference, follower: ReplicaFacts, replays: Mapping[str, Replay]) -> set[int]:
@@ -245,4 +253,4 @@ def _file_replay(reference: Reference, follower: ReplicaFacts, protocol: str) ->
     if reference.facts.empty:
         theirs = answering_lineage(reference.facts, tiered=False)
     leader = _completed(theirs, reference) if protocol in ("kip-279", "fetch") else theirs
-    return replay(protocol, follower.state(own), reference.facts.state(leader))
+    return _recovered(follower, replay(protocol, follower.following_state(own), reference.facts.state(leader)))

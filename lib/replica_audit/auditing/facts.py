@@ -80,6 +80,8 @@ class ReplicaFacts:
     loaded: LoadedLog
     recovered: LoadedLog
     has_epochs: bool
+    killed: bool = False
+    """The broker is down, and its next start recovers the log (`loaded`) before it follows anybody."""
     compacted: bool = False
     """Now or once: its topic's policy says so, or a cleaner's trace on any replica of the partition (F.0)."""
     cleaning: Cleaning = Cleaning()
@@ -196,10 +198,23 @@ class ReplicaFacts:
                 return segment.epoch_starts[-1].leader_epoch
         return None
 
-    def state(self, lineage: Lineage, high_watermark: int | None = None) -> ReplicaState:
-        """What truncation looks at, with the lineage that the caller wants replayed, and his high watermark if he says one."""
+    def state(self, lineage: Lineage) -> ReplicaState:
+        """What truncation looks at, as found, with the lineage that the caller wants replayed."""
+        return ReplicaState(self.log_start_offset, self.log_end_offset, lineage, self.high_watermark)
+
+    def following_state(self, lineage: Lineage, high_watermark: int | None = None) -> ReplicaState:
+        """The same as the replica comes to follow: a broker that was killed has recovered its log before.
+
+        `high_watermark`: the caller's, where the replica's own is not known.
+        """
+        end = self.following_end_offset
         own = self.high_watermark if high_watermark is None else high_watermark
-        return ReplicaState(self.log_start_offset, self.log_end_offset, lineage, own)
+        return ReplicaState(min(self.log_start_offset, end), end, lineage.truncate_from_end(end), min(own, end))
+
+    @property
+    def following_end_offset(self) -> int:
+        """Where the log ends when the replica comes to follow."""
+        return min(self.log_end_offset, self.loaded.log_end_offset) if self.killed else self.log_end_offset
 
     def cannot_read(self, start_offset: int, end_offset: int) -> bool:
         """Whether a damaged or possibly missing stretch touches [start, end)."""
@@ -214,6 +229,7 @@ def replica_facts(
     segments: Sequence[SegmentSummary],
     *,
     tiered: bool = False,
+    killed: bool = False,
 ) -> ReplicaFacts:
     """Facts of `directory`, whose scanned segments are given in any order; `with_cleaning` says what was compacted."""
     ordered = tuple(sorted(segments, key=lambda segment: segment.base_offset))
@@ -248,6 +264,7 @@ def replica_facts(
         loaded=load_log(ordered, clean=shutdown, recovery_point=recovery_point, log_start_checkpoint=checkpoint),
         recovered=load_log(ordered, clean=False, recovery_point=0, log_start_checkpoint=checkpoint),
         has_epochs=any(segment.has_epochs for segment in ordered),
+        killed=killed,
     )
 
 

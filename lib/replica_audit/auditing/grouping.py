@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from replica_audit.auditing.capture_times import CaptureTimes
 from replica_audit.auditing.cleaning import with_cleaning
 from replica_audit.auditing.facts import ReplicaFacts, replica_facts
 from replica_audit.auditing.provenance import why_not_comparable
@@ -24,11 +25,18 @@ class Grouping:
 
 
 def group_replicas(
-    replicas: Sequence[tuple[ReplicaDir, tuple[SegmentSummary, ...]]], leadership: Leadership | None
+    replicas: Sequence[tuple[ReplicaDir, tuple[SegmentSummary, ...]]],
+    leadership: Leadership | None,
+    times: CaptureTimes = CaptureTimes(),
 ) -> Grouping:
     """Topic ids first, then one copy per broker, then the reference (F.1)."""
     copies = [
-        replica_facts(directory, segments, tiered=is_tiered(leadership))
+        replica_facts(
+            directory,
+            segments,
+            tiered=is_tiered(leadership),
+            killed=times.was_killed(directory.broker_id, directory.log_dir),
+        )
         for directory, segments in sorted(replicas, key=lambda pair: (pair[0].broker_id, pair[0].log_dir))
     ]
     present = _present_topic_id(copies, leadership)

@@ -84,7 +84,7 @@ class PartitionAudit:
 
 def needed_batches(evidence: PartitionEvidence) -> dict[CopyKey, set[int]]:
     """Chunks whose batches `audit_partition` wants to see, by copy; empty when digests and lineages say it all."""
-    grouping = group_replicas(evidence.replicas, evidence.leadership)
+    grouping = group_replicas(evidence.replicas, evidence.leadership, evidence.times)
     wanted: dict[CopyKey, set[int]] = {}
     if grouping.reference is None:
         return wanted
@@ -98,7 +98,7 @@ def needed_batches(evidence: PartitionEvidence) -> dict[CopyKey, set[int]]:
 
 def open_producers(evidence: PartitionEvidence) -> set[int]:
     """Producers of whose transactions `audit_partition` wants to know what the coordinator says."""
-    reference = group_replicas(evidence.replicas, evidence.leadership).reference
+    reference = group_replicas(evidence.replicas, evidence.leadership, evidence.times).reference
     return set() if reference is None else set(open_at_end(reference.facts.segments))
 
 
@@ -113,7 +113,7 @@ def audit_partition(
     `read` is asked for the records of batches that differ though their offsets agree, and of compacted replicas; without
     it they are compared by their headers. `transactions` are the coordinator's latest states of `open_producers`.
     """
-    grouping = group_replicas(evidence.replicas, evidence.leadership)
+    grouping = group_replicas(evidence.replicas, evidence.leadership, evidence.times)
     reference = grouping.reference
     if reference is None:
         return _without_replicas(evidence, grouping)

@@ -13,10 +13,15 @@ from replica_audit.model import Irregularity
 #: Of each kind, so many are kept; all are counted.
 GREATEST_KEPT = 100
 
+#: After the greatest sequence number, 2^31-1, comes 0.
+_SEQUENCES = 1 << 31
+
 
 class _Producer(NamedTuple):
     least: int
     greatest: int
+    """Sequence of the last record, counted on where it went past the greatest."""
+    last_offset: int
 
 
 class IrregularityFinder:
@@ -103,30 +108,39 @@ class IrregularityFinder:
         """Same producer id, epoch and sequence at another offset.
 
         Known sequences are kept as one range for each producer and epoch: a sound log's only grow, so a base sequence
-        inside the range was there before. Batches that repeat offsets are reported as such, not here.
+        inside the range was there before. Batches that repeat offsets are reported as such, not here. A sequence that
+        begins with 0 again is told with the last offset before it: where the log had been deleted up to there the
+        producer was told to begin anew (UNKNOWN_PRODUCER_ID, up to 2.4; KIP-360).
         """
         idempotent = np.flatnonzero((batches["producer_id"] >= 0) & (batches["base_sequence"] >= 0))
         if not len(idempotent):
             return
-        repeats = np.zeros(len(batches), bool)
+        repeats, begun_anew = np.zeros(len(batches), bool), np.zeros(len(batches), bool)
+        last_before = np.full(len(batches), -1, np.int64)
         before = -1 if self._last_offset is None else self._last_offset
         seen_to = np.concatenate(([before], batches["last_offset"][:-1]))
         chosen = batches[idempotent]
         spans = chosen["last_offset"] - chosen["base_offset"]
-        names = ("producer_id", "producer_epoch", "base_sequence")
+        names = ("producer_id", "producer_epoch", "base_sequence", "last_offset")
         columns = (idempotent, *(chosen[name] for name in names), spans, chosen["base_offset"] <= seen_to[idempotent])
         rows = zip(*(column.tolist() for column in columns), strict=True)
         producers = self._producers
-        for index, producer_id, epoch, sequence, span, is_known_offset in rows:
+        for index, producer_id, epoch, sequence, last_offset, span, is_known_offset in rows:
             key = (producer_id, epoch)
             known = producers.get(key)
-            if known is None:
-                producers[key] = _Producer(sequence, sequence + span)
+            if known is None or known.greatest + 1 == sequence + _SEQUENCES:
+                producers[key] = _Producer(sequence, sequence + span, last_offset)
                 continue
-            if known.least <= sequence <= known.greatest:
-                repeats[index] = not is_known_offset
-            producers[key] = _Producer(min(known.least, sequence), max(known.greatest, sequence + span))
+            if known.least <= sequence <= known.greatest and not is_known_offset:
+                if sequence == 0:
+                    begun_anew[index], last_before[index] = True, known.last_offset
+                    producers[key] = _Producer(sequence, sequence + span, last_offset)
+                    continue
+                repeats[index] = True
+            least, greatest = min(known.least, sequence), max(known.greatest, sequence + span)
+            producers[key] = _Producer(least, greatest, max(known.last_offset, last_offset))
         self._keep("producer_duplicate", batches, repeats, None, _describe_producer)
+        self._keep("producer_duplicate", batches, begun_anew, last_before, _describe_producer)
 
 
 def _describe_offsets(batch: np.void, previous: int | None) -> str:

@@ -45,7 +45,8 @@ class Replay:
     rounds: int
     """Answers of the leader that were used."""
     reason: str
-    """epoch_match, stepped_back, hw_fallback, out_of_range_tail, full_truncate or none."""
+    """epoch_match, stepped_back, hw_fallback, out_of_range_tail, full_truncate or none; recovery where, before all that,
+    the follower's own start cut its log."""
     steps: tuple[Step, ...] = ()
 
 

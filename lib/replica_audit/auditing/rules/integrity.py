@@ -29,7 +29,7 @@ def judge(case: Case) -> Iterator[Finding]:
                 yield _checksum(case, facts, segment, item)
             elif item.kind == "gap":
                 yield _gap(facts, segment, item)
-            else:
+            elif not _was_told_to_begin_anew(case, item):
                 yield _irregular(facts, segment, item)
         for stretch in facts.missing:
             yield _missing_file(case, facts, stretch.start_offset, stretch.end_offset)
@@ -181,8 +181,18 @@ def _not_by_cleaners(facts: ReplicaFacts) -> str:
     return f"compaction: does not explain it, the cleaner came to {own} only, and {others}"
 
 
+def _was_told_to_begin_anew(case: Case, item: Irregularity) -> bool:
+    """Whether a producer's sequence begins again because all that it had written was deleted on the leader (up to 2.4).
+
+    Replicas whose retention runs later still have the earlier batches.
+    """
+    deleted = max(facts.log_start_offset for facts in case.replicas)
+    return item.kind == "producer_duplicate" and item.previous is not None and item.previous < deleted
+
+
 def _irregular(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity) -> Finding:
-    value = "" if item.previous is None else f" after {item.previous}"
+    is_neighbours = item.previous is not None and item.kind != "producer_duplicate"
+    value = f" after {item.previous}" if is_neighbours else ""
     return finding(
         _CODES[item.kind],
         f"broker {facts.broker_id}, {segment.path} at byte {item.position}: {offsets(item.base_offset, item.last_offset + 1)}, "

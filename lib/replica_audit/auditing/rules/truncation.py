@@ -73,7 +73,7 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
         gone = leader.local_start_offset > outcome.truncate_to
         yield finding(
             "TRN-OVER-TRUNCATE",
-            f"broker {follower.broker_id} will cut its log at {outcome.truncate_to} under {case.protocol}, though it agrees up to {prefix}"
+            f"{_cut_by(case, item)}, though it agrees up to {prefix}"
             + (
                 "; the leader no longer has what it would fetch again"
                 if gone
@@ -85,6 +85,14 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
             end_offset=prefix,
             evidence=[_replay(case, item)],
         )
+
+
+def _cut_by(case: Case, item: Comparison) -> str:
+    follower, outcome = item.follower, item.replays[case.protocol]
+    if outcome.reason == "recovery":
+        place = f"{follower.loaded.cut_path} at byte {follower.loaded.cut_position}"
+        return f"broker {follower.broker_id} was killed, and its next start will cut its log at {outcome.truncate_to} ({place})"
+    return f"broker {follower.broker_id} will cut its log at {outcome.truncate_to} under {case.protocol}"
 
 
 def _how(case: Case, item: Comparison) -> Iterator[Finding]:
