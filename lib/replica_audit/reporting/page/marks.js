@@ -56,7 +56,9 @@ function watermark({ board, scale, layers, rules, bands, walls }, detail) {
       rules.push([layers.lines, { class: 'recomputed' }, x, 18, null]);
       walls.push(x);
     }
-    const label = board.near(`high watermark ${interval(row.hw_lower, row.hw_upper)}`, 'recomputed', open ? from : (from + to) / 2, 13, 0);
+    const where = interval(row.hw_lower, row.hw_upper);
+    const text = [`high watermark ${where}`, `HW ${where}`].find((one) => widthOf(one, 'recomputed') < board.width - 4) || `HW ${row.hw_lower}`;
+    const label = board.near(text, 'recomputed', open ? from : (from + to) / 2, 13, 0);
     if (label) layers.over.append(label);
   }
 }

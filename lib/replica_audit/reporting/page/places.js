@@ -75,7 +75,7 @@ function byTopic(page, rows, link) {
   if (topics.size < 2) return null;
   const worst = (counts) => counts.findIndex((number) => number > 0);
   const order = [...topics].sort((one, other) => worst(one[1]) - worst(other[1]) || other[1][worst(other[1])] - one[1][worst(one[1])] || (one[0] < other[0] ? -1 : 1));
-  const lines = order.slice(0, 40).map(([topic, counts]) => [link(topic, { topic }), counts.reduce((sum, number) => sum + number, 0), lostCell(counts), [verdictBar(page, counts), el('span', { class: 'soft' }, `${counts[worst(counts)]} ${page.words[worst(counts)]}`)]]);
+  const lines = order.slice(0, 40).map(([topic, counts]) => [link(topic, { topic }), counts.reduce((sum, number) => sum + number, 0), lostCell(counts), [verdictBar(page, counts), el('span', { class: 'soft' }, `${page.words[worst(counts)]} in ${count(counts[worst(counts)], 'partition')}`)]]);
   const rest = order.length - lines.length;
   const node = shortTable([['topic', 'wrap'], ['partitions', 'n'], ['lost', 'n', 'records that the leaders do not have and other replicas do, each counted once'], ['verdicts', 'barred']], lines, 'topics');
   return ['By topic', rest > 0 ? el('div', null, node, el('p', { class: 'soft' }, `and ${rest} more, none of them worse: search finds them`)) : node];

@@ -28,6 +28,7 @@ async function start() {
     const named = rows.some((row) => row.name === now.name);
     // An address within the page, such as that of the link to the table, is none of a partition.
     if (now.name && !named) return;
+    view.state.named = null;
     view.restore(now.values);
     if (named) view.show(now.name);
   });
