@@ -54,6 +54,10 @@ def quiet(answer: Answer) -> bool:
     return not answer.loud()
 
 
+def accuses_no_leader(answer: Answer) -> bool:
+    return not answer.codes() & {"HWM-AHEAD", "HWM-STUCK", "HWM-REGRESSED"}
+
+
 QUESTIONS: tuple[Question, ...] = (
     Question("01-purged-restarted/real-restarted", "purge-0", quiet),
     Question("01-purged-restarted/real-all-restarted", "purge-0", quiet),
@@ -74,6 +78,11 @@ QUESTIONS: tuple[Question, ...] = (
         lambda answer: {one["committed_dropped"] for one in answer.results.rows("truncations") if one["protocol"] == "fetch"}
         == {7},
     ),
+    Question("07-timeline/outsider-catches-up", "t-0", accuses_no_leader),
+    Question("07-timeline/first-hw-unknown", "t-0", accuses_no_leader),
+    Question("07-timeline/no-last-caught-up", "t-0", accuses_no_leader),
+    Question("07-timeline/outsider-row-absent", "t-0", accuses_no_leader),
+    Question("07-timeline/window-expired-between", "t-0", accuses_no_leader),
     Question(
         "10-quiesced-tail-of-later-epoch/real-zookeeper",
         "pp-1",

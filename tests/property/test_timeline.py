@@ -14,6 +14,7 @@ from replica_audit.protocol.timeline import Observation, ReplicaProgress, find_d
 
 #: The simulated leader follows the newest rule; nobody outside its ISR holds it back.
 RULE = rule_of((4, 3))
+LONG_AGO = -3_600_000
 
 
 class ObservedCluster(Cluster):
@@ -42,7 +43,7 @@ class ObservedCluster(Cluster):
                 broker_id,
                 None if broker_id == leader else self.known_log_ends.get(broker_id, -1),
                 one.log_end,
-                None,
+                None if broker_id in self.isr else LONG_AGO,
                 one.high_watermark if broker_id == leader else None,
             )
             for broker_id, one in self.replicas.items()
@@ -129,7 +130,7 @@ def test_a_mark_that_is_too_high_is_ahead(watched):
 
 
 def test_a_mark_that_stays_behind_is_stuck_from_the_event_that_should_have_moved_it(watched):
-    told = 0
+    told = exact = 0
     for seed, cluster in watched:
         if cluster.lost_tails:
             continue
@@ -145,7 +146,9 @@ def test_a_mark_that_stays_behind_is_stuck_from_the_event_that_should_have_moved
             runs = find_deviations(recompute_timeline(seen, RULE))
             found = [run for run in runs if run.deviation == "stuck" and run.start_ms == row.time_ms]
             assert found and found[0].lasting, f"{row}\n{runs}\n{story(seed, cluster, rows)}"
-            assert (found[0].least_observed, found[0].least_recomputed) == (before.hw_observed, row.hw_observed)
+            assert found[0].least_observed == before.hw_observed < found[0].least_recomputed <= row.hw_observed
+            # Of one outside the ISR it is not known whether it held the mark.
+            exact += found[0].least_recomputed == row.hw_observed
             told += 1
             break
     assert told > HISTORIES / 4

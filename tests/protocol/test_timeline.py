@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from replica_audit.protocol.observations import Observation, ReplicaProgress
@@ -64,18 +66,44 @@ def test_a_catching_up_outsider_holds_the_mark(version, mark):
     ends = {0: 10, 1: 10, 2: 8}
     seen = at(LONG_AGO, ends, (0, 1), caught_up={2: LONG_AGO - 9_000})
     assert marks(seen, rule=rule_of(version)) == [mark]
-    overtaken = at(LONG_AGO + 1, ends, (0, 1), caught_up={2: LONG_AGO - 9_000}, observed=10, eligible=(2,))
-    assert deviations(overtaken, rule=rule_of(version)) == ["ahead"]
+
+
+def outsider_at_8(time, mark, end=10, **more):
+    """Broker 2, outside the ISR, caught up 9 s before `LONG_AGO` and is at 8."""
+    caught_up = {2: LONG_AGO - 9_000}
+    return at(LONG_AGO + time, {0: end, 1: end, 2: 8}, (0, 1), caught_up=caught_up, observed=mark, **more)
+
+
+@pytest.mark.parametrize("version", [(0, 10), (2, 6), (2, 8), (3, 5)])
+def test_a_mark_that_passes_a_catching_up_outsider_is_ahead_before_3_6(version):
+    seen = outsider_at_8(0, 8), outsider_at_8(1, 10)
+    assert deviations(*seen, rule=rule_of(version)) == [None, "ahead"]
+    # By the next observation its time was up: since when is not known.
+    assert deviations(seen[0], outsider_at_8(30_000, 10), rule=rule_of(version)) == [None, None]
 
 
 def test_of_an_outsider_that_may_or_may_not_hold_nothing_is_concluded():
-    ends, caught_up = {0: 10, 1: 10, 2: 8}, {2: LONG_AGO - 9_000}
     for version in ((3, 6), (4, 3), None):
-        for mark in (8, 10):
-            seen = [at(LONG_AGO + time, ends, (0, 1), caught_up=caught_up, observed=mark) for time in (0, 1)]
-            assert deviations(*seen, rule=rule_of(version)) == [None, None]
-        late = at(LONG_AGO + 1, ends, (0, 1), caught_up=caught_up, observed=7)
-        assert deviations(late, rule=rule_of(version)) == ["stuck"]
+        for eligible in ({}, {"eligible": (2,)}, {"ineligible": (2,)}):
+            for mark in (8, 10):
+                seen = [outsider_at_8(0, 8, **eligible), outsider_at_8(1, mark, 11, **eligible)]
+                seen += [outsider_at_8(2, mark, 12, **eligible)]
+                assert deviations(*seen, rule=rule_of(version)) == [None, None, None]
+        late = [outsider_at_8(time, 7, 10 + time, min_insync_replicas=2) for time in (0, 1, 2)]
+        assert deviations(*late, rule=rule_of(version)) == [None, "stuck", "stuck"]
+        # The ISR is not whole, and nobody says how large it has to be.
+        ungiven = [replace(one, min_insync_replicas=None) for one in late]
+        assert set(deviations(*ungiven, rule=rule_of(version))) == ({None, "stuck"} if version == (3, 6) else {None})
+
+
+def test_a_first_observation_judges_nothing():
+    wrong = at(0, {0: 9, 1: 8}, (0, 1), observed=30), at(0, {0: 9, 1: 8}, (0, 1), observed=2)
+    for one in wrong:
+        assert deviations(one) == [None]
+        assert deviations(one, at(1, {0: 20, 1: 20}, (1, 0), observed=3, leader=1, epoch=1)) == [None, None]
+        # Without an epoch every observation may be of a leadership of its own.
+        nameless = [at(time, {0: 9, 1: 8}, (0, 1), observed=mark, epoch=None) for time, mark in ((0, 8), (1, 2), (2, 9))]
+        assert deviations(*nameless) == [None, None, None]
 
 
 def test_a_lagging_outsider_does_not():
@@ -103,9 +131,14 @@ def test_a_pending_expansion_holds_the_mark_since_2_7(version, mark):
 
 @pytest.mark.parametrize(("version", "expected"), [((3, 6), [5, 9]), ((3, 7), [5, 5]), ((4, 3), [5, 5])])
 def test_below_min_isr_the_mark_stands_still_since_3_7(version, expected):
-    first = at(0, {0: 5, 1: 5, 2: 5}, (0, 1, 2), observed=5, min_insync_replicas=2)
-    then = at(1, {0: 9, 1: 5, 2: 5}, (0,), observed=5, min_insync_replicas=2)
-    assert marks(first, then, rule=rule_of(version)) == expected
+    settings = {"min_insync_replicas": 2, "caught_up": {1: 0, 2: 0}}
+    first = at(LONG_AGO, {0: 5, 1: 5, 2: 5}, (0, 1, 2), observed=5, **settings)
+    then = at(LONG_AGO + 1, {0: 9, 1: 5, 2: 5}, (0,), observed=5, **settings)
+    moved = at(LONG_AGO + 2, {0: 12, 1: 5, 2: 5}, (0,), observed=9, **settings)
+    found = ["stuck", "stuck"] if expected[1] == 9 else [None, "ahead"]
+    assert deviations(first, then, moved, rule=rule_of(version)) == [None, *found]
+    unseen = replace(then, replicas=tuple(replace(each, high_watermark=None) for each in then.replicas))
+    assert marks(first, unseen, rule=rule_of(version)) == expected
 
 
 def test_of_an_unknown_version_the_gate_accuses_nobody():
@@ -172,14 +205,14 @@ def test_a_new_leader_keeps_its_mark_and_moves_only_when_all_in_sync_have_fetche
     assert [row.deviation for row in rows] == [None, None, None]
 
 
-def test_a_new_leaders_mark_above_what_a_member_has_is_ahead():
-    seen = [at(time, {1: 9, 2: 8}, (1, 2), known={2: -1}, observed=9, leader=1, epoch=1) for time in (1, 2)]
-    assert deviations(*seen) == [None, "ahead"]
-    # One that has caught up by the next observation may have had it all along: the readings were a moment apart.
-    assert deviations(seen[0], at(2, {1: 9, 2: 9}, (1, 2), known={2: -1}, observed=9, leader=1, epoch=1)) == [
-        None,
-        None,
-    ]
+def test_a_new_leader_keeps_its_mark_also_above_what_a_member_has():
+    """A member that lost its tail, or was cut to its own high watermark, comes back below it: no doing of the leader."""
+    for version in ((0, 10), (2, 8), (4, 3), None):
+        seen = [at(time, {1: 9, 2: 8}, (1, 2), known={2: -1}, observed=9, leader=1, epoch=1) for time in (1, 2)]
+        fetched = at(3, {1: 12, 2: 8}, (1, 2), observed=9, leader=1, epoch=1)
+        assert deviations(*seen, fetched, rule=rule_of(version)) == [None, None, None]
+        further = at(4, {1: 12, 2: 8}, (1, 2), observed=10, leader=1, epoch=1)
+        assert deviations(*seen, fetched, further, rule=rule_of(version))[-1] == "ahead"
 
 
 def test_ahead_stuck_and_regressed_are_told_with_their_time_and_extent():

@@ -12,10 +12,12 @@ from tests.support.observations import observed, random_observations, write_obse
 from replica_audit.auditing.snapshot import audit_one
 from replica_audit.auditing.timeline import summary_of_row, timeline_of
 from replica_audit.model import TopicPartition
-from replica_audit.protocol.timeline import rule_of
-from replica_audit.tables import BRONZE_TABLES, ddl, sort_rows
+from replica_audit.protocol.high_watermark import rule_of
+from replica_audit.tables import BRONZE_TABLES, ddl
 
 PARTITIONS = 40
+#: Brokers 3 and 4 of the sample have not caught up for long, so they hold nothing.
+OUTSIDERS = {"min_insync_replicas": 1, "caught_up": {3: -(10**9), 4: -(10**9)}}
 SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "isr-minimum"
 
 
@@ -31,34 +33,28 @@ def progress(spark, histories):
     return spark.createDataFrame(rows, ddl(columns)).repartition(7).persist()
 
 
-@pytest.mark.parametrize("version", [None, (0, 10), (2, 6), (2, 8), (3, 6), (4, 3)])
-def test_every_row_and_every_stretch_is_that_of_the_pure_rule(histories, progress, version):
-    from replica_audit.spark.timeline import recompute, summarise
+@pytest.mark.parametrize("version", [None, (2, 6), (4, 3)])
+def test_every_row_and_every_stretch_is_that_of_the_pure_rule(spark, histories, progress, version):
+    from replica_audit.spark.timeline import recompute
 
     rule = rule_of(version)
-    timeline = recompute(progress, rule).persist()
+    assigned = spark.createDataFrame([("random", 1, 9), ("elsewhere", 0, 9)], "topic string, partition int, broker_id int")
     found: dict[int, list[dict]] = {partition: [] for partition in histories}
-    for row in timeline.collect():
-        found[row["partition"]].append(row.asDict())
-    summaries = {row["partition"]: row.asDict(recursive=True) for row in summarise(timeline).collect()}
+    summaries = {}
+    for row in recompute(progress, rule, assigned).collect():
+        row = row.asDict(recursive=True)
+        if (summary := row.pop("summary")) is not None:
+            assert row["partition"] not in summaries
+            summaries[row["partition"]] = json.loads(summary)
+        found[row["partition"]].append(row)
     deviations = set()
     for partition, rows in histories.items():
-        expected, summary = timeline_of("random", partition, rows, rule)
-        for row, own in zip(sort_rows(found[partition]), expected, strict=True):
+        expected, summary = timeline_of("random", partition, rows, rule, [9] if partition == 1 else [])
+        for row, own in zip(found[partition], expected, strict=True):
             assert row == own
             deviations.add(own["deviation"])
-        told = summaries[partition]
-        assert (told.pop("topic"), told.pop("partition")) == ("random", partition)
-        assert summary_of_row(told) == summary
+        assert summary_of_row(summaries[partition]) == summary
     assert deviations == {None, "ahead", "stuck", "regressed"}
-    timeline.unpersist()
-
-
-def test_nothing_of_it_is_python(progress):
-    from replica_audit.spark.timeline import recompute, summarise
-
-    plan = summarise(recompute(progress, rule_of(None)))._jdf.queryExecution().toString()
-    assert "Window" in plan and not any(word in plan for word in ("Python", "Pandas", "InArrow", "BatchEval"))
 
 
 def test_run_tells_what_show_tells(run_stages, spark, tmp_path):
@@ -76,7 +72,11 @@ def test_run_tells_what_show_tells(run_stages, spark, tmp_path):
         (5000, 33, 26, 26),
     ]
     rows = [
-        row for time, end, known, mark in marks for row in observed(time, {1: end, 2: known}, [1, 2], mark, leader=1)
+        row
+        for time, end, known, mark in marks
+        for row in observed(
+            time, {1: end, 2: known, 3: 0, 4: 0}, [1, 2], mark, leader=1, **OUTSIDERS
+        )
     ]
     rows += observed(0, {1: 5, 2: 3, 3: 4}, [1, 2, 3], 3, leader=1, topic="elsewhere")
     path = write_observations(snapshot, rows)
@@ -109,7 +109,7 @@ def test_of_a_long_timeline_those_that_deviate_are_reported_first(run_stages, mo
     rows = [
         row
         for n in range(20)
-        for row in observed(1000 * n, {1: 20 + n, 2: 20 + n}, [1, 2], 20 + n - (n > 17), leader=1)
+        for row in observed(1000 * n, {1: 20 + n, 2: 20 + n, 3: 0, 4: 0}, [1, 2], 20 + n - (n > 17), leader=1, **OUTSIDERS)
     ]
     write_observations(snapshot, rows)
     audited = run_stages(snapshot)

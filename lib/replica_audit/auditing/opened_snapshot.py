@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from replica_audit.auditing.evidence import EVIDENCE_TABLES, LOG_EVENTS, TIMELINE, AuditOptions, partition_evidence
 from replica_audit.auditing.partition import CopyKey, PartitionEvidence, needed_batches, open_producers
-from replica_audit.auditing.timeline import summary_row, timeline_of
+from replica_audit.auditing.timeline import assigned_replicas, summary_row, timeline_of
 from replica_audit.formats.broker_logs import read_broker_log
 from replica_audit.formats.bronze import bronze_rows, damage_rows, quarantine_row, segment_row
 from replica_audit.formats.errors import FormatError
@@ -23,7 +23,7 @@ from replica_audit.formats.sources import open_source, summarise_source
 from replica_audit.formats.storage import Snapshot
 from replica_audit.formats.transaction_log import find_transaction_logs, latest_states, read_transaction_states
 from replica_audit.model import CHUNK_OFFSETS, Damage, QuarantineRow, TopicPartition, TransactionState
-from replica_audit.protocol.timeline import rule_of
+from replica_audit.protocol.high_watermark import rule_of
 
 Row = dict[str, Any]
 
@@ -101,7 +101,8 @@ class OpenedSnapshot:
         rows = {table: list(self._rows[partition][table]) for table in (*EVIDENCE_TABLES, "quarantine")}
         observed = self._observed.get(partition)
         seen = [] if observed is None else observed.to_pylist()
-        timeline, course = timeline_of(*place.values(), seen, rule_of(self.options.kafka_version))
+        assigned = assigned_replicas(rows["partition_states"], rows["replica_dirs"])
+        timeline, course = timeline_of(*place.values(), seen, rule_of(self.options.kafka_version), assigned)
         files = self.files(partition)
         for file in files:
             names = {**place, "broker_id": file.broker_id, "log_dir": file.log_dir}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from replica_audit.auditing.findings import Evidence, Finding, considered, finding, offsets
 from replica_audit.moments import render_time
@@ -16,13 +18,46 @@ from replica_audit.protocol.observations import (
     ReplicaProgress,
     TimelineRow,
 )
-from replica_audit.protocol.timeline import Rule, find_deviations, recompute_timeline
+from replica_audit.protocol.timeline import DeviationRuns, Rule, recompute_timeline
 
 #: Stretches of one partition that become findings; of more the first are told, and how many there are.
 GREATEST_RUNS = 100
 
-_OF_LEADER = ("leader_epoch", "leader_id", "isr", "pending_isr", "min_insync_replicas", "lag_time_ms")
-_OF_REPLICA = ("known_log_end_offset", "log_end_offset", "last_caught_up_ms", "high_watermark", "eligible")
+
+class ProgressRow(NamedTuple):
+    """A row of `replica_progress`, in the order of its columns."""
+
+    topic: str
+    partition: int
+    time_ms: int
+    sequence: int | None
+    leader_id: int | None
+    leader_epoch: int | None
+    isr: list[int] | None
+    pending_isr: list[int] | None
+    min_insync_replicas: int | None
+    lag_time_ms: int | None
+    broker_id: int
+    known_log_end_offset: int | None
+    log_end_offset: int | None
+    last_caught_up_ms: int | None
+    high_watermark: int | None
+    eligible: bool | None
+
+    @property
+    def moment(self) -> tuple[int, int]:
+        """What the rows of one observation have in common."""
+        return self.time_ms, self.sequence or 0
+
+    @property
+    def of_leader(self) -> tuple:
+        """What all rows of an observation should say alike."""
+        return self[4:10]
+
+    @property
+    def of_replica(self) -> tuple:
+        """What it says of its replica."""
+        return self[11:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,49 +73,80 @@ class TimelineSummary:
 
 
 def observations_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[Observation]:
-    """Observations from rows of `replica_progress` of one partition, in any order.
+    """Observations from rows of `replica_progress` of one partition, in any order."""
+    ordered = sorted((ProgressRow(*(row[name] for name in ProgressRow._fields)) for row in rows), key=_moment)
+    for _, of_one in groupby(ordered, key=_moment):
+        yield observation_of(list(of_one))
 
-    Where rows of one observation disagree, the greatest values count, as in `spark/timeline.py`.
-    """
-    groups: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
+
+_moment = attrgetter("moment")
+
+
+def observation_of(rows: Sequence[ProgressRow]) -> Observation:
+    """The observation that has these rows; where they disagree, the greatest values count."""
+    leader = rows[0]
+    if any(row.of_leader != leader.of_leader for row in rows):
+        leader = max(rows, key=lambda row: [_order(value) for value in (row.leader_epoch, row.leader_id, *row.of_leader)])
+    replicas: dict[int, ProgressRow] = {}
     for row in rows:
-        groups.setdefault((row["time_ms"], row["sequence"] or 0), []).append(row)
-    for (time_ms, sequence), of_one in sorted(groups.items()):
-        leader = max(of_one, key=lambda row: [_order(row[name]) for name in _OF_LEADER])
-        replicas: dict[int, tuple[list, ReplicaProgress]] = {}
-        for row in of_one:
-            values = [row[name] for name in _OF_REPLICA]
-            entry = [_order(value) for value in values], ReplicaProgress(row["broker_id"], *values)
-            replicas[row["broker_id"]] = max(replicas.get(row["broker_id"], entry), entry, key=lambda one: one[0])
-        yield Observation(
-            time_ms=time_ms,
-            sequence=sequence,
-            leader_id=leader["leader_id"],
-            leader_epoch=leader["leader_epoch"],
-            isr=None if leader["isr"] is None else tuple(leader["isr"]),
-            pending_isr=tuple(leader["pending_isr"] or ()),
-            min_insync_replicas=leader["min_insync_replicas"],
-            lag_time_ms=leader["lag_time_ms"],
-            replicas=tuple(replicas[broker_id][1] for broker_id in sorted(replicas)),
-        )
+        known = replicas.setdefault(row.broker_id, row)
+        if known is not row:
+            replicas[row.broker_id] = max(known, row, key=lambda one: [_order(value) for value in one.of_replica])
+    return Observation(
+        leader.time_ms,
+        leader.leader_id,
+        leader.leader_epoch,
+        None if leader.isr is None else tuple(leader.isr),
+        tuple(ReplicaProgress(broker_id, *replicas[broker_id].of_replica) for broker_id in sorted(replicas)),
+        tuple(leader.pending_isr or ()),
+        leader.min_insync_replicas,
+        leader.lag_time_ms,
+        leader.sequence or 0,
+    )
 
 
 def _order(value: Any) -> tuple:
     return () if value is None else (tuple(value),) if isinstance(value, list) else (value,)
 
 
+def assigned_replicas(states: Iterable[Mapping[str, Any]], directories: Iterable[Mapping[str, Any]]) -> frozenset[int]:
+    """Replicas that a partition has or had, by its rows of `partition_states` and `replica_dirs`: one may be unobserved."""
+    of_states = (broker_id for row in states for broker_id in row["replicas"] or ())
+    return frozenset(of_states) | {row["broker_id"] for row in directories}
+
+
 def timeline_of(
-    topic: str, partition: int, rows: Iterable[Mapping[str, Any]], rule: Rule
+    topic: str, partition: int, rows: Iterable[Mapping[str, Any]], rule: Rule, assigned: Collection[int] = ()
 ) -> tuple[list[dict[str, Any]], TimelineSummary | None]:
     """Rows of `high_watermark_timeline` of one partition in order of time, and what they come to; None without rows."""
-    timeline = list(recompute_timeline(observations_of(rows), rule))
-    if not timeline:
-        return [], None
-    runs = find_deviations(timeline)
-    summary = TimelineSummary(
-        len(timeline), timeline[0].time_ms, timeline[-1].time_ms, len(runs), tuple(runs[:GREATEST_RUNS])
-    )
-    return [{"topic": topic, "partition": partition, **timeline_row(row)} for row in timeline], summary
+    tally = TimelineTally()
+    timeline = []
+    for row in recompute_timeline(observations_of(rows), rule, assigned):
+        tally.add(row)
+        timeline.append({"topic": topic, "partition": partition, **timeline_row(row)})
+    return timeline, tally.finish()
+
+
+class TimelineTally:
+    """What the rows of one partition's timeline, given in order of time, come to."""
+
+    def __init__(self) -> None:
+        self._deviations = DeviationRuns(GREATEST_RUNS)
+        self._count = 0
+        self._first_ms = self._last_ms = 0
+
+    def add(self, row: TimelineRow) -> None:
+        """Take in the next row."""
+        self._first_ms = self._first_ms if self._count else row.time_ms
+        self._count, self._last_ms = self._count + 1, row.time_ms
+        self._deviations.add(row)
+
+    def finish(self) -> TimelineSummary | None:
+        """The summary; None without rows."""
+        runs = tuple(self._deviations.finish())
+        if not self._count:
+            return None
+        return TimelineSummary(self._count, self._first_ms, self._last_ms, self._deviations.count, runs)
 
 
 def timeline_row(row: TimelineRow) -> dict[str, Any]:
@@ -94,7 +160,7 @@ def summary_row(summary: TimelineSummary) -> dict[str, Any]:
 
 
 def summary_of_row(row: Mapping[str, Any]) -> TimelineSummary:
-    """From `summary_row`, or from the columns of the same names that Spark computed."""
+    """From `summary_row`."""
     return TimelineSummary(**{**row, "runs": tuple(DeviationRun(**run) for run in row["runs"] or ())})
 
 
@@ -163,7 +229,9 @@ def _stuck(run: DeviationRun, left_out: list[Evidence]) -> Finding:
         evidence=[
             *_evidence(run),
             considered("the high watermark moves one fetch after the log end: it had more than that time"),
-            considered("min.insync.replicas: no, as many replicas were in sync, or the version has no such gate"),
+            considered("a controller that could not be reached: then the leader cannot remove a replica from its ISR")
+            if run.held
+            else considered("min.insync.replicas: no, as many replicas were in sync, or the version has no such gate"),
             *left_out,
         ],
     )

@@ -6,7 +6,7 @@ Both may be far larger than all else that is ingested, so files are read on the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -16,8 +16,8 @@ from replica_audit.formats.inventory import BrokerLogFile
 from replica_audit.formats.progress import PROGRESS_SCHEMA, ProgressPart, plan_progress, read_progress
 from replica_audit.formats.storage import Snapshot
 from replica_audit.model import QuarantineRow
-from replica_audit.protocol.timeline import Rule
-from replica_audit.spark.timeline import recompute, summarise
+from replica_audit.protocol.high_watermark import Rule
+from replica_audit.spark.timeline import recompute
 from replica_audit.spark.warehouse import Warehouse
 from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES, ddl
 
@@ -133,24 +133,34 @@ def observation_count(warehouse: Warehouse, snapshot_id: str) -> int:
     return warehouse.read(PROGRESS, snapshot_id=snapshot_id).count() if warehouse.exists(PROGRESS) else 0
 
 
-def write_timeline(warehouse: Warehouse, ids: Mapping[str, str | None], rule: Rule) -> None:
-    """Recompute the timeline of every observed partition of a snapshot into its table."""
+def write_timeline(
+    warehouse: Warehouse, ids: Mapping[str, str | None], rule: Rule, keep: Callable[[DataFrame], DataFrame]
+) -> DataFrame:
+    """Recompute the timeline of every observed partition of a snapshot into its table; returns what the timeline of
+    each partition comes to, as evidence. `keep` has a frame computed once only.
+    """
     from pyspark.sql import functions as F
 
-    progress = warehouse.read(PROGRESS, snapshot_id=ids["snapshot_id"]).where(F.col("problem").isNull())
+    snapshot_id = ids["snapshot_id"]
+    progress = warehouse.read(PROGRESS, snapshot_id=snapshot_id).where(F.col("problem").isNull())
+    timeline = keep(recompute(progress, rule, _assigned_replicas(warehouse, snapshot_id)))
     literals = [F.lit(value).cast("string").alias(name) for name, value in ids.items()]
-    warehouse.append(TIMELINE_TABLE, recompute(progress, rule).select(*literals, "*"), "audit_id")
+    warehouse.append(TIMELINE_TABLE, timeline.drop("summary").select(*literals, "*"), "audit_id")
+    place = F.lit(None).cast("int").alias("broker_id"), F.lit(None).cast("string").alias("log_dir")
+    summaries = timeline.where(F.col("summary").isNotNull())
+    return summaries.select(
+        "topic", "partition", F.lit(TIMELINE).alias("kind"), F.col("summary").alias("payload"), *place
+    )
 
 
-def timeline_evidence(warehouse: Warehouse, audit_id: str) -> DataFrame:
-    """What the timeline of each partition comes to, as evidence."""
+def _assigned_replicas(warehouse: Warehouse, snapshot_id: str) -> DataFrame:
+    """(topic, partition, broker_id) of every replica that states or directories name: `auditing.timeline.assigned_replicas`."""
     from pyspark.sql import functions as F
 
-    summary = summarise(warehouse.read(TIMELINE_TABLE, audit_id=audit_id))
-    names = [name for name in summary.columns if name not in ("topic", "partition")]
-    payload = F.to_json(F.struct(*names), {"ignoreNullFields": "false"}).alias("payload")
-    place = F.lit(None).cast("int").alias("broker_id"), F.lit(None).cast("string").alias("log_dir")
-    return summary.select("topic", "partition", F.lit(TIMELINE).alias("kind"), payload, *place)
+    states = warehouse.read("partition_states", snapshot_id=snapshot_id)
+    states = states.select("topic", "partition", F.explode("replicas").alias("broker_id"))
+    directories = warehouse.read("replica_dirs", snapshot_id=snapshot_id).select("topic", "partition", "broker_id")
+    return states.unionByName(directories).distinct()
 
 
 def timeline_answers(warehouse: Warehouse, audit_id: str) -> tuple[list[tuple[str, dict]], int]:
