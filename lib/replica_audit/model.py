@@ -153,8 +153,6 @@ class TransactionState:
     leader_epoch: int
     """Of the record in `__transaction_state`, as its offset."""
     offset: int
-    transactional_id: str | None = None
-    """The name under which the producer's client opened it; None where the record's key does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +202,8 @@ class SegmentSummary:
     """What stands for a record batch (`formats.second_hand`): only logs of one form can be compared batch by batch."""
     unproven: tuple[str, ...] = ()
     """What `source` leaves unproven, in the words of `formats.second_hand.UNPROVEN`."""
+    digest: str | None = None
+    """SHA-256 of what is kept of every batch, and of where there is none; None where nobody asked for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,7 @@ from tests.auditing.test_second_hand import copy_files, copy_text
 from tests.formats.captures import FIXTURES
 from tests.formats.test_batch_tables import batch_rows, write_table
 from tests.spark.test_samples import assert_as_shown
-
-from replica_audit.auditing.snapshot import open_snapshot
-from replica_audit.spark.ingest import identify
+from tests.support.identity import identify
 
 CAPTURE = "diverged-unclean"
 
@@ -45,13 +43,5 @@ def test_every_partition_is_as_show_has_it(mixed):
     assert {("CAP-SECOND-HAND", 0), ("CAP-SECOND-HAND", 2)} <= codes and ("CAP-SECOND-HAND", 1) not in codes
 
 
-def test_a_text_that_changed_makes_another_snapshot(mixed, tmp_path):
-    copy = tmp_path / "snapshot"
-    shutil.copytree(mixed.path, copy)
-    identified = identify(*open_snapshot(str(copy), (), None))
-    assert identified == mixed.snapshot_id == identify(*open_snapshot(str(mixed.path), (), None))
-    text = copy / "dump/broker-0.batches.txt"
-    text.write_text(text.read_text().replace("isvalid: true", "isvalid: TRUE", 1).replace("TRUE", "true") + "\n")
-    assert identify(*open_snapshot(str(copy), (), None)) != identified
-    shutil.copy(FIXTURES / CAPTURE / "dump/broker-0.batches.txt", text)
-    assert identify(*open_snapshot(str(copy), (), None)) == identified
+def test_the_snapshot_has_the_id_of_its_values(mixed):
+    assert mixed.snapshot_id == identify(mixed.path)

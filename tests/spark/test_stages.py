@@ -84,7 +84,7 @@ def test_a_snapshot_that_is_there_is_recognised_and_nothing_is_added(spark, samp
     assert counts(warehouse) == before
 
 
-def test_what_changed_inside_a_file_is_scanned_again_whatever_its_time_says(run_stages, warehouse, tmp_path):
+def test_what_changed_inside_a_file_is_another_snapshot_whatever_its_time_says(run_stages, warehouse, tmp_path):
     path = write_small(tmp_path / "snapshot", ("rotten",), batches=3)
     before = run_stages(path)
     (segment,) = path.glob("broker-1/rotten-0/*.log")
@@ -93,35 +93,39 @@ def test_what_changed_inside_a_file_is_scanned_again_whatever_its_time_says(run_
     segment.write_bytes(content)
     os.utime(segment, ns=(state.st_atime_ns, state.st_mtime_ns))
     after = run_stages(path)
-    assert after.snapshot_id == before.snapshot_id, "the ends of the file are as they were"
-    assert warehouse.read("batches", snapshot_id=before.snapshot_id).count() == 3
+    assert after.snapshot_id != before.snapshot_id, "size, name and both ends of the file are as they were"
+    for one in (before, after):
+        assert warehouse.read("batches", snapshot_id=one.snapshot_id).count() == 3
     told = [{row["code"] for row in one.results.rows("findings")} for one in (before, after)]
     assert "LOG-CORRUPT-MID" in told[1] - told[0]
 
 
-def test_a_scan_that_replaces_another_and_fails_leaves_nothing_to_audit(spark, run_stages, tmp_path, monkeypatch):
-    from replica_audit.spark.pipeline import run_audit, run_ingest
-    from replica_audit.spark.warehouse import Warehouse
+def test_a_copy_elsewhere_is_the_same_snapshot_and_only_its_place_is_noted(spark, run_stages, warehouse, tmp_path):
+    from replica_audit.spark.pipeline import run_ingest
 
-    path = write_small(tmp_path / "snapshot", ("touched",))
+    path = write_small(tmp_path / "snapshot", ("moved",))
     before = run_stages(path)
-    (segment,) = path.glob("broker-1/touched-0/*.log")
+    rows, copy = counts(warehouse), tmp_path / "elsewhere"
+    path.rename(copy)
+    assert run_ingest(spark, str(copy), before.settings, SILENT) == before.snapshot_id
+    assert counts(warehouse) == rows and len(warehouse.runs("ingest", snapshot_id=before.snapshot_id)) == 2
+    (row,) = warehouse.read("snapshots", snapshot_id=before.snapshot_id).collect()
+    assert row["location"] == str(copy)
+
+
+def test_an_unchanged_snapshot_is_not_scanned_again(spark, run_stages, tmp_path, monkeypatch):
+    from replica_audit.spark import ingest
+    from replica_audit.spark.pipeline import run_ingest
+
+    path = write_small(tmp_path / "snapshot", ("unchanged",))
+    before = run_stages(path)
+    scans = []
+    real = ingest.scan_files
+    monkeypatch.setattr(ingest, "scan_files", lambda *args, **named: scans.append(1) or real(*args, **named))
+    assert run_ingest(spark, str(path), before.settings, SILENT) == before.snapshot_id and not scans
+    (segment,) = path.glob("broker-1/unchanged-0/*.log")
     segment.touch()
-    real = Warehouse._write
-
-    def write(self, table, *rest):
-        if table == "segments":
-            raise OSError("no space left on device")
-        real(self, table, *rest)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Warehouse, "_write", write)
-        with pytest.raises(OSError, match="no space left"):
-            run_ingest(spark, str(path), before.settings, SILENT)
-    with pytest.raises(UsageError, match="no finished ingest"):
-        run_audit(spark, before.snapshot_id, before.settings, SILENT)
-    again = run_stages(path)
-    assert again.snapshot_id == before.snapshot_id and without_run(again.results) == without_run(before.results)
+    assert run_ingest(spark, str(path), before.settings, SILENT) == before.snapshot_id and scans
 
 
 def test_a_second_audit_has_its_own_id_gives_the_same_answers_and_leaves_the_first_alone(spark, sample):

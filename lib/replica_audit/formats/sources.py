@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -19,8 +18,6 @@ from replica_audit.formats.storage import Snapshot
 from replica_audit.formats.summary import Summariser
 from replica_audit.formats.table_rows import read_table_rows
 from replica_audit.model import Damage, SegmentSummary
-
-_STEP = 4 << 20
 
 
 class OpenSource(NamedTuple):
@@ -52,21 +49,6 @@ def summarise_source(snapshot: Snapshot, file: SegmentFile) -> SegmentSummary:
         for item in source.items:
             source.summariser.add(item)
     return source.summariser.finish()
-
-
-def hash_part(snapshot: Snapshot, path: str, start: int, end: int) -> str:
-    """SHA-256 of bytes [start, end) of a text or table; why not, where they cannot be read."""
-    digest = hashlib.sha256()
-    try:
-        with snapshot.open_file(path) as stream:
-            stream.seek(start)
-            left = end - start
-            while left > 0 and (chunk := stream.read(min(_STEP, left))):
-                digest.update(chunk)
-                left -= len(chunk)
-    except OSError as error:
-        return f"unreadable: {error}"  # the scan puts it into quarantine
-    return digest.hexdigest()
 
 
 def _read_second_hand(snapshot: Snapshot, file: SegmentFile) -> SecondHandLog:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict
@@ -39,6 +40,7 @@ class Summariser:
         self._finder = IrregularityFinder(base_offset)
         self._transactions = TransactionFinder()
         self._chunks: dict[int, ChunkDigest] = {}
+        self._content = hashlib.sha256()
         self._damage: list[Damage] = []
         self._epoch_starts: list[EpochStart] = []
         self._batch_count = self._record_count = 0
@@ -50,9 +52,11 @@ class Summariser:
         if isinstance(item, Damage):
             self._damage.append(item)
             self._finder.pass_damage()
+            self._content.update(f"{item.position} {item.length} {item.kind}\n".encode("ascii"))
         elif len(item):
             self._finder.watch(item)
             self._transactions.watch(item)
+            self._content.update(item.tobytes())
             self._add_facts(item)
             self._add_epochs(item)
             self._chunks = merge_chunks((self._chunks.values(), digest_chunks(item)))
@@ -82,6 +86,7 @@ class Summariser:
             last_timestamp_ms=None if self._last_timestamp < 0 else self._last_timestamp,
             open_transactions=self._transactions.open_transactions(),
             ended_producers=self._transactions.ended_producers(),
+            digest=self._content.hexdigest(),
         )
 
     def _add_facts(self, batches: np.ndarray) -> None:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
+import json
 import threading
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from replica_audit import __version__
 from replica_audit.auditing.snapshot import open_snapshot
 from replica_audit.config import Settings
 from replica_audit.formats.batches import PREFIX_BYTES
 from replica_audit.formats.bronze import bronze_rows
+from replica_audit.formats.identity import (
+    SegmentDigest,
+    TextDigest,
+    digest_texts,
+    hash_lines,
+    hash_piece,
+    identify_snapshot,
+    inventory_lines,
+    pieces_of,
+    text_files,
+)
 from replica_audit.formats.inventory import Inventory, SegmentFile
-from replica_audit.formats.sources import hash_part
 from replica_audit.formats.storage import Snapshot
 from replica_audit.moments import now
 from replica_audit.spark.observations import LOG_EVENTS, PROGRESS, problems_of, scan_broker_logs, scan_progress
@@ -25,13 +35,11 @@ from replica_audit.spark.warehouse import Warehouse, run_together
 from replica_audit.tables import BRONZE_TABLES, ddl
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-#: Read at both ends of every segment for the snapshot's id: a batch header.
-_HEADER_BYTES = 61
-#: Read at both ends of a file of observations.
-_TEXT_BYTES = 4096
-_READERS = 16
+#: Segments that are looked at to see how large batches are.
+_SAMPLED = 16
 
 #: The scan gives batches, and summaries of segments. Where batches are large their rows are few, and are kept for the
 #: second question; where they are small, rows are dearer than bytes, and the files are read a second time.
@@ -41,142 +49,164 @@ _KEEP_FROM_BATCH_BYTES = 4096
 def ingest(spark: SparkSession, uri: str, settings: Settings, progress) -> str:
     """Ingest the snapshot at `uri` and return its id.
 
-    A snapshot that is there, finished, is not scanned again, when it lies where it lay and none of its files was
-    changed since: its id alone does not prove that, being of the ends of files. Raises UsageError when
-    `settings.topics` match nothing and InputError when there is no log dir at all (`open_snapshot`).
+    A snapshot that lies where it lay when it was ingested, with no file changed since, is not scanned again. Else it is
+    scanned first, which tells its id (`formats.identity`); where that id is there, its rows are these, and only where it
+    lies is noted. Raises UsageError when `settings.topics` match nothing and InputError when there is no log dir at all
+    (`open_snapshot`).
     """
     started = now()
     snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership)
-    snapshot_id = identify(snapshot, inventory, settings.topics)
+    lines = inventory_lines(inventory, settings.topics)
     warehouse = Warehouse(spark, settings.warehouse, settings.catalog, settings.time_travel_days)
-    earlier = warehouse.runs("ingest", snapshot_id=snapshot_id)
-    changes = hash_changes(snapshot, inventory)
-    if earlier and earlier[-1]["state"] == "finished":
-        known = warehouse.read("snapshots", snapshot_id=snapshot_id).select("last_changes").first()
-        if changes is not None and known == (changes,):
+    changes = hash_changes(snapshot, inventory, lines)
+    finished = _finished_ingests(warehouse)
+    if changes is not None and finished and (known := _ingested_before(warehouse, changes, finished)):
+        return known
+    with ExitStack() as kept:
+        size = sum(file.size_bytes for file in inventory.segments)
+        compile_queries(spark, size + sum(size for _, size in inventory.progress_files))
+        scan = _Scan(spark, snapshot, inventory, progress, kept)
+        snapshot_id = identify_snapshot(lines, scan.segments(), hash_texts(spark, snapshot, text_files(inventory)))
+        ids = {"cluster_id": inventory.cluster_id, "snapshot_id": snapshot_id}
+        row = _snapshot_row(warehouse, snapshot, inventory, ids, changes)
+        warehouse.describe_commits(stage="ingest", snapshot_id=snapshot_id)
+        if snapshot_id in finished:
+            warehouse.put("snapshots", row, again=True, key="snapshot_id", value=snapshot_id)
             return snapshot_id
-    stage = {"started": started, "snapshot_id": snapshot_id, "audit_id": None, "cluster_id": inventory.cluster_id}
-    warehouse.describe_commits(stage="ingest", snapshot_id=snapshot_id)
-    warehouse.record("ingest", "running", **stage)
-    try:
-        _write(spark, warehouse, snapshot, inventory, snapshot_id, changes, bool(earlier), progress, settings.topics)
-    except BaseException:
-        warehouse.record("ingest", "failed", **stage)
-        raise
-    warehouse.record("ingest", "finished", tables=("snapshots", "batches"), **stage)
+        stage = {"started": started, "audit_id": None, **ids}
+        again = bool(warehouse.runs("ingest", snapshot_id=snapshot_id))
+        warehouse.record("ingest", "running", **stage)
+        try:
+            put = partial(warehouse.put, again=again, key="snapshot_id", value=snapshot_id)
+            _write(spark, warehouse, put, scan, ids, row, settings.topics)
+        except BaseException:
+            warehouse.record("ingest", "failed", **stage)
+            raise
+        warehouse.record("ingest", "finished", tables=("snapshots", "batches"), **stage)
     return snapshot_id
 
 
-def identify(snapshot: Snapshot, inventory: Inventory, topics: tuple[str, ...] = ()) -> str:
-    """The snapshot's id: 32 hex digits over cluster id, and path, size, first and last bytes of everything it audits.
+def _finished_ingests(warehouse: Warehouse) -> set[str]:
+    """Ids of the snapshots whose last ingest finished, and was by this version: another one may keep more of a file."""
+    newest = {run["snapshot_id"]: run for run in warehouse.runs("ingest")}
+    return {
+        snapshot_id
+        for snapshot_id, run in newest.items()
+        if run["state"] == "finished" and run["tool_version"] == __version__
+    }
 
-    Two copies of one state have one id, wherever they lie; a file that changed makes another.
+
+def _ingested_before(warehouse: Warehouse, changes: str, finished: Collection[str]) -> str | None:
+    """The snapshot of which nothing changed since it was ingested, where it lies now; None where there is none."""
+    rows = warehouse.read("snapshots", last_changes=changes).select("snapshot_id").collect()
+    return min((row["snapshot_id"] for row in rows if row["snapshot_id"] in finished), default=None)
+
+
+def hash_changes(snapshot: Snapshot, inventory: Inventory, lines: Iterable[str]) -> str | None:
+    """32 hex digits over where the snapshot lies, what its small files say (`inventory_lines`), and size and last change of
+    each file that is scanned; None where a storage does not say when a file was changed.
     """
-    digest = hashlib.sha256()
-    parts = sorted({(part.path, part.start, part.end) for file in inventory.segments for part in file.parts})
-    with ThreadPoolExecutor(_READERS) as pool:
-        hashes = dict(zip(parts, pool.map(lambda part: hash_part(snapshot, *part), parts), strict=True))
-        ends = pool.map(lambda file: _ends(snapshot, file, hashes), inventory.segments)
-        rows = [
-            f"{file.broker_id}\x00{file.path}\x00{file.size_bytes}\x00{edge}"
-            for file, edge in zip(inventory.segments, ends)
-        ]
-    small = repr(
-        (
-            inventory.cluster_id,
-            sorted(repr(replica) for replica in inventory.replicas),
-            sorted(repr(leadership) for leadership in inventory.leaderships),
-            sorted(repr(row) for row in inventory.quarantine),
-            repr(inventory.manifest),
-        )
-    )
-    texts = [*inventory.progress_files, *((file.path, file.size_bytes) for file in inventory.broker_logs)]
-    rows += [f"{path}\x00{size}\x00{_edges(snapshot, path, size, _TEXT_BYTES)}" for path, size in texts]
-    if inventory.progress_files:
-        # What was observed of other topics is not ingested, and the files do not tell.
-        rows.append(f"topics\x00{sorted(topics)!r}")
-    for text in (small, *sorted(rows)):
-        digest.update(text.encode("utf-8", "surrogateescape") + b"\x01")
-    return digest.hexdigest()[:32]
-
-
-def hash_changes(snapshot: Snapshot, inventory: Inventory) -> str | None:
-    """32 hex digits over where the snapshot lies and the last change of each file that is scanned; None where unknown."""
-    paths = {file.path for file in inventory.segments if file.source == "segment"}
-    paths |= {part.path for file in inventory.segments for part in file.parts}
-    paths |= {path for path, _ in inventory.progress_files} | {file.path for file in inventory.broker_logs}
+    paths = {file.path: file.size_bytes for file in inventory.segments if file.source == "segment"}
+    paths |= {part.path: part.end for file in inventory.segments for part in file.parts}
+    paths |= dict(text_files(inventory))
     listed = sorted(paths)
     changes = snapshot.last_changes(listed)
     if None in changes:
         return None
-    content = repr((snapshot.location, list(zip(listed, changes))))
-    return hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    files = (json.dumps([path, paths[path], change]) for path, change in zip(listed, changes))
+    return hash_lines([json.dumps(["location", snapshot.location]), *files, *lines])
 
 
-def _ends(snapshot: Snapshot, file: SegmentFile, hashes: Mapping[tuple, str]) -> str:
-    if file.source != "segment":
-        return " ".join(hashes[part.path, part.start, part.end] for part in file.parts)
-    return _edges(snapshot, file.path, file.size_bytes, _HEADER_BYTES)
+def hash_texts(spark: SparkSession, snapshot: Snapshot, files: Sequence[tuple[str, int]]) -> list[TextDigest]:
+    """Digests of files (path, size), which may be large: each executor reads pieces of them."""
+    pieces = list(pieces_of(files))
+    if not pieces:
+        return []
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for batch in batches:
+            numbers = batch.column(0).to_pylist()
+            found = [hash_piece(snapshot, pieces[number]) for number in numbers]
+            columns = [pa.array(numbers, pa.int64()), pa.array(found, pa.string())]
+            yield pa.RecordBatch.from_arrays(columns, names=["number", "digest"])
+
+    tasks = min(len(pieces), 4 * spark.sparkContext.defaultParallelism)
+    rows = spark.range(0, len(pieces), 1, tasks).mapInArrow(read, "number bigint, digest string").collect()
+    found = {row["number"]: row["digest"] for row in rows}
+    return digest_texts(files, ((piece, found[number]) for number, piece in enumerate(pieces)))
 
 
-def _edges(snapshot: Snapshot, path: str, size: int, length: int) -> str:
-    try:
-        with snapshot.open_file(path) as stream:
-            head = stream.read(length)
-            stream.seek(max(0, size - length))
-            return (head + stream.read(length)).hex()
-    except OSError as error:
-        return f"unreadable: {error}"  # the scan puts it into quarantine
+class _Scan:
+    """The scan of a snapshot's segments: first what they come to, by which it is identified, then their batches.
+
+    Where batches are large both are one pass; where they are small they are read a second time, when the id is known.
+    """
+
+    def __init__(
+        self, spark: SparkSession, snapshot: Snapshot, inventory: Inventory, progress, kept: ExitStack
+    ) -> None:
+        self.snapshot, self.inventory = snapshot, inventory
+        files = inventory.segments
+        size = sum(file.size_bytes for file in files)
+        done = kept.enter_context(_counted(spark, progress, len(files), size))
+        one_pass = size < COMPILE_FROM_BYTES or _batch_bytes(snapshot, files) >= _KEEP_FROM_BATCH_BYTES
+        self.found = scan_files(spark, snapshot, files, rows=one_pass, done=done).persist()
+        kept.callback(self.found.unpersist)
+        self.batches = self.found if one_pass else scan_files(spark, snapshot, files)
+
+    def segments(self) -> list[SegmentDigest]:
+        """Every segment with its digest."""
+        from pyspark.sql import functions as F
+
+        summary = F.get_json_object("payload", "$.summary")
+        rows = self.found.where("kind = 'segment'").select(
+            "broker_id",
+            F.get_json_object("payload", "$.path").alias("path"),
+            F.get_json_object(summary, "$.digest").alias("digest"),
+        )
+        digests = {(row["broker_id"], row["path"]): row["digest"] for row in rows.collect()}
+        return [
+            SegmentDigest(file.broker_id, file.path, file.size_bytes, digests.get((file.broker_id, file.path)))
+            for file in self.inventory.segments
+        ]
 
 
 def _write(
     spark: SparkSession,
     warehouse: Warehouse,
-    snapshot: Snapshot,
-    inventory: Inventory,
-    snapshot_id: str,
-    changes: str | None,
-    again: bool,
-    progress,
+    put: Callable[[str, DataFrame], None],
+    scan: _Scan,
+    ids: Mapping[str, str | None],
+    snapshot_row: DataFrame,
     topics: tuple[str, ...],
 ) -> None:
-    """Write all bronze tables; `again`: an earlier attempt may have left rows of this snapshot, which are replaced."""
-    ids = {"cluster_id": inventory.cluster_id, "snapshot_id": snapshot_id}
+    """Write all bronze tables."""
+    snapshot, inventory, snapshot_id = scan.snapshot, scan.inventory, ids["snapshot_id"]
     rows = bronze_rows(inventory)
-    size = sum(file.size_bytes for file in inventory.segments)
-    compile_queries(spark, size + sum(size for _, size in inventory.progress_files))
-    put = partial(warehouse.put, again=again, key="snapshot_id", value=snapshot_id)
-    with _counted(spark, progress, len(inventory.segments), size) as done:
-        scanned = scan_files(spark, snapshot, inventory.segments, done=done)
-        summaries = scan_files(spark, snapshot, inventory.segments, rows=False)
-        if keeps := size < COMPILE_FROM_BYTES or _batch_bytes(snapshot, inventory.segments) >= _KEEP_FROM_BATCH_BYTES:
-            scanned = summaries = scanned.persist()
-        try:
-            problems = warehouse.frame("quarantine", rows.pop("quarantine"), ids)
-            if inventory.progress_files:
-                put(PROGRESS, _named(scan_progress(spark, snapshot, inventory.progress_files, topics), ids))
-                problems = problems.unionByName(problems_of(warehouse, PROGRESS, snapshot_id))
-            if inventory.broker_logs:
-                put(LOG_EVENTS, _named(scan_broker_logs(spark, snapshot, inventory.broker_logs), ids))
-                problems = problems.unionByName(problems_of(warehouse, LOG_EVENTS, snapshot_id))
-            put("batches", _named(scanned, ids).where("kind = 'batch'"))
-            found = _named(summaries, ids)
-            frames = {
-                "segments": _unpack(found, "segment", "segments"),
-                "quarantine": _unpack(found, "quarantine", "quarantine").unionByName(problems),
-                **{table: warehouse.frame(table, of_table, ids).coalesce(1) for table, of_table in rows.items()},
-                "snapshots": _snapshot_row(warehouse, snapshot, inventory, ids, changes),
-            }
-            run_together([partial(put, table, frame) for table, frame in frames.items()])
-        finally:
-            if keeps:
-                scanned.unpersist()
+    problems = warehouse.frame("quarantine", rows.pop("quarantine"), ids)
+    if inventory.progress_files:
+        put(PROGRESS, _named(scan_progress(spark, snapshot, inventory.progress_files, topics), ids))
+        problems = problems.unionByName(problems_of(warehouse, PROGRESS, snapshot_id))
+    if inventory.broker_logs:
+        put(LOG_EVENTS, _named(scan_broker_logs(spark, snapshot, inventory.broker_logs), ids))
+        problems = problems.unionByName(problems_of(warehouse, LOG_EVENTS, snapshot_id))
+    put("batches", _named(scan.batches, ids).where("kind = 'batch'"))
+    found = _named(scan.found, ids)
+    frames = {
+        "segments": _unpack(found, "segment", "segments"),
+        "quarantine": _unpack(found, "quarantine", "quarantine").unionByName(problems),
+        **{table: warehouse.frame(table, of_table, ids).coalesce(1) for table, of_table in rows.items()},
+        "snapshots": snapshot_row,
+    }
+    run_together([partial(put, table, frame) for table, frame in frames.items()])
 
 
 def _batch_bytes(snapshot: Snapshot, files: tuple[SegmentFile, ...]) -> float:
     """Mean size of the first batches of the largest segments; 0 when none can be read."""
     sizes = []
-    for file in sorted((one for one in files if one.source == "segment"), key=lambda file: -file.size_bytes)[:_READERS]:
+    for file in sorted((one for one in files if one.source == "segment"), key=lambda file: -file.size_bytes)[:_SAMPLED]:
         try:
             with snapshot.open_file(file.path) as stream:
                 head = stream.read(PREFIX_BYTES)
@@ -221,7 +251,6 @@ def _snapshot_row(
 
 
 def _manifest_text(inventory: Inventory) -> str:
-    import json
     from dataclasses import asdict
 
     return json.dumps(asdict(inventory.manifest), sort_keys=True)
