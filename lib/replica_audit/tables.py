@@ -265,6 +265,7 @@ isr array<int>
 leadership_source string
 hw_lower bigint
 hw_upper bigint
+proven_lower bigint
 exact boolean
 method string
 lower_evidence string

@@ -292,3 +292,15 @@ def test_the_exit_status_follows_severity(in_session, run_stages, tmp_path, caps
     assert main(["quality", *options, "--audit-id", audit_id, "--fail-on", fail_on]) == status
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == f"{word}: 16 expectations; failed: 1 {severity}"
+
+
+def test_a_high_watermark_that_nothing_bounds_breaks_no_expectation(spark, run_stages):
+    from replica_audit.quality.suites import load_plan
+
+    open_above = run_stages(Path(__file__).parents[1] / "attacks" / "04-leader-has-no-files" / "describe")
+    (mark,) = open_above.results.rows("high_watermarks")
+    assert (mark["hw_lower"], mark["hw_upper"], mark["proven_lower"]) == (30, None, 30)
+    found = answers(check(spark, open_above, load_plan()))
+    assert found["partitions/high-watermark-interval-not-empty"]["success"]
+    assert found["replicas/isr-reaches-high-watermark"]["success"]
+    assert not [row["error"] for row in found.values() if row["error"]]

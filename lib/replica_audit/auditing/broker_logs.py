@@ -80,17 +80,15 @@ def tighten_by_logs(
     state = next((one for one in reversed(leadership.history if leadership else ()) if not one.uncommitted), None)
     for one in led:
         value = one.high_watermark
-        if _frozen(one, state, reference, kafka_version) and mark.hw_lower <= value <= mark.hw_upper:
+        if _frozen(one, state, reference, kafka_version) and mark.admits(value):
             text = (
                 f"high watermark {value}, at which broker {one.broker_id} began to lead in epoch "
                 f"{one.leader_epoch} with fewer replicas in sync "
             )
             text += f"than min.insync.replicas, as they still are: it stands still ({place(one)})"
-            return replace(
-                mark, hw_lower=value, hw_upper=value, method="bounds_meet", lower_evidence=text, upper_evidence=text
-            )
+            return mark.settled(value, "bounds_meet", text)
     best = max(led, key=lambda one: one.high_watermark, default=None)
-    if best is None or not mark.hw_lower < best.high_watermark <= mark.hw_upper:
+    if best is None or best.high_watermark == mark.hw_lower or not mark.admits(best.high_watermark):
         return mark
     value = best.high_watermark
     text = (
@@ -98,7 +96,7 @@ def tighten_by_logs(
         f"{best.leader_epoch} at {best.offset} ({place(best)})"
     )
     method = "bounds_meet" if value == mark.hw_upper else mark.method
-    return replace(mark, hw_lower=value, lower_evidence=text, method=method)
+    return replace(mark, hw_lower=value, proven_lower=value, proof=text, lower_evidence=text, method=method)
 
 
 def lineage_entries(reference: Reference) -> set[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""When each log dir was copied, by the manifest: what a later copy lacks of an earlier one no skew explains (C.2)."""
+"""Whether copies are of one moment, or when each was made: what no skew explains of their ends (C.2, F.5)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from replica_audit.auditing.comparison import Comparison
 from replica_audit.auditing.facts import ReplicaFacts
+from replica_audit.auditing.provenance import is_epoch_open
+from replica_audit.auditing.reference import Reference
 from replica_audit.formats.manifest import CopiedLogDir
+from replica_audit.model import Leadership
 from replica_audit.moments import render_time
 
 #: Clocks of brokers that were copied by different machines may differ by this.
@@ -60,3 +64,39 @@ class CaptureTimes:
 def times_of_manifest(brokers: Iterable[Mapping[str, Any]]) -> CaptureTimes:
     """From the `brokers` of a manifest as its JSON has them (`spark/ingest.py` keeps it so)."""
     return CaptureTimes(tuple(CopiedLogDir(**one) for one in brokers))
+
+
+def are_of_one_moment(quiesced: bool | None, replicas: Sequence[ReplicaFacts], leadership: Leadership | None) -> bool:
+    """Whether an end that is too short cannot be skew of the copies: `quiesced` of the manifest says so, where it says anything.
+
+    Brokers may have been stopped one after the other, each cleanly, and a listing may be older than that. So clean flags
+    count only beside the metadata log, and only while no log has a later epoch than that knows.
+    """
+    if quiesced is not None:
+        return quiesced
+    if leadership is None or leadership.source != "metadata_log" or leadership.leader_epoch is None:
+        return False
+    latest = max((-1 if one.last_leader_epoch is None else one.last_leader_epoch for one in replicas), default=-1)
+    return latest <= leadership.leader_epoch and all(one.directory.clean_shutdown for one in replicas)
+
+
+def lacks_tail(
+    reference: Reference, item: Comparison, leadership: Leadership | None, times: CaptureTimes, one_moment: bool
+) -> bool:
+    """Whether a follower's records past the reference's end tell that this one lost its tail or is not the leader.
+
+    They do where no skew of the copies explains them: these are of one moment, or the leader was copied last.
+    """
+    led_elsewhere = reference.leader_id not in (None, reference.facts.broker_id) and not reference.outdated
+    said = leadership is not None and leadership.leader_epoch is not None
+    if not item.alignment.ahead or led_elsewhere or is_epoch_open(reference.facts, said):
+        return False
+    return one_moment or wrote_before_copy(reference, item, times)
+
+
+def wrote_before_copy(reference: Reference, item: Comparison, times: CaptureTimes) -> bool:
+    """Whether the leader wrote what a follower has ahead of it before its own copy was begun, by the manifest's times."""
+    leads = reference.leader_id == reference.facts.broker_id and not reference.outdated
+    if reference.leader_epoch is None or not leads or not times.is_later(reference.facts, item.follower):
+        return False
+    return all(batch.epoch == reference.leader_epoch for batch in item.alignment.ahead)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from replica_audit.auditing.codes import (
     SEVERITIES,
@@ -25,6 +26,7 @@ __all__ = [
     "VERDICT_MEANINGS",
     "Code",
     "at_or_above",
+    "audit_verdict",
     "codes_beginning",
     "codes_of_verdict",
     "nearest_codes",
@@ -70,6 +72,20 @@ def worst_verdict(verdicts: Iterable[str]) -> str:
     Raises ValueError for a name that is no verdict.
     """
     return VERDICTS[min((VERDICTS.index(verdict) for verdict in verdicts), default=len(VERDICTS) - 1)]
+
+
+def audit_verdict(partition_verdicts: Iterable[str], findings: Iterable[Mapping[str, Any]]) -> str:
+    """The verdict of a whole audit: the worst of its partitions', and of what findings that belong to no partition ask for.
+
+    `findings` are rows of that table, of any partition. An audit of no partition is INCONCLUSIVE.
+    """
+    verdicts = list(partition_verdicts)
+    if not verdicts:
+        return "INCONCLUSIVE"
+    unplaced = {row["code"] for row in findings if row["topic"] is None and row.get("status") != "resolved"}
+    # A warehouse may have codes of another version.
+    asked = (CATALOGUE[code].verdicts[:1] for code in unplaced if code in CATALOGUE)
+    return worst_verdict([*verdicts, *(verdict for of_code in asked for verdict in of_code)])
 
 
 def worst_severity(severities: Iterable[str]) -> str | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from replica_audit.auditing.comparison import Comparison
 from replica_audit.auditing.elections import MIN_ISR
 from replica_audit.auditing.facts import ReplicaFacts
+from replica_audit.auditing.log_ends import why_open
 from replica_audit.auditing.reference import Reference
 from replica_audit.auditing.watermark import HighWatermark
 from replica_audit.model import Leadership
@@ -27,16 +27,13 @@ def narrow_high_watermark(
     """The exact high watermark where one is known and lies within the bounds, else `mark` as it is."""
     if leadership is None or leadership.source != "metadata_log" or reference.outdated or reference.predates:
         return mark
-    if reference.facts.end_is_open:
-        return mark
     if mark.method == "capture_skew" or mark.lowest_suffix is not None:
         return mark
     replicas = {facts.broker_id: facts for facts in (reference.facts, *(item.follower for item in comparisons))}
-    found = _clean_shutdown(reference, replicas, leadership) or _sole_isr(reference, leadership, kafka_version)
-    if found is None or not mark.hw_lower <= found[0] <= mark.hw_upper:
+    if why_open(reference.facts, tuple(replicas.values()), leadership) is not None:
         return mark
-    value, method, text = found
-    return replace(mark, hw_lower=value, hw_upper=value, method=method, lower_evidence=text, upper_evidence=text)
+    found = _clean_shutdown(reference, replicas, leadership) or _sole_isr(reference, leadership, kafka_version)
+    return mark.settled(*found) if found is not None and mark.admits(found[0]) else mark
 
 
 def _clean_shutdown(
@@ -67,7 +64,7 @@ def _sole_isr(
     minimum = leadership.configs.get(MIN_ISR, "")
     gated = kafka_version is None or kafka_version[:2] >= _MIN_ISR_GATE
     enough = not gated or (minimum.isdigit() and min(int(minimum), len(others) + 1) <= 1)
-    if not enough or not others <= set(leadership.fenced) or facts.found_end_offset != facts.log_end_offset:
+    if not enough or not others <= set(leadership.fenced):
         return None
     text = f"log end {facts.log_end_offset} of broker {facts.broker_id}, which alone is in sync; all others are fenced"
     return facts.log_end_offset, "sole_isr", text

@@ -162,7 +162,9 @@ class Case:
     protocol: str
     kafka_version: tuple[int, ...] | None
     quiesced: bool
-    """All copies are of one moment: a manifest says so, or every log dir was stopped cleanly (F.0)."""
+    """Nothing was written while the copies were made: a manifest says so, or every log dir was stopped cleanly (F.0)."""
+    one_moment: bool = False
+    """No skew of the copies explains an end that is too short (`capture_times.are_of_one_moment`)."""
     foreign: tuple[ReplicaFacts, ...] = ()
     """Replicas of another topic id, not compared."""
     duplicates: tuple[ReplicaFacts, ...] = ()

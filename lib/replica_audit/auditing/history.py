@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS, worst_verdict
+from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS, audit_verdict
 
 Row = Mapping[str, Any]
 
@@ -49,9 +49,12 @@ def build_history(audits: Sequence[Row], partitions: Iterable[Row], findings: It
     new = Counter(item[2] for item in traced)
     gone = Counter(item[0] for item in traced if item[0] is not None)
     severities: dict[int, Counter] = defaultdict(Counter)
+    unplaced: dict[int, list[Row]] = defaultdict(list)
     for _, _, _, present, row in traced:
         for number in present:
             severities[number][row["severity"]] += 1
+            if row["topic"] is None:
+                unplaced[number].append(row)
     return History(
         [
             {
@@ -60,7 +63,7 @@ def build_history(audits: Sequence[Row], partitions: Iterable[Row], findings: It
                     for name in ("audit_id", "cluster_id", "snapshot_id", "started", "finished", "tool_version")
                 },
                 "table_versions": dict(sorted((audit.get("table_versions") or {}).items())) or None,
-                "verdict": worst_verdict(verdicts[number]),
+                "verdict": audit_verdict(verdicts[number], unplaced[number]),
                 "partitions": {verdict: verdicts[number][verdict] for verdict in VERDICTS},
                 "findings": {severity: severities[number][severity] for severity in SEVERITIES},
                 "new": new[number],

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from replica_audit.auditing.broker_logs import of_present_topic, tighten_by_logs
-from replica_audit.auditing.capture_times import CaptureTimes
+from replica_audit.auditing.capture_times import CaptureTimes, are_of_one_moment, lacks_tail
 from replica_audit.auditing.catalogue import worst_verdict
 from replica_audit.auditing.chunks import batches_in
 from replica_audit.auditing.commitment import with_proofs
@@ -135,20 +135,30 @@ def audit_partition(
         for follower, chunks in _needs(evidence, grouping)
     ]
     compared = with_causes(with_proofs(compared), reference, evidence.leadership)
-    mark = bound_high_watermark(reference, compared, cleaner_bound=_cleaner_bound(evidence))
+    replicas = (reference.facts, *(item.follower for item in compared))
+    one_moment = are_of_one_moment(evidence.quiesced, replicas, evidence.leadership)
+    shorter = any(lacks_tail(reference, item, evidence.leadership, evidence.times, one_moment) for item in compared)
+    mark = bound_high_watermark(
+        reference,
+        compared,
+        leadership=evidence.leadership,
+        cleaner_bound=_cleaner_bound(evidence),
+        one_moment=one_moment,
+        shorter=shorter,
+    )
     mark = narrow_high_watermark(mark, reference, compared, evidence.leadership, evidence.kafka_version)
     events = of_present_topic(evidence.log_events, reference.facts.directory.topic_id)
     mark = tighten_by_logs(mark, reference, evidence.leadership, events, evidence.kafka_version)
-    proven = mark.hw_upper if mark.method == "capture_skew" else mark.hw_lower
     case = Case(
         topic_partition=evidence.topic_partition,
         leadership=evidence.leadership,
         reference=reference,
-        comparisons=tuple(with_high_watermark(item, proven) for item in compared),
+        comparisons=tuple(with_high_watermark(item, mark.proven_lower) for item in compared),
         high_watermark=mark,
         protocol=evidence.protocol,
         kafka_version=evidence.kafka_version,
         quiesced=_quiesced(evidence),
+        one_moment=one_moment,
         foreign=grouping.foreign,
         duplicates=grouping.duplicates,
         set_aside=grouping.set_aside,

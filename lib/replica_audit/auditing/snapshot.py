@@ -8,12 +8,13 @@ from typing import Any, Protocol
 
 from replica_audit import __version__
 from replica_audit.auditing.capture_times import CaptureTimes
-from replica_audit.auditing.catalogue import worst_verdict
+from replica_audit.auditing.catalogue import audit_verdict
 from replica_audit.auditing.evidence import AuditOptions, options_row, resolve_options
+from replica_audit.auditing.failures import failure_rows
 from replica_audit.auditing.log_dirs import log_dir_findings
 from replica_audit.auditing.nothing_found import explain_nothing_found
 from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot, Row
-from replica_audit.auditing.partition import audit_partition
+from replica_audit.auditing.partition import PartitionEvidence, audit_partition
 from replica_audit.auditing.tables import report_rows
 from replica_audit.config import Settings
 from replica_audit.errors import InputError, UsageError
@@ -133,12 +134,17 @@ def _conclude_all(opened: OpenedSnapshot, gathered: _Gathered, progress: Progres
     """Audit partition after partition; returns what of the coordinator's log could not be read."""
     waiting = []
     for partition in opened.partitions:
-        examined = opened.examine(partition)
-        if examined.producers:
-            waiting.append(examined)
+        try:
+            examined = opened.examine(partition)
+        except Exception as error:
+            gathered.fail(partition, error)
         else:
-            gathered.conclude(examined, {})
-        progress.advance(len(examined.files), sum(file.size_bytes for file in examined.files))
+            if examined.producers:
+                waiting.append(examined)
+            else:
+                gathered.conclude(examined, {})
+        of_one = opened.files(partition)
+        progress.advance(len(of_one), sum(file.size_bytes for file in of_one))
     states, unread = opened.read_transactions(frozenset().union(*(one.producers for one in waiting)))
     for examined in waiting:
         gathered.conclude(examined, states)
@@ -158,9 +164,12 @@ class _Gathered:
         self._replica_count = 0
 
     def conclude(self, examined: Examined, transactions: dict[int, TransactionState]) -> None:
-        """Audit one partition and add its rows."""
-        batches = self._opened.read_batches(examined)
-        tables = report_rows(audit_partition(examined.evidence, batches, self._read, transactions))
+        """Audit one partition and add its rows; one that raises is told as such."""
+        try:
+            batches = self._opened.read_batches(examined)
+            tables = report_rows(audit_partition(examined.evidence, batches, self._read, transactions))
+        except Exception as error:
+            tables = self._failed(examined.evidence.topic_partition, error, examined.evidence)
         tables["quarantine"] = examined.rows["quarantine"]
         tables["partition_states"] = examined.rows["partition_states"]
         tables["high_watermark_timeline"] = examined.timeline
@@ -176,13 +185,22 @@ class _Gathered:
                 key = (row["broker_id"], row["log_dir"])
                 self._checkpoint_files[(*key, file["path"])] = {"broker_id": key[0], "log_dir": key[1], **file}
 
+    def fail(self, partition: TopicPartition, error: Exception) -> None:
+        """Add the rows of a partition that could not even be examined."""
+        for table, of_table in self._failed(partition, error).items():
+            self._tables[table] += of_table
+
+    def _failed(
+        self, partition: TopicPartition, error: Exception, evidence: PartitionEvidence | None = None
+    ) -> dict[str, list[Row]]:
+        return failure_rows(partition, error, self._opened.inventory.cluster_id, evidence)
+
     def results(self, started: str, segment_count: int, size_bytes: int, unread: Iterable[Row]) -> Results:
         """All answers, with what belongs to no partition."""
         inventory, unplaced = self._opened.inventory, self._opened.unplaced
         without = [row for key, row in sorted(self._checkpoint_files.items()) if key[:2] in self._filled]
         self._tables["findings"] += log_dir_findings(without, unplaced, inventory.cluster_id)
         verdicts = [row["verdict"] for row in self._tables["partitions"]]
-        unreadable = any(row["topic"] is None and row["code"] == "CAP-UNREADABLE" for row in self._tables["findings"])
         columns = [column.name for column in REPORT_TABLES["quarantine"]]
         rows = [*unplaced, *self._tables["quarantine"], *unread]
         self._tables["quarantine"] = [{name: row[name] for name in columns} for row in rows]
@@ -193,7 +211,7 @@ class _Gathered:
             "tool_version": __version__,
             "started": started,
             "finished": now(),
-            "verdict": worst_verdict([*verdicts, "INCONCLUSIVE"] if unreadable else verdicts),
+            "verdict": audit_verdict(verdicts, self._tables["findings"]),
             "inputs": {
                 "snapshot": self._opened.snapshot.name,
                 "log_dirs": len(inventory.log_dirs),

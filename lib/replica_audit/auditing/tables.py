@@ -176,6 +176,7 @@ def _high_watermark_row(case: Case) -> dict:
         "leadership_source": reference.source,
         "hw_lower": mark.hw_lower,
         "hw_upper": mark.hw_upper,
+        "proven_lower": mark.proven_lower,
         "exact": mark.exact,
         "method": mark.method,
         "lower_evidence": mark.lower_evidence,

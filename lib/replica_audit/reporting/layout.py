@@ -98,9 +98,11 @@ def render_range(start: int | None, end: int | None) -> str:
 
 
 def render_interval(lower: int | None, upper: int | None) -> str:
-    """High watermark: one number when the bounds meet, else [lower, upper]; - when unknown."""
+    """High watermark: one number when the bounds meet, at least N without an upper one, else [lower, upper]; - when unknown."""
     if lower is None and upper is None:
         return "-"
+    if upper is None:
+        return f"at least {lower}"
     return str(lower) if lower == upper else f"[{clean(lower)}, {clean(upper)}]"
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS, at_or_above, worst_verdict
+from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS, at_or_above, audit_verdict, worst_verdict
 from replica_audit.reporting.layout import paint, render_count
 from replica_audit.reporting.quality import count_quality, render_shortfall
 from replica_audit.results import Results
@@ -31,7 +31,7 @@ def build_verdict(results: Results, fail_on: str) -> dict[str, Any]:
     untrusted = _untrusted(results)
     quality = count_quality(results)
     failed = [severity for severity, count in quality["failed"].items() if count] if quality else []
-    # The audit may know worse than its partitions: input that belongs to none of them.
+    # The stage that audited decided by the same function; results that were cut to some partitions keep its word.
     judged = [results.audit["verdict"]] if results.audit.get("verdict") else []
     failing = any(at_or_above(severity, fail_on) for severity in (*counts, *failed))
     exit_status = 1 if failing else 3 if untrusted else 0
@@ -42,7 +42,7 @@ def build_verdict(results: Results, fail_on: str) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "audit_id": results.audit.get("audit_id"),
-        "verdict": worst_verdict([*partitions, *judged]) if partitions else "INCONCLUSIVE",
+        "verdict": worst_verdict([audit_verdict(partitions, findings), *judged]),
         "status": status,
         "exit_status": exit_status,
         "fail_on": fail_on,

@@ -8,7 +8,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.capture_times import times_of_manifest
-from replica_audit.auditing.catalogue import worst_verdict
+from replica_audit.auditing.catalogue import audit_verdict
 from replica_audit.results import Results
 from replica_audit.spark.warehouse import Warehouse
 from replica_audit.tables import REPORT_TABLES, sort_rows
@@ -48,12 +48,11 @@ def assemble_results(
                 row = {**row, "configs": dict(sorted(row["configs"].items()))}  # the engine gives a map in any order
             tables[kind].append(row)
     verdicts = [row["verdict"] for row in tables["partitions"]]
-    unplaced = any(row["topic"] is None and row["code"] == "CAP-UNREADABLE" for row in tables["findings"])
     names = ("audit_id", "snapshot_id", "cluster_id", "tool_version", "started", "finished")
     manifest = json.loads(snapshot.get("manifest") or "{}")
     audit = {
         **{name: finished[name] for name in names},
-        "verdict": worst_verdict([*verdicts, "INCONCLUSIVE"] if unplaced else verdicts),
+        "verdict": audit_verdict(verdicts, tables["findings"]),
         "inputs": {
             "snapshot": snapshot.get("uri"),
             "log_dirs": snapshot.get("log_dir_count"),

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.capture_times import times_of_manifest
 from replica_audit.auditing.evidence import EVIDENCE_TABLES, AuditOptions, options_row, resolve_options
@@ -20,14 +21,13 @@ from replica_audit.config import Settings
 from replica_audit.formats.storage import Snapshot
 from replica_audit.model import CHUNK_OFFSETS, TransactionState
 from replica_audit.moments import now
-from replica_audit.protocol.timeline import rule_of
+from replica_audit.protocol.high_watermark import rule_of
 from replica_audit.results import Results
 from replica_audit.spark.answers import assemble_results, snapshot_answers
 from replica_audit.spark.observations import (
     log_evidence,
     observation_count,
     timeline_answers,
-    timeline_evidence,
     write_timeline,
 )
 from replica_audit.spark.scanning import BATCH_COLUMNS
@@ -73,10 +73,10 @@ def audit(
     warehouse.describe_commits(stage="audit", snapshot_id=snapshot_id, audit_id=ids["audit_id"])
     progress.begin("auditing")
     try:
-        if observed:
-            write_timeline(warehouse, ids, rule_of(options.kafka_version))
-        timeline = timeline_evidence(warehouse, ids["audit_id"]) if observed else None
         with ExitStack() as kept:
+            timeline = None
+            if observed:
+                timeline = write_timeline(warehouse, ids, rule_of(options.kafka_version), partial(_keep, kept))
             results = _keep(kept, _audit_partitions(warehouse, snapshot_id, options, location, timeline, kept))
             unplaced = list(_log_dir_findings(warehouse, ids))
             warehouse.append_all(_frames(warehouse, results, unplaced, ids), "audit_id")
@@ -137,7 +137,7 @@ def _audit_partitions(
     wanted = wanted.select("topic", "partition", "need.*")
     batches = (
         warehouse.read("batches", snapshot_id=snapshot_id)
-        .withColumn("chunk", F.floor(F.col("base_offset") / F.lit(CHUNK_OFFSETS)))
+        .withColumn("chunk", F.shiftright("base_offset", CHUNK_OFFSETS.bit_length() - 1))
         .join(F.broadcast(wanted), ["topic", "partition", "broker_id", "log_dir", "chunk"])
     )
     asked = evidence.join(F.broadcast(questions), ["topic", "partition"])
@@ -198,18 +198,19 @@ def _first_round(options: AuditOptions):
         from replica_audit.auditing.partition import audit_partition, needed_batches, open_producers
         from replica_audit.auditing.tables import report_rows
 
-        evidence = _group_evidence(table, options)
-        needed, producers = needed_batches(evidence), open_producers(evidence)
-        if needed or producers:
-            rows = [(_OPEN, producer) for producer in sorted(producers)]
-            rows += [
+        def answer() -> list[tuple[str, Any]]:
+            evidence = _group_evidence(table, options)
+            needed, producers = needed_batches(evidence), open_producers(evidence)
+            if not needed and not producers:
+                return _table_rows(report_rows(audit_partition(evidence)))
+            rows: list[tuple[str, Any]] = [(_OPEN, producer) for producer in sorted(producers)]
+            return rows + [
                 (_NEED, {"broker_id": broker_id, "log_dir": log_dir, "chunk": chunk})
                 for (broker_id, log_dir), chunks in sorted(needed.items())
                 for chunk in sorted(chunks)
             ]
-        else:
-            rows = _table_rows(report_rows(audit_partition(evidence)))
-        return _answer(evidence.topic_partition, rows)
+
+        return _answer_group(table, options, answer)
 
     return audit_group
 
@@ -224,14 +225,28 @@ def _second_round(options: AuditOptions, location: str, transactions: Mapping[in
         from replica_audit.auditing.tables import report_rows
         from replica_audit.formats.record_reader import RecordReader
 
-        is_batch = pc.equal(table["kind"], _BATCH)
-        evidence = _group_evidence(table.filter(pc.invert(is_batch)), options)
-        outcome = audit_partition(
-            evidence, _group_batches(table.filter(is_batch)), RecordReader(location), transactions
-        )
-        return _answer(evidence.topic_partition, _table_rows(report_rows(outcome)))
+        def answer() -> list[tuple[str, Any]]:
+            is_batch = pc.equal(table["kind"], _BATCH)
+            evidence = _group_evidence(table.filter(pc.invert(is_batch)), options)
+            batches = _group_batches(table.filter(is_batch))
+            return _table_rows(report_rows(audit_partition(evidence, batches, RecordReader(location), transactions)))
+
+        return _answer_group(table, options, answer)
 
     return audit_group
+
+
+def _answer_group(table: pa.Table, options: AuditOptions, answer: Callable[[], list[tuple[str, Any]]]) -> pa.Table:
+    """The rows of one partition; one that raises is told as such, and all others are answered."""
+    from replica_audit.auditing.failures import failure_rows
+    from replica_audit.model import TopicPartition
+
+    partition = TopicPartition(table["topic"][0].as_py(), table["partition"][0].as_py())
+    try:
+        rows = answer()
+    except Exception as error:
+        rows = _table_rows(failure_rows(partition, error, options.cluster_id))
+    return _answer(partition, rows)
 
 
 def _group_evidence(table: pa.Table, options: AuditOptions):

@@ -141,4 +141,15 @@ CODES = (
         remedy="Mend what the reason says (permissions, a missing meta.properties) and run again.",
         traps="",
     ),
+    Code(
+        code="CAP-NOT-AUDITED",
+        severities=("high",),
+        verdicts=("INCONCLUSIVE",),
+        summary="This partition could not be audited",
+        meaning="The audit of this partition ended in an error, so nothing is known of it. All other partitions were audited.",
+        proof="The error, the file where it names one, and the place in the program.",
+        remedy="Where the error names a file, look at that file and copy it again. Otherwise it is a fault of replica-audit: "
+        "report it with the message and the traceback in the log, and look at the partition by hand meanwhile.",
+        traps="A snapshot that changed while it was read.",
+    ),
 )

@@ -100,26 +100,30 @@ def _leader(case: Case) -> Iterator[Finding]:
             ],
         )
     if reference.isr is None:
+        bound = f"the log end of broker {reference.facts.broker_id} only"
+        if case.high_watermark.hw_upper is None:
+            bound = "nothing"
         yield finding(
             "META-ISR-UNKNOWN",
-            f"nothing says who is in sync (leadership: {reference.source}); the high watermark is bounded above by the log end of "
-            f"broker {reference.facts.broker_id} only",
+            f"nothing says who is in sync (leadership: {reference.source}); the high watermark is bounded above by {bound}",
             evidence=[Evidence("leadership", reference.source)],
         )
 
 
 def _missing_replicas(case: Case) -> Iterator[Finding]:
-    if case.leadership is None or case.leadership.replicas is None:
+    if case.leadership is None:
         return
+    leader_id = case.reference.leader_id
+    named = {*(case.leadership.replicas or ()), *(case.leadership.isr or ()), *case.leadership.elr}
+    named |= set() if leader_id is None else {leader_id}
     present = {facts.broker_id for facts in (*case.replicas, *case.foreign, *case.set_aside)}
-    for broker_id in case.leadership.replicas:
-        if broker_id in present:
-            continue
-        in_sync = bool(case.in_isr(broker_id))
+    for broker_id in sorted(named - present):
+        in_sync, leads = bool(case.in_isr(broker_id)), broker_id == leader_id
+        what = "leads" if leads else "is in sync" if in_sync else "is assigned"
         yield finding(
             "CAP-MISSING-REPLICA",
-            f"broker {broker_id} is assigned{' and in sync' if in_sync else ''}, but the snapshot has no readable files of it",
-            severity="medium" if in_sync else "info",
+            f"broker {broker_id} {what}, but the snapshot has no readable files of it",
+            severity="medium" if in_sync or leads else "info",
             broker_id=broker_id,
             evidence=[Evidence("leadership", case.leadership.source)],
         )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from replica_audit.auditing.capture_times import lacks_tail
 from replica_audit.auditing.comparison import Comparison
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding, offsets
-from replica_audit.auditing.provenance import is_epoch_open
 
 
 def judge(case: Case) -> Iterator[Finding]:
@@ -20,92 +20,60 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
-    ahead = item.alignment.ahead
+    ahead, reference = item.alignment.ahead, case.reference
     if not ahead:
         return
     start, end = ahead[0].base_offset, ahead[-1].end_offset
-    leader = case.reference.facts
-    text = f"broker {item.follower.broker_id} has {offsets(start, end)}, past the end of broker {leader.broker_id} at {leader.log_end_offset}"
-    current = case.reference.leader_epoch
-    led_later = max((batch.epoch for batch in ahead if batch.epoch is not None), default=-1) > (
-        -1 if current is None else current
-    )
-    if led_later:
-        yield _skew(
-            item.follower, f"{text}, of a later leader epoch: the leadership given is older than the logs", start, end
-        )
-    elif case.quiesced and is_epoch_open(leader, case.is_epoch_said):
-        return  # CAP-SECOND-HAND says what that leaves open
-    elif case.quiesced:
-        yield finding(
-            "REP-LEADER-SHORTER",
-            f"{text}; the copies are of one moment, so the reference lost its tail or is not the leader",
-            confidence="likely",
-            broker_id=item.follower.broker_id,
-            start_offset=start,
-            end_offset=end,
-            evidence=[considered("capture skew: no, the cluster was at rest")],
-        )
-    elif _had_them(case, item):
-        when = case.times.describe((item.follower, leader))
-        yield finding(
-            "REP-LEADER-SHORTER",
-            f"{text}; they are of epoch {current}, in which broker {leader.broker_id} leads and wrote them itself, and its copy is the later "
-            "one, so it lost its tail",
-            confidence="likely",
-            broker_id=item.follower.broker_id,
-            start_offset=start,
-            end_offset=end,
-            evidence=[
+    leader, follower = reference.facts, item.follower
+    text = f"broker {follower.broker_id} has {offsets(start, end)}, past the end of broker {leader.broker_id} at {leader.log_end_offset}"
+    newest = max((batch.epoch for batch in ahead if batch.epoch is not None), default=-1)
+    if newest > (-1 if reference.leader_epoch is None else reference.leader_epoch):
+        text += f", of leader epoch {newest}, which is later than that of broker {leader.broker_id}"
+        if not case.one_moment:
+            yield _skew(case, follower, f"{text}: the leadership given is older than the logs", start, end)
+            return
+    when = case.times.describe((follower, leader))
+    if lacks_tail(reference, item, case.leadership, case.times, case.one_moment):
+        shared = {"broker_id": follower.broker_id, "start_offset": start, "end_offset": end, "confidence": "likely"}
+        if case.one_moment:
+            why = "the copies are of one moment, so the reference lost its tail or is not the leader"
+            evidence = [considered("capture skew: no, the cluster was at rest")]
+        else:
+            why = (
+                f"they are of epoch {reference.leader_epoch}, in which broker {leader.broker_id} leads and wrote them itself, "
+                "and its copy is the later one, so it lost its tail"
+            )
+            evidence = [
                 Evidence("leadership", f"manifest.json: {when}"),
                 considered("capture skew: no, a later copy has at least as much"),
-            ],
-        )
+            ]
+        yield finding("REP-LEADER-SHORTER", f"{text}; {why}", evidence=evidence, **shared)
+    elif not case.one_moment:
+        yield _skew(case, follower, text, start, end, when)
+
+
+def _skew(case: Case, facts: ReplicaFacts, text: str, start: int, end: int, when: str | None = None) -> Finding:
+    if case.quiesced:
+        why = "brokers that are stopped one after the other end at different offsets, which explains it"
     else:
-        yield _skew(item.follower, text, start, end, case.times.describe((item.follower, leader)))
-
-
-def _had_them(case: Case, item: Comparison) -> bool:
-    """Whether the leader wrote what a follower has ahead of it before its own copy was begun, by the manifest's times."""
-    reference = case.reference
-    own = (
-        reference.leader_epoch is not None
-        and reference.leader_id == reference.facts.broker_id
-        and not reference.outdated
-    )
-    if (
-        not own
-        or not case.times.is_later(reference.facts, item.follower)
-        or is_epoch_open(reference.facts, case.is_epoch_said)
-    ):
-        return False
-    return all(batch.epoch == reference.leader_epoch for batch in item.alignment.ahead)
-
-
-def _skew(facts: ReplicaFacts, text: str, start: int, end: int, when: str | None = None) -> Finding:
+        why = "copies of a running cluster are of different moments, which explains it"
     return finding(
         "CAP-SKEW",
-        f"{text}; copies of a running cluster are of different moments, which explains it",
+        f"{text}; {why}",
         confidence="likely",
         broker_id=facts.broker_id,
         start_offset=start,
         end_offset=end,
         evidence=[
             *([Evidence("leadership", f"manifest.json: {when}")] if when else []),
-            considered("loss: a manifest with quiesced: true, or cleanly stopped brokers, would decide"),
+            considered("loss: a manifest with quiesced: true, or the metadata log of brokers that were stopped cleanly, would decide"),
         ],
     )
 
 
-def proven_lower(case: Case) -> int:
-    """The lower bound before the two were put in order (method capture_skew swaps them)."""
-    mark = case.high_watermark
-    return mark.hw_upper if mark.method == "capture_skew" else mark.hw_lower
-
-
 def _short(case: Case, item: Comparison) -> Iterator[Finding]:
     """An in-sync replica without a conflict that ends below what is proven committed."""
-    follower, lower = item.follower, proven_lower(case)
+    follower, lower = item.follower, case.high_watermark.proven_lower
     suffix = case.high_watermark.lowest_suffix
     if not case.in_isr(follower.broker_id) or item.conflicts or follower.found_end_offset >= lower:
         return
@@ -114,8 +82,9 @@ def _short(case: Case, item: Comparison) -> Iterator[Finding]:
     start, end = follower.found_end_offset, lower
     text = f"broker {follower.broker_id} is in sync but ends at {start}, below {end}, which is proven committed"
     shared = {"broker_id": follower.broker_id, "start_offset": start, "end_offset": end}
-    proof = Evidence("checkpoint", case.high_watermark.lower_evidence)
-    if case.quiesced:
+    proof = Evidence("checkpoint", case.high_watermark.proof)
+    checkpoint = follower.directory.high_watermark_checkpoint
+    if case.one_moment:
         yield finding(
             "REP-ISR-SHORT",
             f"{text}: if it leads next, committed records are gone",
@@ -125,7 +94,7 @@ def _short(case: Case, item: Comparison) -> Iterator[Finding]:
             evidence=[proof, considered("capture skew: no, the cluster was at rest")],
             **shared,
         )
-    elif not follower.has_epochs and follower.directory.high_watermark_checkpoint == start and not follower.empty:
+    elif not follower.has_epochs and checkpoint == start and not follower.empty:
         yield finding(
             "REP-ISR-SHORT",
             f"{text}; it ends exactly at its own high watermark, as a follower does that was cut there before 0.11",
@@ -135,8 +104,9 @@ def _short(case: Case, item: Comparison) -> Iterator[Finding]:
             evidence=[proof, considered("capture skew: possible, a manifest with quiesced: true would decide")],
             **shared,
         )
-    else:
-        yield _skew(follower, text, start, end)
+    elif checkpoint is None or checkpoint <= follower.log_end_offset:
+        # One whose own checkpoint is above its end has lost records: HWM-CP-ABOVE-LEO.
+        yield _skew(case, follower, text, start, end)
 
 
 def _lag(case: Case, item: Comparison) -> Iterator[Finding]:

@@ -47,10 +47,11 @@ function laneMarks({ board, scale, layers, rules, options, walls }, detail, row,
 
 // The recomputed high watermark: a line, a band where it is an interval, a band that fades where nothing bounds it above.
 function watermark({ board, scale, layers, rules, bands, walls }, detail) {
-  for (const row of detail.high_watermarks.filter((one) => typeof one.hw_lower === 'number')) {
-    const open = typeof row.hw_upper !== 'number';
+  for (const row of detail.high_watermarks.filter((one) => typeof one.hw_lower === 'number' && typeof (one.hw_upper ?? 0) === 'number')) {
+    const open = !known(row.hw_upper);
     const from = scale.at(row.hw_lower);
-    const to = open ? scale.right : scale.at(row.hw_upper);
+    // What nothing bounds goes on in the margin beyond the last offset.
+    const to = open ? scale.right + 40 : scale.at(row.hw_upper);
     if (to - from > 1) bands.push([open ? 'band open' : 'band', from, to]);
     for (const x of new Set(open ? [from] : [from, to])) {
       rules.push([layers.lines, { class: 'recomputed' }, x, 18, null]);

@@ -1,0 +1,134 @@
+"""A partition that raises is INCONCLUSIVE with its error, and every other is answered, in `show` and on executors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.reporting.rows import finding, partition, results
+
+from replica_audit.auditing import opened_snapshot, snapshot
+from replica_audit.auditing import partition as pure
+from replica_audit.auditing.catalogue import audit_verdict
+from replica_audit.auditing.evidence import AuditOptions
+from replica_audit.auditing.history import build_history
+from replica_audit.auditing.snapshot import audit_all, audit_one
+from replica_audit.config import Settings
+from replica_audit.formats.errors import FormatError
+from replica_audit.model import TopicPartition
+from replica_audit.reporting.verdict import build_verdict
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "diverged-unclean"
+BAD = TopicPartition("ledger", 1)
+
+ERRORS = {
+    "fault": (RuntimeError("the tool\nis wrong"), "this partition could not be audited: the tool is wrong", None),
+    "nameless": (AssertionError(), "this partition could not be audited: AssertionError", None),
+    "format": (
+        FormatError("broker-1/ledger-1/x.log", 7, "a batch", "none", "copy it again"),
+        "this partition could not be audited: broker-1/ledger-1/x.log at byte 7: expected a batch, found none; copy it again",
+        "broker-1/ledger-1/x.log",
+    ),
+    "system": (
+        OSError(5, "Input/output error", "/mnt/snapshot/x.log"),
+        "this partition could not be audited: Input/output error (x.log)",
+        None,
+    ),
+}
+
+
+def failing(real, error, name):
+    def call(first, *rest, **named):
+        if name(first) == BAD:
+            raise error
+        return real(first, *rest, **named)
+
+    return call
+
+
+def holds_the_failure(tables, message, path):
+    (row,) = [row for row in tables["partitions"] if row["partition"] == BAD.partition and row["topic"] == BAD.topic]
+    assert row["verdict"] == "INCONCLUSIVE" and row["findings"]["high"] == 1
+    (told,) = [row for row in tables["findings"] if row["code"] == "CAP-NOT-AUDITED"]
+    assert (told["topic"], told["partition"], told["severity"]) == ("ledger", 1, "high")
+    assert told["message"] == message
+    (place,) = told["evidence"]
+    assert place["path"] == path and "line" in place["text"] and "Traceback" not in json.dumps(told)
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+@pytest.mark.parametrize("where", ["examine", "audit"])
+def test_show_answers_all_others(monkeypatch, caplog, kind, where):
+    error, message, path = ERRORS[kind]
+    topics = Settings(topics=("ledger",))
+    before = audit_all(str(FIXTURE), topics)
+    if where == "audit":
+        by_evidence = failing(snapshot.audit_partition, error, lambda evidence: evidence.topic_partition)
+        monkeypatch.setattr(snapshot, "audit_partition", by_evidence)
+    else:
+        by_place = failing(opened_snapshot.partition_evidence, error, lambda place: place)
+        monkeypatch.setattr(opened_snapshot, "partition_evidence", by_place)
+    after = audit_all(str(FIXTURE), topics)
+    holds_the_failure(after.tables, message, path)
+    assert "Traceback" in caplog.text
+    for table in ("partitions", "replicas", "divergences", "truncations", "high_watermarks"):
+        kept = [row for row in before.rows(table) if row["partition"] != BAD.partition]
+        assert [row for row in after.rows(table) if row["partition"] != BAD.partition] == kept and kept
+    verdict = build_verdict(after, "high")
+    assert verdict["untrusted"] == "1 partition inconclusive"
+    alone = audit_one(str(FIXTURE), BAD, Settings())
+    assert alone.audit["verdict"] == "INCONCLUSIVE" and build_verdict(alone, "never")["exit_status"] == 3
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_an_executor_answers_with_the_failure(monkeypatch, kind):
+    """The function that Spark calls for one partition, called here."""
+    from replica_audit.spark.audit import _first_round, _second_round
+
+    error, message, path = ERRORS[kind]
+    columns = {"topic": "ledger", "partition": 1, "kind": "replica_dirs", "payload": "{}", "broker_id": 0, "log_dir": ""}
+    table = pa.table({name: [value] for name, value in columns.items()})
+
+    def fail(*_arguments, **_named):
+        raise error
+
+    monkeypatch.setattr("replica_audit.auditing.evidence.partition_evidence", fail)
+    monkeypatch.setattr(pure, "audit_partition", fail)
+    options = AuditOptions("fetch", None, None, "cluster")
+    for audit_group in (_first_round(options), _second_round(options, "nowhere", {})):
+        tables: dict[str, list] = {}
+        for row in audit_group(table).to_pylist():
+            assert (row["topic"], row["partition"]) == ("ledger", 1)
+            tables.setdefault(row["kind"], []).append(json.loads(row["payload"]))
+        holds_the_failure(tables, message, path)
+
+
+#: Findings that belong to no partition, and the verdict of an audit whose partitions are all consistent.
+UNPLACED = [
+    ("META-FORK", "critical", "COMMITTED_DIVERGENCE"),
+    ("CAP-UNREADABLE", "high", "INCONCLUSIVE"),
+    ("META-FOREIGN-DIR", "medium", "CONSISTENT"),
+    ("CHK-MISSING", "medium", "CONSISTENT"),
+    ("GONE-IN-THIS-VERSION", "high", "CONSISTENT"),
+]
+
+
+@pytest.mark.parametrize(("code", "severity", "verdict"), UNPLACED)
+def test_one_verdict_of_a_whole_audit_for_every_reader(code, severity, verdict):
+    row = finding(code, severity, topic=None, number=None)
+    assert audit_verdict(["CONSISTENT"], [row]) == verdict
+    assert build_verdict(results([partition()], [row]), "never")["verdict"] == verdict
+    audits = [{"audit_id": "a", "cluster_id": "c", "snapshot_id": "s", "started": "1", "finished": "2"}]
+    rows = [{"cluster_id": "c", "topic": "orders", "partition": 0, "verdicts": [(0, "CONSISTENT")]}]
+    history = build_history(audits, rows, [{**row, "cluster_id": "c", "finding_id": "f", "present": [0]}])
+    assert history.audits[0]["verdict"] == verdict
+
+
+def test_what_is_resolved_or_of_a_partition_adds_nothing_and_no_partition_is_inconclusive():
+    fork = finding("META-FORK", "critical", topic=None, number=None, status="resolved")
+    assert audit_verdict(["LAGGING"], [fork, finding("HWM-LOSS", "critical")]) == "LAGGING"
+    assert audit_verdict([], []) == audit_verdict([], [fork]) == "INCONCLUSIVE"
+    worse = finding("META-FORK", "critical", topic=None, number=None)
+    assert audit_verdict(["COMMITTED_LOSS"], [worse]) == "COMMITTED_LOSS"
