@@ -267,6 +267,19 @@ class ReplicaDir:
 
 
 @dataclass(frozen=True, slots=True)
+class SoleIsr:
+    """From a state on, to the end of its leader epoch, nobody but the leader was in sync (kafka-semantics F.0)."""
+
+    min_isr: int | None
+    """The greatest effective min.insync.replicas meanwhile; None where the metadata log does not tell."""
+    others_fenced: str
+    """Every other assigned replica: `throughout` (at once, and for as long as the leader could know), `later` (they were,
+    but not at once or not for all of it), or `no`."""
+    applied: str | None
+    """What shows that the leader's own process took note, besides its files of this partition; None: nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionState:
     """What the metadata log says of a partition from one of its records on (Kafka `PartitionRegistration`)."""
 
@@ -292,6 +305,10 @@ class PartitionState:
     configs: Mapping[str, str]
     uncommitted: bool = False
     """Above what a majority of the voters at hand holds: it may never have been."""
+    batch_end: int | None = None
+    """End offset of the record's batch, which brokers apply as a whole; known only while the metadata log is read."""
+    sole_isr: SoleIsr | None = None
+    """On the state from which on the leader was alone in the ISR."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ adding array<int>
 directories array<string>
 fenced array<int>
 configs map<string,string>
+sole_isr struct<min_isr:int,others_fenced:string,applied:string>
 """)
 
 #: Columns that begin every bronze table.

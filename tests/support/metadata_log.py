@@ -124,6 +124,10 @@ def registration_change(broker: int, fenced: int) -> bytes:
     return message(17, 1, struct.pack(">iq", broker, 1) + tags({0: struct.pack(">b", fenced)}))
 
 
+def feature(name: str, level: int) -> bytes:
+    return message(12, 0, string(name) + struct.pack(">h", level) + tags())
+
+
 def clear_elr(name: str) -> bytes:
     return message(28, 0, string(name) + tags())
 

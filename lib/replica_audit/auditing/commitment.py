@@ -2,25 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from replica_audit.auditing.batches import Batch
 from replica_audit.auditing.comparison import Comparison
 from replica_audit.auditing.runs import Proof, Run, records_between
+from replica_audit.auditing.sole_isr import SoleTerm, committed_stretch
 
 
-def with_proofs(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """The same, each conflicting run with the furthest proof that any replica with the same records gives (F.0)."""
+def with_proofs(comparisons: Sequence[Comparison], terms: Sequence[SoleTerm] = ()) -> tuple[Comparison, ...]:
+    """The same, each conflicting run with the furthest proof that any replica with the same records gives (F.0).
+
+    Beside checkpoints, which the runs have already, `terms` prove: leaders that were alone in the ISR.
+    """
+    proofs = [term for term in terms if term.proven]
+    comparisons = [_with_terms(item, proofs, proven_to) for item in comparisons]
     proven = [
         (item, run, _keys(item, run.batches, run.committed_end))
         for item in comparisons
         for run in item.runs
         if run.conflicting and run.committed_end is not None
     ]
-    return tuple(
+    comparisons = [
         replace(item, runs=tuple(_furthest(item, run, proven) for run in item.runs)) if proven else item
         for item in comparisons
+    ]
+    guesses = [term for term in terms if not term.proven]
+    return tuple(_with_terms(item, guesses, lambda run, _, proof: replace(run, likely=proof)) for item in comparisons)
+
+
+def _with_terms(
+    item: Comparison, terms: Sequence[SoleTerm], add: Callable[[Run, int, Proof], Run]
+) -> Comparison:
+    """`add` called on each conflicting run with the furthest term that reaches further into it than its own proof."""
+    reached = [(committed_stretch(item.follower, term), term) for term in terms]
+    reached = [(end, term) for end, term in reached if end is not None]
+    if not reached or not item.runs:
+        return item
+    end, term = max(reached, key=lambda pair: pair[0])
+    return replace(
+        item,
+        runs=tuple(
+            add(run, min(end, run.end_offset), term.proof)
+            if run.conflicting and min(end, run.end_offset) > max(run.start_offset, run.committed_end or 0)
+            else run
+            for run in item.runs
+        ),
     )
 
 

@@ -31,6 +31,7 @@ from replica_audit.auditing.grouping import Grouping, group_replicas, is_tiered
 from replica_audit.auditing.reference import Reference
 from replica_audit.auditing.rules import judge
 from replica_audit.auditing.rules.capture import judge_copy
+from replica_audit.auditing.sole_isr import sole_terms
 from replica_audit.auditing.timeline import TimelineSummary, timeline_findings
 from replica_audit.auditing.watermark import bound_high_watermark
 from replica_audit.formats.batches import BATCH_DTYPE
@@ -134,8 +135,9 @@ def audit_partition(
         )
         for follower, chunks in _needs(evidence, grouping)
     ]
-    compared = with_causes(with_proofs(compared), reference, evidence.leadership)
     replicas = (reference.facts, *(item.follower for item in compared))
+    terms = sole_terms(replicas, evidence.leadership, evidence.kafka_version)
+    compared = with_causes(with_proofs(compared, terms), reference, evidence.leadership)
     one_moment = are_of_one_moment(evidence.quiesced, replicas, evidence.leadership)
     shorter = any(lacks_tail(reference, item, evidence.leadership, evidence.times, one_moment) for item in compared)
     mark = bound_high_watermark(

@@ -24,7 +24,7 @@ from replica_audit.formats.manifest import parse_manifest
 from replica_audit.formats.metadata.reading import read_metadata
 from replica_audit.formats.names import LOG_DIR_FILES, parse_directory_name, parse_file_name
 from replica_audit.formats.progress import progress_form
-from replica_audit.formats.replica_dirs import OffsetFile, read_offset_files, read_replica
+from replica_audit.formats.replica_dirs import OffsetFile, read_epochs, read_offset_files, read_replica
 from replica_audit.formats.stand_ins import Found, read_stand_ins
 from replica_audit.formats.storage import Snapshot
 from replica_audit.formats.zookeeper import ZOOKEEPER_PATTERN, complete_from_listing, parse_zookeeper
@@ -63,6 +63,7 @@ class _Discovery:
         self._orphans: list[OffsetCheckpoint] = []
         self._metadata_logs: list[MetadataLog] = []
         self._topics: set[str] = set()
+        self._unread: dict[tuple[int, TopicPartition], list[Folder]] = defaultdict(list)
         self._offset_files: dict[str, dict[str, OffsetFile]] = {}
 
     def inventory(self) -> Inventory:
@@ -197,6 +198,7 @@ class _Discovery:
         for at, child in partitions:
             self._topics.add(at.topic)
             if not self._is_wanted(at.topic):
+                self._unread[broker_id, at].append(child)
                 continue
             problem = self._problems.get(child.path)
             reason = None if problem is None else f"{child.path}: {problem.reason}"
@@ -206,6 +208,17 @@ class _Discovery:
             self._quarantine += found.quarantine
             if found.superseded:
                 self._counts["log_superseded_by_swap"] += found.superseded
+
+    def _epochs_of(self, broker_id: int, topic: str, partition: int, topic_id: str) -> tuple | None:
+        """The entries of a broker's leader-epoch-checkpoint, also of a topic that the filter leaves out."""
+        at = TopicPartition(topic, partition)
+        known = [
+            (one.topic_id, one.checkpoint_epochs)
+            for one in self._replicas
+            if one.broker_id == broker_id and one.topic_partition == at
+        ]
+        known += [read_epochs(self._snapshot, folder) for folder in self._unread.get((broker_id, at), ())]
+        return next((entries for of_topic, entries in known if of_topic == topic_id), None)
 
     def _is_wanted(self, topic: str) -> bool:
         return not self._patterns or any(fnmatchcase(topic, pattern) for pattern in self._patterns)
@@ -235,7 +248,7 @@ class _Discovery:
         return known
 
     def _read_leadership(self) -> tuple[tuple[Leadership, ...], tuple[str, ...]]:
-        metadata = read_metadata(self._snapshot, self._metadata_logs)
+        metadata = read_metadata(self._snapshot, self._metadata_logs, self._epochs_of)
         self._quarantine += metadata.quarantine
         found: dict[tuple[str, str, int], Leadership] = {}
         paths = []

@@ -58,6 +58,15 @@ def read_offset_files(
     return files, rows
 
 
+def read_epochs(snapshot: Snapshot, folder: Folder) -> tuple[str | None, tuple[tuple[int, int], ...] | None]:
+    """The topic id of a partition directory and the entries of its leader-epoch-checkpoint, as far as they can be read."""
+    _, epochs = _read_file(snapshot, folder, f"{folder.path}/{EPOCH_CHECKPOINT}", parse_epoch_checkpoint)
+    _, topic_id = _read_file(
+        snapshot, folder, f"{folder.path}/{PARTITION_METADATA}", parse_partition_metadata, may_be_empty=False
+    )
+    return topic_id, epochs
+
+
 def read_replica(
     snapshot: Snapshot,
     folder: Folder,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 
-from replica_audit.model import Leadership, PartitionState
+from replica_audit.model import Leadership, PartitionState, SoleIsr
 
 #: Most trusted first (CONTRACT, Input).
 LEADERSHIP_SOURCES = ("metadata_log", "zookeeper", "topics_describe", "user")
@@ -35,13 +36,14 @@ def state_rows(leadership: Leadership) -> Iterator[dict]:
             **{name: list(getattr(state, name)) for name in _STATE_LISTS},
             "fenced": list(leadership.fenced) if is_last and leadership.fenced is not None else None,
             "configs": dict(sorted(state.configs.items())),
+            "sole_isr": None if state.sole_isr is None else asdict(state.sole_isr),
         }
     if not leadership.history:
         yield {
             **names,
             "entry": 0,
             "topic_id": leadership.topic_id,
-            **dict.fromkeys((*_STATE_VALUES, *_STATE_LISTS, "fenced")),
+            **dict.fromkeys((*_STATE_VALUES, *_STATE_LISTS, "fenced", "sole_isr")),
             "leader_id": leadership.leader_id,
             "leader_epoch": leadership.leader_epoch,
             "isr": None if leadership.isr is None else list(leadership.isr),
@@ -88,6 +90,7 @@ def _of_history(rows: list[Mapping]) -> Leadership:
             **{name: row[name] for name in _STATE_VALUES},
             **{name: tuple(row[name] or ()) for name in _STATE_LISTS},
             configs=dict(row["configs"] or {}),
+            sole_isr=SoleIsr(**row["sole_isr"]) if row.get("sole_isr") else None,
         )
         for row in ordered
     )

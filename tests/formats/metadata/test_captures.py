@@ -125,7 +125,7 @@ def expected(kind: str, data: dict) -> Message | None:
         )
     if kind == "REGISTER_BROKER_RECORD":
         dirs = numbers(data, "logDirs", ())
-        return BrokerState(data["brokerId"], data["fenced"], data.get("inControlledShutdown", False), dirs)
+        return BrokerState(data["brokerId"], data["fenced"], data.get("inControlledShutdown", False), dirs, registered=True)
     if kind == "BROKER_REGISTRATION_CHANGE_RECORD":
         says = {1: True, -1: False}
         fenced, stopping = says.get(data.get("fenced")), says.get(data.get("inControlledShutdown"))

@@ -10,11 +10,13 @@ CODES = (
         severities=("critical",),
         verdicts=("COMMITTED_LOSS",),
         summary="Committed records are not in the leader's log",
-        meaning="A replica's checkpointed high watermark covers records that the leader has not got: they were "
-        "committed, consumers may have read them, and they are gone from the partition unless they are taken from "
-        "that replica before it truncates.",
-        proof="The replica's checkpoint lies inside a stretch that conflicts with the leader, at or below the "
-        "replica's own log end. A checkpoint above the stretch proves nothing, as it may come from the present leader.",
+        meaning="A replica has records that the leader does not have and that were committed: consumers may have read them, "
+        "and they are gone from the partition unless they are taken from that replica before it truncates.",
+        proof="The high watermark checkpoint of a replica lies inside a stretch that conflicts with the leader, at or below that "
+        "replica's own log end; every replica with the same records is named. A checkpoint above the stretch proves nothing, as it "
+        "may come from the present leader. Or the metadata log shows that the records' leader was alone in the ISR to the end of "
+        "its epoch and knew it, with min.insync.replicas 1 and every other assigned replica fenced: then all that it had was "
+        "committed. Where part of this is known from times only, it is likely, and said without this finding.",
         remedy="Keep the broker that holds them from rejoining (stop it, or copy its log directory now). Then decide: "
         "elect that broker, or take the records out and produce them again. Once it follows, they are deleted; "
         ".deleted files live on for file.delete.delay.ms (60 s).",

@@ -67,6 +67,8 @@ def _run(case: Case, item: Comparison, run: Run) -> Finding:
         else f"the {case.protocol} protocol keeps everything below {replay.truncate_to}, so this stays"
     )
     lag = "lag: no, the records differ" if run.conflicting else "lag: no, it lies inside both logs"
+    if run.likely is not None:
+        fate += f"; {run.likely.text}"
     return finding(
         run.code,
         f"{what}; {fate}{_left_by(run)}",
@@ -85,6 +87,10 @@ def _run(case: Case, item: Comparison, run: Run) -> Finding:
             considered(_compaction(leader, follower)),
             considered("corruption: no, every batch compared has the right checksum"),
             *told_by_history(run),
+            *(
+                Evidence("leadership", text, run.likely.broker_id, value=run.likely.value)
+                for text in (run.likely.evidence if run.likely is not None else ())
+            ),
         ],
     )
 

@@ -40,12 +40,14 @@ class SnapshotEnd(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A message of the log with its offset, the batch's leader (controller) epoch, and its time in ms."""
+    """A message of the log with its offset, the batch's leader (controller) epoch, its time in ms, and the batch's end."""
 
     offset: int
     epoch: int
     time_ms: int
     message: Message | Voters | SnapshotTime | SnapshotEnd
+    batch_end: int
+    """Brokers apply a batch as a whole."""
 
 
 def scan_headers(
@@ -103,7 +105,7 @@ def _batch_entries(header: np.void, data: bytes) -> Iterator[Entry]:
         record.finish()
         message = _parse_control(key, value) if attributes & CONTROL else parse_message(value or b"")
         if message is not None:
-            yield Entry(offset, epoch, at, message)
+            yield Entry(offset, epoch, at, message, int(header["last_offset"]) + 1)
     reader.finish()
 
 

@@ -24,6 +24,7 @@ from replica_audit.formats.metadata.messages import (
     Transaction,
     Voters,
 )
+from replica_audit.formats.metadata.sole_isr import ELR_FEATURE, BrokerEvent
 from replica_audit.formats.states import leadership_of_history
 from replica_audit.model import Leadership, PartitionState
 
@@ -47,6 +48,8 @@ class MetadataImage:
         self._states: dict[str, dict[int, list[PartitionState]]] = {}
         self._configs: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
         self._brokers: dict[int, tuple[bool, bool]] = {}
+        self.brokers: dict[int, list[BrokerEvent]] = defaultdict(list)
+        self.elr_levels: list[tuple[int, int]] = []
         self._held: list[Entry] | None = None
         self._uncommitted = False
 
@@ -59,7 +62,7 @@ class MetadataImage:
             elif isinstance(entry.message, SnapshotEnd):
                 complete = True
             else:
-                self._apply(entry._replace(offset=end_offset, time_ms=time_ms), "snapshot")
+                self._apply(entry._replace(offset=end_offset, time_ms=time_ms, batch_end=end_offset), "snapshot")
         return complete
 
     def apply_log(self, entries: Iterable[Entry], committed_end: int | None) -> None:
@@ -106,12 +109,14 @@ class MetadataImage:
         elif isinstance(message, ConfigSet):
             self._configure(entry, message)
         elif isinstance(message, BrokerState):
+            self._note_broker(entry, message.broker_id, message.fenced, message.registered)
             fenced, stopping = self._brokers.get(message.broker_id, (False, False))
             self._brokers[message.broker_id] = (
                 fenced if message.fenced is None else message.fenced,
                 stopping if message.in_controlled_shutdown is None else message.in_controlled_shutdown,
             )
         elif isinstance(message, BrokerGone):
+            self._note_broker(entry, message.broker_id, True, False)
             self._brokers.pop(message.broker_id, None)
         elif isinstance(message, TopicCreated):
             self._names[message.topic_id] = message.name
@@ -120,10 +125,16 @@ class MetadataImage:
             self._remove(message)
         elif isinstance(message, FeatureSet):
             self.features[message.name] = message.level
+            if message.name == ELR_FEATURE and not self._uncommitted:
+                self.elr_levels.append((entry.batch_end, message.level))
         elif isinstance(message, ElrCleared):
             self._clear_elr(entry, message)
         elif isinstance(message, Voters):
             self.voters = message.ids
+
+    def _note_broker(self, entry: Entry, broker_id: int, fenced: bool | None, registered: bool) -> None:
+        if not self._uncommitted and (fenced is not None or registered):
+            self.brokers[broker_id].append(BrokerEvent(entry.batch_end, fenced, registered))
 
     def _remove(self, message: TopicRemoved) -> None:
         # Above what is committed the topic still exists for everybody who has to know.
@@ -153,6 +164,7 @@ class MetadataImage:
                 recovering=message.recovering,
                 configs=self._effective(self._names[message.topic_id], leader),
                 uncommitted=self._uncommitted,
+                batch_end=entry.batch_end,
             )
         )
 
@@ -187,6 +199,7 @@ class MetadataImage:
                 partition_epoch=last.partition_epoch + 1,
                 configs=self._effective(self._names[message.topic_id], leader),
                 uncommitted=self._uncommitted,
+                batch_end=entry.batch_end,
                 **{name: value for name, value in given.items() if value is not None},
             )
         )
@@ -220,6 +233,7 @@ class MetadataImage:
             states[-1] = replace(last, **changes)
             return
         changed = {"time_ms": entry.time_ms, "metadata_offset": entry.offset, "occasion": occasion}
+        changed["batch_end"] = entry.batch_end
         states.append(replace(last, **changed, uncommitted=self._uncommitted, **changes))
 
     def _partitions(self, topic_id: str) -> dict[int, list[PartitionState]]:

@@ -18,6 +18,8 @@ class BrokerState:
     fenced: bool | None
     in_controlled_shutdown: bool | None
     log_dirs: tuple[str, ...] | None = None
+    registered: bool = False
+    """A process of the broker came up and registered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ def _register_broker(reader: FieldReader, version: int) -> BrokerState:
     stopping = reader.boolean() if version >= 1 else False
     tags = reader.tags()
     log_dirs = tags[0].uuids() if 0 in tags and version >= 3 else ()
-    return BrokerState(broker_id, fenced, stopping, log_dirs)
+    return BrokerState(broker_id, fenced, stopping, log_dirs, registered=True)
 
 
 def _unregister_broker(reader: FieldReader, version: int) -> BrokerGone:

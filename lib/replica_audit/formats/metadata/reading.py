@@ -13,6 +13,7 @@ from replica_audit.formats.metadata.entries import Entry, read_entries, scan_hea
 from replica_audit.formats.metadata.fields import MessageError
 from replica_audit.formats.metadata.image import MetadataImage
 from replica_audit.formats.metadata.quorum import Fork, Quorum, newest_copy, weigh_copies
+from replica_audit.formats.metadata.sole_isr import ClusterCourse, EpochFiles, mark_sole_isr
 from replica_audit.formats.storage import Snapshot
 from replica_audit.model import Leadership, QuarantineRow
 
@@ -29,8 +30,12 @@ class MetadataReading:
     """Part of the newest copy could not be read: the leadership may be older than what a listing says."""
 
 
-def read_metadata(snapshot: Snapshot, logs: Sequence[MetadataLog]) -> MetadataReading:
+def read_metadata(
+    snapshot: Snapshot, logs: Sequence[MetadataLog], epochs: EpochFiles | None = None
+) -> MetadataReading:
     """Every partition's leadership with its history, from the newest copy and what older copies add before it.
+
+    `epochs` gives entries of the brokers' leader-epoch-checkpoint files, for what they show that a leader had applied.
 
     Nothing is raised for what cannot be read: CAP-UNREADABLE in `quarantine` where it matters, INPUT-IGNORED where
     another copy makes up for it, META-FORK where copies contradict each other.
@@ -43,7 +48,7 @@ def read_metadata(snapshot: Snapshot, logs: Sequence[MetadataLog]) -> MetadataRe
         newest = newest_copy(usable)
         try:
             quorum = weigh_copies(usable, newest.voters(snapshot) or _configured_voters(snapshot, newest))
-            reading = quorum, tuple(_replay(snapshot, usable, quorum))
+            reading = quorum, tuple(_replay(snapshot, usable, quorum, epochs))
         except (FormatError, MessageError, OSError) as error:
             refused[newest.log.path] = error
             usable = [copy for copy in usable if copy is not newest]
@@ -61,14 +66,25 @@ def read_metadata(snapshot: Snapshot, logs: Sequence[MetadataLog]) -> MetadataRe
     return MetadataReading(leaderships, (*rows, *map(_fork_row, quorum.forks)), doubtful)
 
 
-def _replay(snapshot: Snapshot, copies: Sequence[MetadataCopy], quorum: Quorum) -> list[Leadership]:
+def _replay(
+    snapshot: Snapshot, copies: Sequence[MetadataCopy], quorum: Quorum, epochs: EpochFiles | None
+) -> list[Leadership]:
     newest = quorum.newest
     older = _older_copy(copies, quorum)
     start = newest.start_offset if older is None else older.start_offset
     end = newest.end_offset
     image, begin = _first_image(snapshot, quorum, start, end)
     image.apply_log(_entries(snapshot, newest, older, begin), quorum.committed_end)
-    return image.leaderships()
+    return mark_sole_isr(image.leaderships(), _course(image, copies, quorum), epochs)
+
+
+def _course(image: MetadataImage, copies: Sequence[MetadataCopy], quorum: Quorum) -> ClusterCourse:
+    ends: dict[int, int] = {}
+    for copy in copies:
+        if copy.node_id is not None:
+            ends[copy.node_id] = max(ends.get(copy.node_id, 0), quorum.agreed[copy.log.path])
+    committed = quorum.newest.end_offset if quorum.committed_end is None else quorum.committed_end
+    return ClusterCourse(image.brokers, image.elr_levels, ends, committed)
 
 
 def _entries(snapshot: Snapshot, newest: MetadataCopy, older: MetadataCopy | None, begin: int) -> Iterator[Entry]:

@@ -1,0 +1,176 @@
+"""Where a leader was alone in the ISR to the end of its epoch, and whether it knew (kafka-semantics F.0).
+
+Such a leader's high watermark is its log end, so that all it had was committed, if min.insync.replicas allowed it
+(KIP-966 part 1, 3.7), no replica outside the ISR was still counted as caught up (KAFKA-15021), and its own process had
+applied the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from replica_audit.model import Leadership, PartitionState, SoleIsr
+
+ELR_FEATURE = "eligible.leader.replicas.version"
+_MIN_ISR = "min.insync.replicas"
+
+#: (broker id, topic, partition, topic id) → the entries of that replica's leader-epoch-checkpoint; None without one.
+EpochFiles = Callable[[int, str, int, str], Sequence[tuple[int, int]] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerEvent:
+    """A change of a broker's registration, which counts from the end of its batch on."""
+
+    batch_end: int
+    fenced: bool | None
+    """None: as it was."""
+    registered: bool
+    """A process of it came up."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCourse:
+    """What became of the brokers, and how far their own copies of the metadata log go."""
+
+    brokers: Mapping[int, Sequence[BrokerEvent]]
+    elr_levels: Sequence[tuple[int, int]]
+    """(batch end, level) of the feature's settings."""
+    copy_ends: Mapping[int, int]
+    """By node id: the end of what its copy has in common with the newest one."""
+    end_offset: int
+    """Of the log as far as it is known."""
+
+    def fenced_from(self, broker_id: int, offset: int) -> Iterator[tuple[int, bool]]:
+        """(batch end, fenced): how it was at `offset`, and every change after it. A broker nobody registered is fenced."""
+        now = True
+        later = []
+        for event in self.brokers.get(broker_id, ()):
+            if event.fenced is None:
+                continue
+            if event.batch_end <= offset:
+                now = event.fenced
+            else:
+                later.append((event.batch_end, event.fenced))
+        yield offset, now
+        yield from later
+
+    def came_back(self, broker_id: int) -> bool:
+        """Whether it registered again: then what its copy goes up to is no longer what it knew when it led."""
+        return sum(event.registered for event in self.brokers.get(broker_id, ())) > 1
+
+    def registered_after(self, broker_id: int, offset: int) -> bool:
+        return any(event.registered and event.batch_end > offset for event in self.brokers.get(broker_id, ()))
+
+    def has_elr(self, offset: int) -> bool:
+        """Whether the feature was on in the batch that ends at `offset`; then a default of the cluster is in the log."""
+        levels = [level for batch_end, level in self.elr_levels if batch_end <= offset]
+        return bool(levels) and levels[-1] > 0
+
+
+def mark_sole_isr(
+    leaderships: Sequence[Leadership], course: ClusterCourse, epochs: EpochFiles | None
+) -> list[Leadership]:
+    """The same, with `sole_isr` on the states from which on a leader was alone. `epochs` is asked only where needed."""
+    marked = []
+    for one in leaderships:
+        states = [state for state in one.history if not state.uncommitted]
+        found = {}
+        for state, rest, end in _sole_terms(states):
+            known = _describe(state, rest, end, course)
+            if known.applied is None and known.others_fenced == "throughout" and epochs is not None:
+                known = replace(known, applied=_applied_elsewhere(state, end, one, leaderships, course, epochs))
+            found[id(state)] = known
+        history = tuple(
+            replace(state, sole_isr=found[id(state)]) if id(state) in found else state for state in one.history
+        )
+        marked.append(replace(one, history=history) if found else one)
+    return marked
+
+
+def _sole_terms(
+    states: Sequence[PartitionState],
+) -> Iterator[tuple[PartitionState, Sequence[PartitionState], PartitionState | None]]:
+    """(the state with which the leader is alone for the rest of its epoch, that rest, the state that ends the epoch)."""
+    begin = 0
+    while begin < len(states):
+        epoch = states[begin].leader_epoch
+        end = next((at for at in range(begin, len(states)) if states[at].leader_epoch != epoch), len(states))
+        leader = states[begin].leader_id
+        first = end
+        while first > begin and leader is not None and states[first - 1].isr == (leader,):
+            first -= 1
+        if first < end and len(states[first].replicas) > 1:
+            yield states[first], states[first:end], states[end] if end < len(states) else None
+        begin = end
+
+
+def _describe(
+    state: PartitionState,
+    rest: Sequence[PartitionState],
+    end: PartitionState | None,
+    course: ClusterCourse,
+) -> SoleIsr:
+    leader, since = state.leader_id, state.batch_end
+    minima = [_min_isr(one, course) for one in rest]
+    others = {broker for one in rest for broker in one.replicas} - {leader}
+    term_end = course.end_offset if end is None else end.batch_end
+    own_end = course.copy_ends.get(leader)
+    until = term_end if own_end is None or course.came_back(leader) else min(own_end, term_end)
+    fenced = {broker: list(course.fenced_from(broker, since)) for broker in others}
+    at_once = all(changes[0][1] for changes in fenced.values())
+    # What changes in the batch that ends the epoch is applied with that end.
+    stays = all(is_fenced or at >= until for changes in fenced.values() for at, is_fenced in changes[1:])
+    ever = all(any(is_fenced and at < term_end for at, is_fenced in changes) for changes in fenced.values())
+    applied = None
+    if own_end is not None and own_end > since and not course.registered_after(leader, since):
+        applied = f"its own copy of the metadata log goes on to {own_end}, past the batch that says so, which ends at {since}"
+    return SoleIsr(
+        min_isr=None if None in minima else max(minima),
+        others_fenced="throughout" if at_once and stays else "later" if ever else "no",
+        applied=applied,
+    )
+
+
+def _min_isr(state: PartitionState, course: ClusterCourse) -> int | None:
+    said = state.configs.get(_MIN_ISR)
+    if said is None:
+        return 1 if course.has_elr(state.batch_end) else None
+    return min(int(said), len(state.replicas)) if said.isdigit() else None
+
+
+def _applied_elsewhere(
+    state: PartitionState,
+    end: PartitionState | None,
+    own: Leadership,
+    leaderships: Sequence[Leadership],
+    course: ClusterCourse,
+    epochs: EpochFiles,
+) -> str | None:
+    """An epoch in the leader's files of another partition that came with the same metadata batch or a later one."""
+    leader = state.leader_id
+    came_back = course.registered_after(leader, state.batch_end)
+    for other in leaderships:
+        if (other.topic, other.partition) == (own.topic, own.partition):
+            continue
+        begun = {
+            one.leader_epoch: one
+            for one in reversed(other.history)
+            if not one.uncommitted and leader in one.replicas and one.leader_id is not None
+        }
+        fitting = {
+            epoch: one
+            for epoch, one in begun.items()
+            if one.batch_end >= state.batch_end
+            and (not came_back or (one.leader_id == leader and end is not None and one.batch_end <= end.batch_end))
+        }
+        if not fitting or other.topic_id is None:
+            continue
+        for epoch, _ in epochs(leader, other.topic, other.partition, other.topic_id) or ():
+            if epoch in fitting:
+                return (
+                    f"its leader-epoch-checkpoint of {other.topic}-{other.partition} has leader epoch {epoch}, which began with "
+                    f"record {fitting[epoch].metadata_offset} of the metadata log, in the same batch or a later one"
+                )
+    return None
