@@ -9,6 +9,7 @@ import argparse
 import difflib
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 from replica_audit.auditing.catalogue import (
@@ -23,7 +24,9 @@ from replica_audit.auditing.earlier import Earlier
 from replica_audit.cli.baseline import read_baseline
 from replica_audit.cli.capture_plan import capture_plan
 from replica_audit.cli.engine import spark_session
+from replica_audit.cli.failure import discard_verdict, leave_verdict
 from replica_audit.cli.history import history, say_removed
+from replica_audit.cli.interruption import INTERRUPTION
 from replica_audit.cli.output import print_note, print_result, stdout_colour
 from replica_audit.cli.places import check_files, check_outputs, check_snapshot
 from replica_audit.cli.progress import Progress
@@ -49,6 +52,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     check_outputs(arguments.snapshot, settings)
     check_files(settings)
     baseline = read_baseline(settings)
+    discard_verdict(settings)
+    INTERRUPTION.tell = partial(leave_verdict, settings)
     with quality_stage(settings) as stage, spark_session("replica-audit run", settings) as spark:
         from replica_audit.spark.pipeline import load_earlier, run_audit, run_ingest
 

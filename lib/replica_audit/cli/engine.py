@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from replica_audit.cli.interruption import INTERRUPTION
 from replica_audit.config import Settings
 
 
@@ -15,7 +16,9 @@ def spark_session(app_name: str, settings: Settings) -> Iterator[Any]:
     from replica_audit.spark.environment import lacking_package
     from replica_audit.spark.session import build_session
 
+    INTERRUPTION.use_scratch()
     spark = build_session(app_name, settings.spark)
+    INTERRUPTION.guard()
     try:
         yield spark
     except Exception as error:

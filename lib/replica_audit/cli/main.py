@@ -5,19 +5,21 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from replica_audit.cli.commands import COMMANDS
 from replica_audit.cli.completion import render_completion
+from replica_audit.cli.failure import leave_verdict
+from replica_audit.cli.interruption import INTERRUPTION
 from replica_audit.cli.output import print_error, print_fault, print_note, print_result, stdout_columns
 from replica_audit.cli.parser import given_flags, help_text, parse_arguments
 from replica_audit.config import Resolved, Settings, resolve_settings
 from replica_audit.errors import EngineError, InputError, ReplicaAuditError, UsageError
 from replica_audit.formats.errors import FormatError
 from replica_audit.reporting.audit_json import render_object
-from replica_audit.reporting.files import write_failure
 from replica_audit.reporting.layout import set_text_width
 from replica_audit.reporting.settings_page import build_settings, render_settings
-from replica_audit.reporting.verdict import build_failure, render_status_line
+from replica_audit.reporting.verdict import render_status_line
 
 INTERRUPTED = 130
 
@@ -41,7 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _print_config(resolved)
         return COMMANDS[arguments.command](arguments, settings)
     except KeyboardInterrupt:
+        INTERRUPTION.wait_for_end()
         print_note("replica-audit: interrupted")
+        if settings is not None and arguments is not None and arguments.command == "run":
+            leave_verdict(settings, INTERRUPTED, "interrupted")
         return INTERRUPTED
     except SystemExit as leave:
         # argparse leaves this way after --help and --version, with 0.
@@ -60,9 +65,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(arguments, settings, EngineError.exit_status, f"internal error: {type(error).__name__}")
 
 
-def entry_point() -> None:
-    """The console script `replica-audit`."""
-    sys.exit(main())
+def entry_point(argv: Sequence[str] | None = None) -> NoReturn:
+    """The console script `replica-audit`, and the mains of spark-submit: the process is the program's own."""
+    INTERRUPTION.install()
+    sys.exit(main(argv))
 
 
 def _print_config(resolved: Resolved) -> int:
@@ -77,10 +83,6 @@ def _fail(arguments: argparse.Namespace | None, settings: Settings | None, statu
     """Leave the status where a scheduler looks for it: verdict.json and the last line of `run`."""
     if arguments is None or settings is None or arguments.command != "run":
         return status
-    failure = build_failure(status, settings.fail_on, reason)
-    try:
-        write_failure(failure, settings.report)
-    except OSError as error:
-        print_error(f"cannot write verdict.json in {settings.report}: {error.strerror}")
+    failure = leave_verdict(settings, status, reason)
     print_result(render_object(failure) if settings.format == "json" else render_status_line(failure))
     return status

@@ -6,10 +6,8 @@ network. A provided session keeps everything that it was given; only what Delta 
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
-import tempfile
 import threading
 from collections import deque
 from collections.abc import Mapping
@@ -18,6 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO
 
 from replica_audit.errors import EngineError
+from replica_audit.scratch import scratch_directory
 from replica_audit.spark.archive import archive_path
 from replica_audit.spark.environment import check_jars, check_packages, check_worker_python, find_java, worker_python
 from replica_audit.spark.installation import conf_file
@@ -182,8 +181,14 @@ def _start_local_context(app_name: str, settings: Mapping[str, str]) -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     check_worker_python(worker_python(dict(os.environ), None), remote=False)
     chosen = local_settings(app_name, settings)
+    scratch = scratch_directory()
     if chosen.get("spark.sql.catalogImplementation") != "hive":
-        chosen.setdefault("spark.sql.warehouse.dir", _scratch_warehouse())
+        # Spark's own catalog makes a directory where the user works as soon as it is looked at.
+        chosen.setdefault("spark.sql.warehouse.dir", str(scratch / "spark-warehouse"))
+    flags = chosen["spark.driver.extraJavaOptions"]
+    if "-Djava.io.tmpdir=" not in flags:
+        # The JVM's files go with the process then, even when it is killed; its performance data lies elsewhere.
+        chosen["spark.driver.extraJavaOptions"] = f'{flags} "-Djava.io.tmpdir={scratch}" -XX:-UsePerfData'
     conf = SparkConf(loadDefaults=False).setAll(list(chosen.items()))
     # The JVM's own words go to stderr; stdout belongs to results.
     reader, writer = os.pipe()
@@ -201,22 +206,6 @@ def _start_local_context(app_name: str, settings: Mapping[str, str]) -> None:
         raise EngineError(f"Spark did not start: {error.java_exception.getMessage()}") from error
 
 
-def _scratch_warehouse() -> str:
-    """A directory for Spark's own catalog, which makes one where the user works as soon as it is looked at.
-
-    It is removed at the end when nothing was put there; a catalog in memory forgets its tables anyway.
-    """
-    scratch = Path(tempfile.mkdtemp(prefix="replica-audit-"))
-
-    def remove() -> None:
-        for directory in (scratch / "spark-warehouse", scratch):
-            if directory.is_dir() and not any(directory.iterdir()):
-                directory.rmdir()
-
-    atexit.register(remove)
-    return str(scratch / "spark-warehouse")
-
-
 class _Relay:
     """Copies what the JVM writes to our stderr, line by line, without `_NOISE`; remembers the end of it."""
 
@@ -227,7 +216,8 @@ class _Relay:
         self.thread.start()
 
     def _run(self) -> None:
-        with os.fdopen(os.dup(2), "wb", buffering=0) as target, self._source as source:
+        # Where stderr leads to now, not where it led at the start: at an interruption it leads nowhere.
+        with os.fdopen(2, "wb", buffering=0, closefd=False) as target, self._source as source:
             rest = b""
             while block := source.read(1 << 16):
                 *lines, rest = (rest + block).split(b"\n")

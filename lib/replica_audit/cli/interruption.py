@@ -1,0 +1,133 @@
+"""Ctrl-C and SIGTERM: the program ends within seconds, wherever it is, says so, and leaves nothing behind.
+
+Unwinding would have to pass through calls into the JVM, which wait, and whose other threads print tracebacks when it
+goes. So nothing is unwound: a thread of its own hears of the signal, the main thread is parked, and the process ends
+from there. That is safe where a kill is: files of the report are renamed into place, and a stage counts once its last
+row is written.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from replica_audit.scratch import remove_scratch, scratch_directory
+
+#: Exit status and word of each signal.
+SIGNALS = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (143, "terminated")}
+
+#: The JVM gets this long to end by itself, so that it takes its files along; then it is killed.
+_GRACE_SECONDS = 2.5
+_PARKING_SECONDS = 0.5
+_LAST_SECONDS = 4.5
+
+
+class Interruption:
+    """What happens at a signal. `tell` is called with exit status and reason before the process ends."""
+
+    def __init__(self) -> None:
+        self.tell: Callable[[int, str], None] | None = None
+        self._handlers: dict[signal.Signals, Any] = {}
+        self._parked = threading.Event()
+
+    def install(self) -> None:
+        """Hear signals from now on; only in the main thread of a process that is this program's own."""
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        # Written by the C handler, whatever the main thread does, and whoever replaces the Python handler.
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        threading.Thread(target=self._listen, args=(reader,), name="signals", daemon=True).start()
+        # What starts a process in the background may have it ignore Ctrl-C.
+        ignored = [number for number in SIGNALS if signal.getsignal(number) == signal.SIG_IGN]
+        self._handlers = {number: signal.SIG_IGN if number in ignored else self._park for number in SIGNALS}
+        self.guard()
+
+    def guard(self) -> None:
+        """Take the signals back from pyspark, whose session handles Ctrl-C itself."""
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+    def use_scratch(self) -> None:
+        """Have all temporary files of this process in one directory, which goes with it."""
+        if self._handlers:
+            tempfile.tempdir = str(scratch_directory())
+
+    def wait_for_end(self) -> None:
+        """Called on KeyboardInterrupt: does not return where signals end the process from another thread."""
+        if self._handlers:
+            self._park()
+
+    def _park(self, *_: object) -> NoReturn:
+        self._parked.set()
+        while True:
+            time.sleep(60)
+
+    def _listen(self, reader: int) -> None:
+        while True:
+            for number in os.read(reader, 64):
+                if number in SIGNALS:
+                    self._end(*SIGNALS[signal.Signals(number)])
+
+    def _end(self, status: int, reason: str) -> NoReturn:
+        # Whatever hangs below: a disk that is gone, or a lock that the parked thread holds.
+        threading.Timer(_LAST_SECONDS, os._exit, [status]).start()
+        try:
+            # Not through sys.stderr, whose lock the main thread may hold.
+            os.write(2, f"{chr(10) if os.isatty(2) else ''}replica-audit: {reason}\n".encode())
+            # The main thread may be in a call that nothing interrupts; it then finds no files to write to later.
+            self._parked.wait(_PARKING_SECONDS)
+            if self.tell is not None:
+                self.tell(status, reason)
+        except Exception as error:
+            os.write(2, f"replica-audit: verdict.json could not be written: {error}\n".encode())
+        try:
+            # From here on other threads have errors, about connections that end; nobody can do anything about them.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 2)
+            os.dup2(nowhere, 1)
+            end_children(_GRACE_SECONDS)
+            remove_scratch()
+        finally:
+            os._exit(status)
+
+
+def end_children(seconds: float) -> None:
+    """End the processes that this one started: asked to first, killed after `seconds`."""
+    children = _children()
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for child in children:
+            try:
+                os.kill(child, number)
+            except ProcessLookupError:
+                continue
+        until = time.monotonic() + (seconds if number == signal.SIGTERM else 0.5)
+        while children and time.monotonic() < until:
+            children = [child for child in children if _is_running(child)]
+            time.sleep(0.02)
+
+
+def _children() -> list[int]:
+    found: list[int] = []
+    for task in Path("/proc/self/task").glob("*/children"):
+        try:
+            found += map(int, task.read_text().split())
+        except OSError:
+            continue  # a thread that ended meanwhile
+    return found
+
+
+def _is_running(child: int) -> bool:
+    try:
+        return os.waitpid(child, os.WNOHANG)[0] == 0
+    except ChildProcessError:
+        return False  # another thread waited for it
+
+
+#: Of this process.
+INTERRUPTION = Interruption()
