@@ -30,12 +30,15 @@ class TopicPartition:
     def parse(cls, name: str) -> TopicPartition:
         """Cut `name` at its last dash (Kafka `UnifiedLog.parseTopicPartitionName`).
 
-        Raises ValueError when there is no dash, no topic, or no plain non-negative number after it.
+        Raises ValueError when there is no dash, no topic, or no number from 0 to 2^31 - 1 after it.
         """
         topic, dash, number = name.rpartition("-")
-        if not dash or not topic or not (number.isascii() and number.isdigit()):
-            raise ValueError(f"{name!r} is not <topic>-<partition>")
-        return cls(topic, int(number))
+        if not dash or not topic or not (number.isascii() and number.isdigit()) or len(number.lstrip("0")) > 10:
+            raise ValueError(f"{name[:300]!r} is not <topic>-<partition>")
+        partition = int(number.lstrip("0") or "0")
+        if partition >= 1 << 31:
+            raise ValueError(f"{name[:300]!r} is not <topic>-<partition>: the greatest partition is {(1 << 31) - 1}")
+        return cls(topic, partition)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -19,6 +18,7 @@ import pyarrow.json
 import pyarrow.parquet
 
 from replica_audit.formats.errors import FormatError
+from replica_audit.formats.side_files import parse_json
 from replica_audit.formats.storage import Snapshot
 
 _PLACE = {"broker_id": pa.int64(), "log_dir": pa.string(), "topic": pa.string(), "partition": pa.int64()}
@@ -199,7 +199,7 @@ def _csv_names(head: str) -> Sequence[str]:
 
 def _json_names(head: str) -> Sequence[str]:
     try:
-        row = json.loads(head.partition("\n")[0])
-    except ValueError:
+        row = parse_json(head.partition("\n")[0], "", _HINT)
+    except FormatError:
         return []
     return list(row) if isinstance(row, dict) else []

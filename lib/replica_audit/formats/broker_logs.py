@@ -7,39 +7,45 @@ is left alone.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+from replica_audit.formats.side_files import INT32, INT64, is_whole, parse_json, parse_whole
 from replica_audit.formats.storage import Snapshot
 from replica_audit.model import QuarantineRow
 
 _NAME = re.compile(r"(?:server|state-change|controller|kafkaServer)\.(?:log|out)(?:[.-][\w.-]*)?")
+#: What is looked at of a line; none of ours says anything after that.
+_LONGEST_LINE = 8 << 10
 _PACKED = (".gz", ".zip", ".bz2", ".zst", ".xz")
 _BROKER_FOLDER = re.compile(r"(?:^|/)broker-(\d+)(?=/)")
 
-_TP = r"(?P<tp>[A-Za-z0-9._-]+-\d+)"
-_OLD_TP = r"\[(?P<topic>[A-Za-z0-9._-]+),(?P<number>\d+)\]"
+# Every repetition is bounded, and a name begins where no other character of a name stands before it: time grows with
+# the length of a line, not with its square.
+_TP = r"(?<![A-Za-z0-9._-])(?P<tp>[A-Za-z0-9._-]{1,249}-\d{1,10})(?!\d)"
+_OLD_TP = r"\[(?P<topic>[A-Za-z0-9._-]{1,249}),(?P<number>\d{1,10})\]"
 _TIME = re.compile(r"(?:(\d{4}-\d\d-\d\d)[ T])?(\d\d):(\d\d):(\d\d)[,.](\d{3})")
 _ON_PARTITION = re.compile(
-    r"\[(?:Log|UnifiedLog|LocalLog|LogLoader|Partition|MergedLog) (?:partition=)?(?P<tp>[A-Za-z0-9._-]+-\d+)[ ,\]]"
+    r"\[(?:Log|UnifiedLog|LocalLog|LogLoader|Partition|MergedLog) (?:partition=)?"
+    r"(?P<tp>[A-Za-z0-9._-]{1,249}-\d{1,10})[ ,\]]"
 )
 
-#: kind, pattern; the first that is found counts. Cheap words stand first in each, since most lines have none of them.
+#: kind, word, pattern, in which `\d+` is a number of at most 19 digits; the first that is found counts. The words are
+#: cheap to look for, and most lines have none of them.
 _SHAPES = tuple(
-    (kind, word, re.compile(pattern))
+    (kind, word, re.compile(pattern.replace(r"\d+", r"\d{1,19}(?!\d)"), re.ASCII))
     for kind, word, pattern in (
         (
             "starts",
             " starts at ",
             r"(?:(?P<role>Leader|Follower) )?"
             + _TP
-            + r"(?: with topic id (?:Some\()?(?P<id>[\w-]+)\)?)? starts at [Ll]eader [Ee]poch (?P<epoch>-?\d+) "
+            + r"(?: with topic id (?:Some\()?(?P<id>[\w-]{1,40})\)?)? starts at [Ll]eader [Ee]poch (?P<epoch>-?\d+) "
             r"from offset (?P<offset>-?\d+)"
             r"(?: with (?:partition epoch (?P<partition_epoch>\d+),? (?:and )?)?high watermark (?P<mark>\d+))?"
-            r"(?:,? ISR \[(?P<isr>[\d, ]*)\])?",
+            r"(?:,? ISR \[(?P<isr>[\d, ]{0,2000})\])?",
         ),
         (
             "cut_below_mark",
@@ -54,7 +60,7 @@ _SHAPES = tuple(
             + _TP
             + r" with TruncationState\(offset=(?P<offset>\d+), completed=(?P<completed>true|false)\) due to "
             r"(?:local high watermark (?P<mark>\d+)"
-            r"|leader epoch and offset EpochEndOffset\(.*?leaderEpoch=(?P<epoch>-?\d+))",
+            r"|leader epoch and offset EpochEndOffset\(.{0,300}?leaderEpoch=(?P<epoch>-?\d+))",
         ),
         (
             "asked_to_cut",
@@ -67,7 +73,7 @@ _SHAPES = tuple(
         (
             "mark_went_back",
             "Non-monotonic update",
-            r"Non-monotonic update of high watermark from \(offset=(?P<mark>\d+).*?\) to \(offset=(?P<offset>\d+)",
+            r"Non-monotonic update of high watermark from \(offset=(?P<mark>\d+).{0,200}?\) to \(offset=(?P<offset>\d+)",
         ),
         (
             "loaded",
@@ -75,15 +81,20 @@ _SHAPES = tuple(
             r"loaded for partition " + _TP + r" with initial high watermark (?P<mark>\d+)",
         ),
         ("created", "No checkpointed highwatermark", r"No checkpointed highwatermark is found for partition " + _TP),
-        ("isr", " ISR ", r"(?:Expanding|Shrinking) ISR for partition (?:\S+) from [\d, ]* ?to (?P<isr>\d[\d,]*)"),
-        ("isr", " ISR ", r"(?:Expanding|Shrinking) ISR from [\d,]* ?to (?P<isr>\d[\d,]*)"),
-        ("isr", "ISR updated", r"ISR updated (?:from [\d,]* )?to (?P<isr>\d[\d,]*)"),
+        (
+            "isr",
+            " ISR ",
+            r"(?:Expanding|Shrinking) ISR for partition \S{1,300} from [\d, ]{0,2000}to (?P<isr>\d[\d,]{0,2000})",
+        ),
+        ("isr", " ISR ", r"(?:Expanding|Shrinking) ISR from [\d,]{0,2000} ?to (?P<isr>\d[\d,]{0,2000})"),
+        ("isr", "ISR updated", r"ISR updated (?:from [\d,]{0,2000} )?to (?P<isr>\d[\d,]{0,2000})"),
         (
             "elected",
             "ew leader and ISR",
             r"[Nn]ew leader and ISR (?:for partition "
             + _OLD_TP
-            + r" is )?(?P<state>\{.*?\})(?: for offline partition \[(?P<topic2>[A-Za-z0-9._-]+),(?P<number2>\d+)\])?",
+            + r" is )?(?P<state>\{.{0,2000}?\})"
+            r"(?: for offline partition \[(?P<topic2>[A-Za-z0-9._-]{1,249}),(?P<number2>\d{1,10})\])?",
         ),
         (
             "elected_uncleanly",
@@ -95,8 +106,8 @@ _SHAPES = tuple(
             "with state LeaderAndIsr",
             r"partition "
             + _TP
-            + r" (?:state )?from \S+ to OnlinePartition with state LeaderAndIsr\(leader=(?P<leader>-?\d+), "
-            r"?leaderEpoch=(?P<epoch>\d+), ?(?:isUncleanLeader=\w+, ?)?isr=List\((?P<isr>[\d, ]*)\)",
+            + r" (?:state )?from \S{1,100} to OnlinePartition with state LeaderAndIsr\(leader=(?P<leader>-?\d+), "
+            r"?leaderEpoch=(?P<epoch>\d+), ?(?:isUncleanLeader=\w{1,9}, ?)?isr=List\((?P<isr>[\d, ]{0,2000})\)",
         ),
         (
             "refused",
@@ -185,7 +196,7 @@ def parse_broker_log(lines: Iterable[bytes], path: str, broker_id: int | None) -
     """Events of a log in the order of its lines."""
     for number, raw in enumerate(lines, 1):
         # Bytes that are no UTF-8 cannot be in a line of ours.
-        text = raw.decode("utf-8", "replace")
+        text = raw[:_LONGEST_LINE].decode("utf-8", "replace")
         if any(word in text for word in _WORDS):
             event = _parse_line(text, path, number, broker_id)
             if event is not None:
@@ -198,65 +209,72 @@ def _parse_line(text: str, path: str, number: int, broker_id: int | None) -> Bro
         if found is None:
             continue
         groups = found.groupdict()
-        state = _state(groups.get("state"))
-        if state is None:
-            return None
-        place = _place(groups, text)
-        if place is None:
-            return None
-        clock_ms, time = _clock(text)
-        role = groups.get("role")
-        return BrokerLogEvent(
-            topic=place[0],
-            partition=place[1],
-            broker_id=broker_id,
-            path=path,
-            line=number,
-            kind=kind,
-            clock_ms=clock_ms,
-            time=time,
-            leader_epoch=_number(groups.get("epoch")) if state == {} else state.get("leader_epoch"),
-            partition_epoch=_number(groups.get("partition_epoch")),
-            offset=_number(groups.get("offset")),
-            high_watermark=_number(groups.get("mark")),
-            leader_id=_number(groups.get("leader")) if state == {} else state.get("leader"),
-            isr=_ids(groups.get("isr")) if state == {} else tuple(sorted(state.get("isr", ()))),
-            leads=None if kind != "starts" else role != "Follower",
-            topic_id=groups.get("id") if groups.get("id") != "None" else None,
-            final=None if groups.get("completed") is None else groups["completed"] == "true",
-        )
+        try:
+            return _event(kind, groups, text, path, number, broker_id)
+        except ValueError:
+            return None  # a number or state that no broker writes
     return None
 
 
-def _state(text: str | None) -> dict | None:
-    """A partition's state as JSON; {} where the line has none, None where it is not readable."""
-    if text is None:
-        return {}
-    try:
-        state = json.loads(text)
-    except ValueError:
+def _event(
+    kind: str, groups: Mapping[str, str | None], text: str, path: str, line: int, broker_id: int | None
+) -> BrokerLogEvent | None:
+    state = _state(groups.get("state"), path)
+    place = _place(groups, text)
+    if place is None:
         return None
-    sound = isinstance(state.get("leader"), int) and isinstance(state.get("isr"), list)
-    return state if sound and all(isinstance(one, int) for one in state["isr"]) else None
+    clock_ms, time = _clock(text)
+    return BrokerLogEvent(
+        topic=place[0],
+        partition=place[1],
+        broker_id=broker_id,
+        path=path,
+        line=line,
+        kind=kind,
+        clock_ms=clock_ms,
+        time=time,
+        leader_epoch=_number(groups.get("epoch"), INT32) if state is None else state.get("leader_epoch"),
+        partition_epoch=_number(groups.get("partition_epoch"), INT32),
+        offset=_number(groups.get("offset")),
+        high_watermark=_number(groups.get("mark")),
+        leader_id=_number(groups.get("leader"), INT32) if state is None else state["leader"],
+        isr=_ids(groups.get("isr")) if state is None else tuple(sorted(state["isr"])),
+        leads=None if kind != "starts" else groups.get("role") != "Follower",
+        topic_id=groups.get("id") if groups.get("id") != "None" else None,
+        final=None if groups.get("completed") is None else groups["completed"] == "true",
+    )
 
 
-def _place(groups: dict[str, str | None], text: str) -> tuple[str, int] | None:
+def _state(text: str | None, path: str) -> dict | None:
+    """A partition's state as JSON, None where the line has none; raises ValueError for what is no such state."""
+    if text is None:
+        return None
+    state = parse_json(text, path, "")
+    isr = state.get("isr") if isinstance(state, dict) else None
+    if not isinstance(isr, list) or not all(is_whole(one, -1) for one in (*isr, state.get("leader"))):
+        raise ValueError("no state of a partition")
+    if not is_whole(state.get("leader_epoch", 0)):
+        raise ValueError("no leader epoch")
+    return state
+
+
+def _place(groups: Mapping[str, str | None], text: str) -> tuple[str, int] | None:
     for topic, number in (("topic", "number"), ("topic2", "number2")):
         if groups.get(topic):
-            return groups[topic], int(groups[number])
+            return groups[topic], _number(groups[number], INT32)
     name = groups.get("tp")
     if name is None:
         for pattern in (_ON_PARTITION, _OLD_PLACE, _PLACE):
             found = pattern.search(text)
             if found and "topic" in found.groupdict():
-                return found["topic"], int(found["number"])
+                return found["topic"], _number(found["number"], INT32)
             if found:
                 name = found["tp"]
                 break
         else:
             return None
     topic, _, number = name.rpartition("-")
-    return (topic, int(number)) if topic else None
+    return (topic, _number(number, INT32)) if topic else None
 
 
 def _clock(text: str) -> tuple[int | None, str | None]:
@@ -274,9 +292,14 @@ def _clock(text: str) -> tuple[int | None, str | None]:
     return int(day.timestamp()) * 1000 + of_day, found[0]
 
 
-def _number(text: str | None) -> int | None:
-    return None if text is None else int(text)
+def _number(text: str | None, greatest: int = INT64) -> int | None:
+    if text is None:
+        return None
+    value = parse_whole(text, -1, greatest)
+    if value is None:
+        raise ValueError(f"a number up to {greatest}")
+    return value
 
 
 def _ids(text: str | None) -> tuple[int, ...] | None:
-    return None if text is None else tuple(sorted(int(part) for part in re.split(r"[,\s]+", text.strip()) if part))
+    return None if text is None else tuple(sorted(_number(one, INT32) for one in re.split(r"[,\s]+", text) if one))

@@ -13,13 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from replica_audit.formats.errors import FormatError
+from replica_audit.formats.side_files import INT32, INT64, parse_whole
 from replica_audit.model import TopicPartition
 
-INT32 = 2**31 - 1
-INT64 = 2**63 - 1
 
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|$)")
-_NUMBER = re.compile(r"[+-]?[0-9]+")
 _HINT = "Kafka refuses such a file or reads other values from it: compare with the other replicas before repairing it"
 
 
@@ -124,10 +122,10 @@ class Line:
 
     def number(self, text: str, greatest: int, name: str) -> int:
         """`text` as a whole number from 0 to `greatest`; raises FormatError."""
-        # 20 digits hold every int64; more are not even turned into a number.
-        if not _NUMBER.fullmatch(text) or len(text.lstrip("+-0")) > 20 or not 0 <= int(text) <= greatest:
+        value = parse_whole(text.removeprefix("+"), 0, greatest)  # Java takes a plus
+        if value is None:
             raise self.error(f"{name} from 0 to {greatest}")
-        return int(text)
+        return value
 
 
 def _lines(data: bytes, path: str) -> Iterator[Line]:

@@ -11,6 +11,7 @@ import re
 from typing import NamedTuple
 
 from replica_audit.formats.errors import FormatError
+from replica_audit.formats.side_files import INT32, parse_whole
 from replica_audit.model import Leadership
 
 _FIELD = re.compile(
@@ -87,14 +88,15 @@ def _parse_partition(fields: dict[str, str], topics: dict[str, _Topic]) -> Leade
     name = _topic(fields)
     topic = topics.get(name, _Topic(None, {}))
     partition, leader = fields["Partition"], fields.get("Leader")
-    if not (partition.isascii() and partition.isdigit()):
-        raise ValueError("a number after `Partition:`")
+    number = parse_whole(partition, 0, INT32)
+    if number is None:
+        raise ValueError(f"a number from 0 to {INT32} after `Partition:`")
     if leader is None or "Isr" not in fields:
         raise ValueError("`Leader:` and `Isr:`")
     isr = tuple(sorted(_parse_ids(fields["Isr"], "Isr")))
     return Leadership(
         topic=name,
-        partition=int(partition),
+        partition=number,
         source="topics_describe",
         leader_id=None if leader.lower() in ("none", "-1") else _parse_ids(leader, "Leader")[0],
         isr=isr,
@@ -110,10 +112,10 @@ def _parse_ids(text: str, name: str) -> tuple[int, ...]:
     # Kafka prints N/A for an ELR that an old controller does not know.
     if text in ("", "N/A") and name != "Leader":
         return ()
-    ids = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() for part in ids) or (name == "Leader" and len(ids) > 1):
+    ids = [parse_whole(part.strip(), 0, INT32) for part in text.split(",")]
+    if None in ids or (name == "Leader" and len(ids) > 1):
         raise ValueError(f"broker ids after `{name}:`")
-    return tuple(int(part) for part in ids)
+    return tuple(one for one in ids if one is not None)
 
 
 def _parse_configs(text: str) -> dict[str, str]:

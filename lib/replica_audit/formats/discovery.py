@@ -337,4 +337,5 @@ def _metadata_log(log_dir: LogDir, folder: Folder) -> MetadataLog:
     live = [(name.kind, f"{folder.path}/{text}") for name, text in names if name.state == "live"]
     logs = tuple(path for kind, path in live if kind == "log")
     snapshots = tuple(path for kind, path in live if kind == "kraft_snapshot")
-    return MetadataLog(log_dir.broker_id, log_dir.path, folder.path, logs, snapshots)
+    quorum_state = "quorum-state" in folder.files
+    return MetadataLog(log_dir.broker_id, log_dir.path, folder.path, logs, snapshots, quorum_state)

@@ -12,6 +12,9 @@ from typing import NamedTuple
 from replica_audit.formats.batches import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
 from replica_audit.formats.codecs import CODEC_NAMES
 from replica_audit.formats.legacy import OVERHEAD_BYTES
+from replica_audit.formats.side_files import INT16, INT32, INT64, parse_whole
+
+UINT32 = 2**32 - 1
 
 _KEY, _PAYLOAD = b" key: ", b" payload: "
 #: How a line without header keys ends where key and payload are left out: a number, a verdict, the stray brace of 3.0.
@@ -157,7 +160,8 @@ class RecordLine(NamedTuple):
 
 
 def parse_batch_line(line: bytes) -> BatchLine | None:
-    """The batch of a batch line; None for any other line, one without the verdict on its CRC included."""
+    """The batch of a batch line; None for any other line, one without the verdict on its CRC included, and for one with
+    a number that no batch can have."""
     match = _BATCH.fullmatch(line)
     if match is None or (match.group("valid") is None) == (match.group("early") is None):
         return None
@@ -165,27 +169,32 @@ def parse_batch_line(line: bytes) -> BatchLine | None:
     attributes = _codec(get("codec")) | (LOG_APPEND_TIME if get("kind") == b"LogAppendTime" else 0)
     attributes |= TRANSACTIONAL if get("transactional") == b"true" else 0
     # A transaction's records are numbered by their producer, its marker is not (`DefaultRecordBatch`).
-    is_marker = get("control") is None and get("transactional") == b"true" and int(get("sequence")) < 0
+    is_marker = get("control") is None and get("transactional") == b"true" and get("sequence").startswith(b"-")
     attributes |= CONTROL if get("control") == b"true" or is_marker else 0
     attributes |= DELETE_HORIZON if get("horizon") is not None else 0
     is_new = get("offset") is None
-    return BatchLine(
-        position=int(get("position")),
-        size=int(get("size")),
-        base_offset=int(get("base")) if is_new else None,
-        last_offset=int(get("last") if is_new else get("offset")),
-        leader_epoch=int(get("epoch")) if is_new else -1,
-        magic=int(get("magic")),
-        crc=int(get("crc")),
-        crc_valid=(get("valid") or get("early")) == b"true",
-        attributes=attributes,
-        base_timestamp=-1 if get("horizon") is None else int(get("horizon")),
-        max_timestamp=int(get("time")),
-        producer_id=int(get("producer")) if is_new else -1,
-        producer_epoch=int(get("producer_epoch")) if is_new else -1,
-        base_sequence=int(get("sequence")) if is_new else -1,
-        record_count=None if get("count") is None else int(get("count")),
-    )
+    try:
+        found = BatchLine(
+            position=_whole(get("position"), INT32),
+            size=_whole(get("size"), INT32),
+            base_offset=_whole(get("base"), INT64 - 1) if is_new else None,
+            last_offset=_whole(get("last") if is_new else get("offset"), INT64 - 1),
+            leader_epoch=_whole(get("epoch"), INT32) if is_new else -1,
+            magic=_whole(get("magic"), 127),
+            crc=_whole(get("crc"), UINT32),
+            crc_valid=(get("valid") or get("early")) == b"true",
+            attributes=attributes,
+            base_timestamp=-1 if get("horizon") is None else _whole(get("horizon")),
+            max_timestamp=_whole(get("time")),
+            producer_id=_whole(get("producer")) if is_new else -1,
+            producer_epoch=_whole(get("producer_epoch"), INT16) if is_new else -1,
+            base_sequence=_whole(get("sequence"), INT32) if is_new else -1,
+            record_count=None if get("count") is None else _whole(get("count"), INT32),
+        )
+    except _Impossible:
+        return None
+    # A line of the old shape has no base offset, which magic 2 cannot do without.
+    return found if is_new == (found.magic >= 2) else None
 
 
 def parse_record_line(line: bytes) -> RecordLine | None:
@@ -196,26 +205,29 @@ def parse_record_line(line: bytes) -> RecordLine | None:
     get = match.group
     old = get("payload") is not None
     crc = get("old_crc") if old else get("crc")
-    key_size = (get("old_key") or b"-1") if old else get("key")
-    value_size = get("payload") if old else get("value")
-    return RecordLine(
-        offset=int(get("offset")),
-        position=int(get("position")),
-        timestamp=int(get("time")),
-        is_append_time=get("kind") == b"LogAppendTime",
-        is_valid=get("valid") == b"true",
-        key_size=int(key_size),
-        value_size=int(value_size),
-        magic=int(get("old_magic") if old else get("magic")),
-        codec=(get("old_codec") if old else get("codec")).decode("ascii").lower(),
-        crc=None if crc is None else int(crc),
-        producer_id=int(get("producer") or -1),
-        producer_epoch=int(get("producer_epoch") or -1),
-        sequence=int(get("sequence") or -1),
-        is_transactional=get("transactional") == b"true",
-        is_oldest=old,
-        contents=Contents(int(key_size), int(value_size), get("producer") is not None),
-    )
+    try:
+        key_size = _whole((get("old_key") or b"-1") if old else get("key"), INT32)
+        value_size = _whole(get("payload") if old else get("value"), INT32)
+        return RecordLine(
+            offset=_whole(get("offset"), INT64 - 1),
+            position=_whole(get("position"), INT32),
+            timestamp=_whole(get("time")),
+            is_append_time=get("kind") == b"LogAppendTime",
+            is_valid=get("valid") == b"true",
+            key_size=key_size,
+            value_size=value_size,
+            magic=int(get("old_magic") if old else get("magic")),
+            codec=(get("old_codec") if old else get("codec")).decode("ascii", "replace").lower(),
+            crc=None if crc is None else _whole(crc, UINT32),
+            producer_id=_whole(get("producer") or b"-1"),
+            producer_epoch=_whole(get("producer_epoch") or b"-1", INT16),
+            sequence=_whole(get("sequence") or b"-1", INT32),
+            is_transactional=get("transactional") == b"true",
+            is_oldest=old,
+            contents=Contents(key_size, value_size, get("producer") is not None),
+        )
+    except _Impossible:
+        return None
 
 
 def parse_inner(line: bytes) -> InnerLine | None:
@@ -224,8 +236,23 @@ def parse_inner(line: bytes) -> InnerLine | None:
     if match is None:
         return None
     get = match.group
-    sizes = (int(get("key") or get("new_key") or -1), int(get("value") or get("new_value") or -1))
-    return InnerLine(int(get("offset")), int(get("time")), Contents(*sizes, b" headerKeys: [" in line))
+    try:
+        sizes = [_whole(get(name) or get(f"new_{name}") or b"-1", INT32) for name in ("key", "value")]
+        offset, time = _whole(get("offset"), INT64 - 1), _whole(get("time"))
+    except _Impossible:
+        return None
+    return InnerLine(offset, time, Contents(*sizes, b" headerKeys: [" in line))
+
+
+class _Impossible(ValueError):
+    """A number that a field cannot have."""
+
+
+def _whole(text: bytes, greatest: int = INT64) -> int:
+    value = parse_whole(text, -greatest - 1, greatest)
+    if value is None:
+        raise _Impossible
+    return value
 
 
 def is_start(line: bytes) -> bool:
@@ -236,14 +263,14 @@ def is_start(line: bytes) -> bool:
 def parse_invalid_bytes(line: bytes) -> int | None:
     """How many bytes the tool found at the end that are no batch; None for any other line."""
     match = _INVALID_BYTES.fullmatch(line)
-    return int(match.group(1)) if match else None
+    return parse_whole(match.group(1), 0, INT32) if match else None
 
 
 def parse_failure(line: bytes) -> tuple[str, int | None] | None:
     """Why the tool died, and the length field that it died of where it was one; None for any other line."""
     died, small = _DIED.match(line), _TOO_SMALL.match(line)
     if small is not None:
-        return "CorruptRecordException", int(small.group(1))
+        return "CorruptRecordException", parse_whole(small.group(1), -INT32 - 1, INT32)
     return (died.group(1).decode("ascii", "replace"), None) if died is not None else None
 
 
@@ -253,5 +280,5 @@ def is_remark(line: bytes) -> bool:
 
 
 def _codec(name: bytes) -> int:
-    text = name.decode("ascii").lower()
+    text = name.decode("ascii", "replace").lower()
     return CODEC_NAMES.index(text) if text in CODEC_NAMES else 7

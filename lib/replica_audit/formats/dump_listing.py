@@ -29,6 +29,7 @@ _WITHOUT_METADATA = (b"| key: ", b"| payload: ", b" key: ", b" payload: ")
 _RECORDS = (b"baseOffset: ", b"offset: ")
 #: A payload that is not printable has no known end: so many lines at the end may be the tool's again.
 _LAST_WORDS = 100
+_WASTE_BYTES, _WASTE_FACTOR = 16 << 20, 4
 
 
 class Spread(NamedTuple):
@@ -68,12 +69,16 @@ class _Ahead:
     def __init__(self, lines: Iterator[tuple[int, bytes]]) -> None:
         self._lines = lines
         self._seen: deque[tuple[int, bytes]] = deque()
+        self._passed_bytes = 0
+        self._wasted_bytes = 0
+        """Looked at for nothing; bounded by what was passed, so that claims of great sizes cost no more than the text."""
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         while True:
             line = self._seen.popleft() if self._seen else next(self._lines, None)
             if line is None:
                 return
+            self._passed_bytes += len(line[1])
             yield line
 
     def pass_contents(self, line: bytes, contents: Contents) -> bool:
@@ -84,28 +89,34 @@ class _Ahead:
         """
         if contents.are_left_out(line) or contents.end(line):
             return True
+        if self._has_wasted():
+            return False
         parts, size, greatest = [line, b"\n"], len(line) + 1, len(line) + contents.shown_size
         for count, (_, raw) in enumerate(self._look(), 1):
             parts.append(raw)
             size += len(raw)
             if size > greatest + 1:
                 break
-            if size > contents.shown_size and contents.end(b"".join(parts).removesuffix(b"\n")):
+            if size <= contents.shown_size:
+                continue
+            if contents.end(b"".join(parts).removesuffix(b"\n")):
                 for _ in range(count):
                     self._seen.popleft()
                 return True
+            self._wasted_bytes += size
+            if self._has_wasted():
+                break
+        self._wasted_bytes += size - len(line)
         return False
 
     def _look(self) -> Iterator[tuple[int, bytes]]:
-        index = 0
-        while True:
-            if index == len(self._seen):
-                line = next(self._lines, None)
-                if line is None:
-                    return
-                self._seen.append(line)
-            yield self._seen[index]
-            index += 1
+        yield from self._seen
+        for line in self._lines:
+            self._seen.append(line)
+            yield line
+
+    def _has_wasted(self) -> bool:
+        return self._wasted_bytes > _WASTE_BYTES + _WASTE_FACTOR * self._passed_bytes
 
 
 class _Reader:

@@ -9,6 +9,7 @@ from typing import BinaryIO, NamedTuple
 from replica_audit.formats.dump_lines import is_start
 from replica_audit.formats.errors import FormatError
 from replica_audit.formats.names import parse_file_name
+from replica_audit.formats.side_files import parse_whole
 
 DUMPING = b"Dumping "
 #: The byte order mark of UTF-8, which an editor may have put before the text.
@@ -23,6 +24,9 @@ _FIRST_OFFSET = re.compile(rb"^(?:(?:Log s|S)tarting offset|baseOffset|offset): 
 _STEP = 4 << 20
 #: Longer paths there are none, and both lines that begin a listing fit.
 _GREATEST_HEADLINES = 16 << 10
+_USUAL_HEADLINES = 512
+#: A longer line comes in pieces.
+_GREATEST_LINE = 64 << 20
 
 
 class Section(NamedTuple):
@@ -69,7 +73,8 @@ def _nameless_sections(stream: BinaryIO, size: int) -> list[Section]:
     sections = []
     for start, end in zip(starts, [*starts[1:], size], strict=False):
         matches = [found for line in _read_head(stream, start, end) if (found := _FIRST_OFFSET.search(line))]
-        sections.append(Section("", start, end, int(matches[0].group(1)) if matches else 0))
+        first = parse_whole(matches[0].group(1)) if matches else None
+        sections.append(Section("", start, end, first or 0))
     return sections
 
 
@@ -78,8 +83,7 @@ def _find_headlines(stream: BinaryIO, words: bytes) -> tuple[list[int], int]:
     stream.seek(0)
     mark = stream.read(len(_MARK))
     if mark[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        name = str(getattr(stream, "name", "dump text"))
-        raise FormatError(name, 0, "text in UTF-8 or ASCII", "UTF-16", "save the text as UTF-8")
+        raise FormatError("dump text", 0, "text in UTF-8 or ASCII", "UTF-16", "save the text as UTF-8")
     begin = len(mark) if mark == _MARK else 0
     stream.seek(begin)
     found, headline, kept = [], b"\n" + words, b"\n"
@@ -109,8 +113,12 @@ def _read_headline(stream: BinaryIO, start: int, size: int) -> tuple[str, bool]:
 
 
 def _read_head(stream: BinaryIO, start: int, end: int) -> list[bytes]:
+    """The first lines from `start` on: two whole ones at least, unless they are longer than any of a listing."""
     stream.seek(start)
-    return stream.read(min(_GREATEST_HEADLINES, end - start)).split(b"\n")
+    head = stream.read(min(_USUAL_HEADLINES, end - start))
+    if head.count(b"\n") < 2:
+        head += stream.read(min(_GREATEST_HEADLINES, end - start) - len(head))
+    return head.split(b"\n")
 
 
 def read_lines(stream: BinaryIO, start: int, end: int) -> Iterator[tuple[int, bytes]]:
@@ -121,13 +129,16 @@ def read_lines(stream: BinaryIO, start: int, end: int) -> Iterator[tuple[int, by
     while reached < end:
         chunk = stream.read(min(_STEP, end - reached))
         if not chunk:
-            name = str(getattr(stream, "name", "dump text"))
-            raise FormatError(name, reached, f"text up to byte {end}", "its end", "the file changed while it was read")
+            raise FormatError("dump text", reached, f"text up to byte {end}", "its end", "the file changed while it was read")
         reached += len(chunk)
         # At line feeds only; a payload may have carriage returns of its own.
         *parts, rest = (rest + chunk).split(b"\n")
         for line in parts:
             yield position, line + b"\n"
             position += len(line) + 1
+        if len(rest) > _GREATEST_LINE:
+            yield position, rest
+            position += len(rest)
+            rest = b""
     if rest:
         yield position, rest

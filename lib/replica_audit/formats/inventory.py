@@ -95,6 +95,7 @@ class MetadataLog:
     """`.log` files in order of base offset."""
     snapshot_paths: tuple[str, ...]
     """`.checkpoint` files in order of end offset and epoch."""
+    has_quorum_state: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from replica_audit.formats.errors import FormatError
+from replica_audit.formats.side_files import is_whole, parse_json, show_value
 from replica_audit.model import Leadership
 
 _REQUIRED = ("topic", "partition", "leader")
@@ -13,7 +13,6 @@ _KEYS = (*_REQUIRED, "leader_epoch", "isr")
 _HINT = (
     'write [{"topic": "t", "partition": 0, "leader": 1, "leader_epoch": 5, "isr": [0, 1]}]; the last two are optional'
 )
-_INT32 = 2**31 - 1
 
 
 def parse_leadership(data: bytes | str, path: str) -> tuple[Leadership, ...]:
@@ -22,10 +21,7 @@ def parse_leadership(data: bytes | str, path: str) -> tuple[Leadership, ...]:
     `leader` is a broker id, or -1 or null for none; without `isr` it is unknown. Raises FormatError, which names the
     entry, for anything else, an unknown key or a partition named twice included.
     """
-    try:
-        entries = json.loads(data)
-    except ValueError as error:
-        raise FormatError(path, getattr(error, "pos", None), "JSON", str(error), _HINT) from None
+    entries = parse_json(data, path, _HINT)
     if not isinstance(entries, list):
         raise FormatError(path, None, "a list", type(entries).__name__, _HINT)
     found: dict[tuple[str, int], Leadership] = {}
@@ -40,10 +36,10 @@ def parse_leadership(data: bytes | str, path: str) -> tuple[Leadership, ...]:
 
 def _parse_entry(entry: Any, number: int, path: str) -> Leadership:
     def fail(expected: str, found: Any) -> FormatError:
-        return FormatError(path, None, f"in entry {number} {expected}", json.dumps(found)[:80], _HINT)
+        return FormatError(path, None, f"in entry {number} {expected}", show_value(found), _HINT)
 
     def whole(key: str, value: Any, least: int = 0) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _INT32:
+        if not is_whole(value, least):
             raise fail(f"a whole number from {least} for {key!r}", value)
         return value
 

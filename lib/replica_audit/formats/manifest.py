@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
 from replica_audit.formats.errors import FormatError
+from replica_audit.formats.side_files import INT64, is_whole, parse_json, show_value
 
 _HINT = "see the README on manifest.json, or leave the file out"
 _KINDS = ("live", "stopped", "killed")
@@ -36,14 +36,10 @@ class Manifest:
 
 def parse_manifest(data: bytes | str, path: str) -> Manifest:
     """The manifest; unknown keys are left for later versions. Raises FormatError, which names the place."""
-    try:
-        fields = json.loads(data)
-    except ValueError as error:
-        raise FormatError(path, getattr(error, "pos", None), "JSON", str(error), _HINT) from None
-    fields = _typed(path, "the manifest", fields, dict, "an object")
+    fields = _typed(path, "the manifest", parse_json(data, path, _HINT), dict, "an object")
     version = fields.get("schema_version")
-    if isinstance(version, bool) or version != 1:
-        raise FormatError(path, None, "schema_version 1", json.dumps(version), _HINT)
+    if not is_whole(version, 1, 1):
+        raise FormatError(path, None, "schema_version 1", show_value(version), _HINT)
     brokers = _typed(path, "brokers", fields.get("brokers", []), list, "a list")
     return Manifest(
         quiesced=_optional(path, "quiesced", fields.get("quiesced"), bool, "true, false or null"),
@@ -55,11 +51,11 @@ def parse_manifest(data: bytes | str, path: str) -> Manifest:
 def _parse_broker(path: str, place: str, fields: Any) -> CopiedLogDir:
     fields = _typed(path, place, fields, dict, "an object")
     broker_id = fields.get("broker_id")
-    if isinstance(broker_id, bool) or not isinstance(broker_id, int) or broker_id < 0:
-        raise FormatError(path, None, f"a broker id at {place}.broker_id", json.dumps(broker_id), _HINT)
+    if not is_whole(broker_id):
+        raise FormatError(path, None, f"a broker id at {place}.broker_id", show_value(broker_id), _HINT)
     kind = fields.get("kind")
     if kind is not None and kind not in _KINDS:
-        raise FormatError(path, None, f"one of {', '.join(_KINDS)} at {place}.kind", json.dumps(kind), _HINT)
+        raise FormatError(path, None, f"one of {', '.join(_KINDS)} at {place}.kind", show_value(kind), _HINT)
     return CopiedLogDir(
         broker_id,
         _typed(path, f"{place}.log_dir", fields.get("log_dir", ""), str, "text").strip("/"),
@@ -71,7 +67,7 @@ def _parse_broker(path: str, place: str, fields: Any) -> CopiedLogDir:
 
 def _parse_time(path: str, place: str, value: Any) -> int | None:
     """ISO 8601 (UTC where no zone is given) or ms since the epoch."""
-    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+    if value is None or is_whole(value, 0, INT64):
         return value
     try:
         # Python 3.10 does not know the Z.
@@ -79,15 +75,15 @@ def _parse_time(path: str, place: str, value: Any) -> int | None:
     except ValueError as error:
         if isinstance(error, FormatError):
             raise
-        raise FormatError(path, None, f"an ISO 8601 time at {place}", json.dumps(value), _HINT) from None
+        raise FormatError(path, None, f"an ISO 8601 time at {place}", show_value(value), _HINT) from None
     if time.tzinfo is None:
         time = time.replace(tzinfo=timezone.utc)
-    return round(time.timestamp() * 1000)
+    return round(time.timestamp() * 1000)  # of years 1 to 9999
 
 
 def _typed(path: str, place: str, value: Any, kind: type, expected: str) -> Any:
     if not isinstance(value, kind):
-        raise FormatError(path, None, f"{expected} at {place}", json.dumps(value)[:80], _HINT)
+        raise FormatError(path, None, f"{expected} at {place}", show_value(value), _HINT)
     return value
 
 

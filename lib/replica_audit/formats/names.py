@@ -73,8 +73,6 @@ def parse_directory_name(name: str) -> DirectoryName:
         topic_partition = TopicPartition.parse(stem)
     except ValueError:
         return DirectoryName(kind if match else "other", None)
-    if topic_partition.partition > 2**31 - 1:
-        return DirectoryName("other", None)
     if kind == "current" and topic_partition == METADATA_PARTITION:
         kind = "metadata"
     return DirectoryName(kind, topic_partition)

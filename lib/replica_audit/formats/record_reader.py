@@ -104,7 +104,7 @@ class RecordReader:
 def _reason(error: OSError | ValueError) -> str:
     # The error's own text may have the absolute path, which differs from run to run.
     number = getattr(error, "errno", None)
-    return os.strerror(number) if number else type(error).__name__
+    return os.strerror(number) if number else str(error)
 
 
 def _among(hashes: np.ndarray, known: np.ndarray) -> np.ndarray:

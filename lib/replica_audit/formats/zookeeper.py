@@ -9,13 +9,13 @@ Other znodes are left alone. ZooKeeper keeps the last state only: there is no hi
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from replica_audit.formats.errors import FormatError
+from replica_audit.formats.side_files import INT32, is_whole, parse_json, parse_whole, show_value
 from replica_audit.model import Leadership, TopicPartition
 
 #: Files at the snapshot's root.
@@ -36,16 +36,13 @@ class _Topic:
 
 def parse_zookeeper(data: bytes | str, path: str) -> tuple[Leadership, ...]:
     """Leadership of every partition whose state the file has, by topic and partition; raises FormatError."""
-    try:
-        content = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(path, getattr(error, "pos", None), "JSON", str(error), _HINT) from None
+    content = parse_json(data, path, _HINT)
     topics: dict[str, _Topic] = {}
     states: dict[tuple[str, int], Mapping[str, Any]] = {}
     for place, value in _entries(content, path):
         found = _STATE.search(place)
         if found:
-            states[found[1], int(found[2])] = _object(value, place, path)
+            states[found[1], _partition(found[2], place, path)] = _object(value, place, path)
         elif found := _TOPIC.search(place):
             _add_topic(topics.setdefault(found[1], _Topic()), _object(value, place, path), place, path)
         elif found := _CONFIG.search(place):
@@ -83,7 +80,7 @@ def _entries(content: Any, path: str) -> Iterator[tuple[str, Any]]:
         entry = _object(entry, f"entry {number}", path)
         if "path" in entry:
             yield str(entry["path"]), entry.get("data", entry.get("value"))
-        elif isinstance(entry.get("topic"), str) and isinstance(entry.get("partition"), int):
+        elif isinstance(entry.get("topic"), str) and is_whole(entry.get("partition")):
             yield f"{entry['topic']}-{entry['partition']}", entry.get("state", entry)
         else:
             raise _fail(path, f"entry {number}", "topic and partition, or path and data", sorted(entry))
@@ -92,9 +89,9 @@ def _entries(content: Any, path: str) -> Iterator[tuple[str, Any]]:
 def _object(value: Any, place: str, path: str) -> Mapping[str, Any]:
     if isinstance(value, str):
         try:
-            value = json.loads(value)
-        except (ValueError, RecursionError) as error:
-            raise _fail(path, place, "the znode's data as JSON", str(error)) from None
+            value = parse_json(value, path, _HINT)
+        except FormatError as error:
+            raise _fail(path, place, "the znode's data as JSON", error.found) from None
     if not isinstance(value, Mapping):
         raise _fail(path, place, "an object", value)
     return value
@@ -102,10 +99,18 @@ def _object(value: Any, place: str, path: str) -> Mapping[str, Any]:
 
 def _add_topic(topic: _Topic, value: Mapping[str, Any], place: str, path: str) -> None:
     for number, ids in _object(value.get("partitions", {}), place, path).items():
-        if not str(number).isdecimal():
-            raise _fail(path, place, "numbers as keys of partitions", number)
-        topic.replicas[int(number)] = _ids(ids, place, path)
-    topic.topic_id = value.get("topic_id") or topic.topic_id
+        topic.replicas[_partition(str(number), place, path)] = _ids(ids, place, path)
+    topic_id = value.get("topic_id")
+    if topic_id is not None and not isinstance(topic_id, str):
+        raise _fail(path, place, "text for topic_id", topic_id)
+    topic.topic_id = topic_id or topic.topic_id
+
+
+def _partition(text: str, place: str, path: str) -> int:
+    number = parse_whole(text, 0, INT32)
+    if number is None:
+        raise _fail(path, place, f"a partition from 0 to {INT32}", text)
+    return number
 
 
 def _leadership(key: tuple[str, int], state: Mapping[str, Any], topic: _Topic, path: str) -> Leadership:
@@ -125,8 +130,8 @@ def _leadership(key: tuple[str, int], state: Mapping[str, Any], topic: _Topic, p
 
 
 def _whole(value: Any, name: str, place: str, path: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < -1:
-        raise _fail(path, place, f"a whole number for {name}", value)
+    if not is_whole(value, -1):
+        raise _fail(path, place, f"a whole number from -1 to {INT32} for {name}", value)
     return value
 
 
@@ -137,4 +142,4 @@ def _ids(value: Any, place: str, path: str) -> tuple[int, ...]:
 
 
 def _fail(path: str, place: str, expected: str, found: Any) -> FormatError:
-    return FormatError(path, None, f"at {place[:80]!r} {expected}", json.dumps(found, default=str)[:80], _HINT)
+    return FormatError(path, None, f"at {place[:80]!r} {expected}", show_value(found), _HINT)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,9 +13,11 @@ from replica_audit.formats.metadata.fields import MessageError
 from replica_audit.formats.metadata.image import MetadataImage
 from replica_audit.formats.metadata.quorum import Fork, Quorum, newest_copy, weigh_copies
 from replica_audit.formats.metadata.sole_isr import ClusterCourse, EpochFiles, mark_sole_isr
+from replica_audit.formats.side_files import is_whole, parse_json, show_value
 from replica_audit.formats.storage import Snapshot
 from replica_audit.model import Leadership, QuarantineRow
 
+_QUORUM_HINT = "the voters are taken from the log alone; compare with quorum-state of the other controllers"
 _ASIDE = "; what is known of leadership comes from the other copies"
 
 
@@ -43,18 +44,19 @@ def read_metadata(
     copies = [read_copy(snapshot, log) for log in logs]
     usable = [copy for copy in copies if copy.epoch >= 0 or copy.end_offset > 0]
     refused: dict[str, Exception] = {}
+    ignored: list[QuarantineRow] = []
     reading = None
     while usable and reading is None:
         newest = newest_copy(usable)
         try:
-            quorum = weigh_copies(usable, newest.voters(snapshot) or _configured_voters(snapshot, newest))
+            quorum = weigh_copies(usable, newest.voters(snapshot) or _configured_voters(snapshot, newest, ignored))
             reading = quorum, tuple(_replay(snapshot, usable, quorum, epochs))
         except (FormatError, MessageError, OSError) as error:
             refused[newest.log.path] = error
             usable = [copy for copy in usable if copy is not newest]
     if reading is None:
         rows = [row for copy in copies for row in _unread(copy, refused.get(copy.log.path), lost=True)]
-        return MetadataReading(quarantine=tuple(rows), doubtful=bool(rows))
+        return MetadataReading(quarantine=(*rows, *ignored), doubtful=bool(rows))
     quorum, leaderships = reading
     rows, doubtful = [], False
     for copy in copies:
@@ -63,7 +65,7 @@ def read_metadata(
         newer = copy.reach > quorum.newest.newness and not quorum.whole
         doubtful |= newer
         rows += _unread(copy, error, lost=newer)
-    return MetadataReading(leaderships, (*rows, *map(_fork_row, quorum.forks)), doubtful)
+    return MetadataReading(leaderships, (*rows, *ignored, *map(_fork_row, quorum.forks)), doubtful)
 
 
 def _replay(
@@ -130,13 +132,27 @@ def _snapshot_entries(snapshot: Snapshot, one: StateSnapshot) -> list[Entry]:
         return list(read_entries(stream, one.path, headers))
 
 
-def _configured_voters(snapshot: Snapshot, copy: MetadataCopy) -> tuple[int, ...] | None:
-    """The voters that quorum-state names; None where there is none, or it says nothing (KIP-853)."""
+def _configured_voters(
+    snapshot: Snapshot, copy: MetadataCopy, ignored: list[QuarantineRow]
+) -> tuple[int, ...] | None:
+    """The voters that quorum-state names; None where there is none, or it says nothing (KIP-853).
+
+    Then nothing counts as tentative; a file that cannot be used is added to `ignored`.
+    """
+    path = f"{copy.log.path}/quorum-state"
+    if not copy.log.has_quorum_state:
+        return None
     try:
-        state = json.loads(snapshot.read_bytes(f"{copy.log.path}/quorum-state"))
-        return tuple(sorted(int(voter["voterId"]) for voter in state["currentVoters"])) or None
-    except (OSError, ValueError, KeyError, TypeError, FormatError):
-        return None  # then nothing counts as tentative
+        state = parse_json(snapshot.read_bytes(path), path, _QUORUM_HINT)
+        named = state.get("currentVoters") if isinstance(state, dict) else state
+        if named is None:
+            return None
+        if not isinstance(named, list) or not all(isinstance(one, dict) and is_whole(one.get("voterId")) for one in named):
+            raise FormatError(path, None, "currentVoters with a voterId each", show_value(named), _QUORUM_HINT)
+    except (OSError, FormatError) as error:
+        ignored.append(QuarantineRow(copy.node_id, path, None, None, "INPUT-IGNORED", str(error)))
+        return None
+    return tuple(sorted(one["voterId"] for one in named)) or None
 
 
 def _unread(copy: MetadataCopy, error: Exception | None, *, lost: bool) -> list[QuarantineRow]:
