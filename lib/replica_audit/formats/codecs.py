@@ -10,7 +10,6 @@ import struct
 import zlib
 
 import cramjam
-import pyarrow
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -18,10 +17,16 @@ CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 #: Nothing is expanded past this unless the caller says so; a broker's largest message is far below it.
 GREATEST_EXPANSION = 256 << 20
 
+_GREATEST_RATIO, _ALWAYS_EXPANDED = 4096, 32 << 20
+
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
-_CHUNK = 64 * 1024
+_ZSTD_MAGIC, _ZSTD_SKIPPED = b"\x28\xb5\x2f\xfd", b"\x2a\x4d\x18"
+_RAW, _RLE, _, _RESERVED = range(4)
+_GREATEST_ZSTD_BLOCK = 128 << 10
+#: Many times what a producer makes of the largest message.
+_GREATEST_BLOCKS, _GREATEST_MEMBERS = 1 << 20, 1000
 
 
 class CodecError(ValueError):
@@ -29,9 +34,13 @@ class CodecError(ValueError):
 
 
 def decompress(codec: int, data: bytes, limit: int = GREATEST_EXPANSION) -> bytes:
-    """`data` expanded by the codec number of the attributes (0–4), at most `limit` bytes; raises CodecError."""
+    """`data` expanded by the codec number of the attributes (0–4); raises CodecError.
+
+    At most `limit` bytes, and less of little data: no records compress by more than `_GREATEST_RATIO`, but bombs do.
+    """
     if codec == NONE:
         return bytes(data)
+    limit = min(limit, max(_ALWAYS_EXPANDED, _GREATEST_RATIO * len(data)))
     expand = {GZIP: _gunzip, SNAPPY: _unsnap, LZ4: _unlz4, ZSTD: _unzstd}.get(codec)
     if expand is None:
         raise CodecError(f"codec {codec} does not exist")
@@ -48,7 +57,7 @@ def _too_large(limit: int) -> CodecError:
 def _gunzip(data: bytes, limit: int) -> bytes:
     parts: list[bytes] = []
     size = 0
-    while data:
+    for _ in range(_GREATEST_MEMBERS):
         member = zlib.decompressobj(wbits=31)
         part = member.decompress(data, limit - size + 1)
         size += len(part)
@@ -60,8 +69,8 @@ def _gunzip(data: bytes, limit: int) -> bytes:
         data = member.unused_data
         # Java's GZIPInputStream takes what follows a member for another one only if it begins as one.
         if not data.startswith(b"\x1f\x8b"):
-            break
-    return b"".join(parts)
+            return b"".join(parts)
+    raise CodecError(f"more than {_GREATEST_MEMBERS} gzip members")
 
 
 def _unsnap(data: bytes, limit: int) -> bytes:
@@ -99,6 +108,8 @@ def _unlz4(data: bytes, limit: int) -> bytes:
     position = 6 + (8 if flags & 0x08 else 0) + 1
     parts: list[bytes] = []
     size = 0
+    block = bytearray(min(greatest_block, limit + 1))
+    view = memoryview(block)
     while True:
         (word,) = struct.unpack_from("<I", data, position)
         position += 4
@@ -109,8 +120,7 @@ def _unlz4(data: bytes, limit: int) -> bytes:
             raise CodecError(f"LZ4 block of {length} bytes does not fit into its frame")
         part = data[position : position + length]
         if not word >> 31:
-            block = bytearray(greatest_block)
-            part = bytes(block[: cramjam.lz4.decompress_block_into(part, block)])
+            part = bytes(view[: cramjam.lz4.decompress_block_into(part, block)])
         size += len(part)
         if size > limit:
             raise _too_large(limit)
@@ -119,13 +129,51 @@ def _unlz4(data: bytes, limit: int) -> bytes:
 
 
 def _unzstd(data: bytes, limit: int) -> bytes:
-    # Arrow's reader stops where it is told; Kafka writes frames without their content size, so it cannot be looked up.
-    with pyarrow.CompressedInputStream(pyarrow.BufferReader(data), "zstd") as reader:
-        parts: list[bytes] = []
-        size = 0
-        while part := reader.read(min(_CHUNK, limit - size + 1)):
-            size += len(part)
-            if size > limit:
+    bound = _bound_zstd(data, limit)
+    block = bytearray(min(bound, limit + 1))
+    try:
+        size = cramjam.zstd.decompress_into(data, block)
+    except cramjam.DecompressionError:
+        if bound > limit:
+            raise _too_large(limit) from None
+        raise
+    if size > limit:
+        raise _too_large(limit)
+    return bytes(memoryview(block)[:size])
+
+
+def _bound_zstd(data: bytes, limit: int) -> int:
+    """What the frames expand to at most, by the headers of their blocks (RFC 8878); raises CodecError past `limit`.
+
+    Kafka writes frames without their content size. A block says what it holds, or expands to 128 KiB at most, so that
+    nothing has to be allocated because the data says so.
+    """
+    position = bound = certain = blocks = 0
+    while position < len(data):
+        if data[position + 1 : position + 4] == _ZSTD_SKIPPED and data[position] >> 4 == 5:
+            position += 8 + int.from_bytes(data[position + 4 : position + 8], "little")
+            continue
+        if data[position : position + 4] != _ZSTD_MAGIC:
+            raise CodecError("no zstd frame")
+        descriptor = data[position + 4]
+        is_single, has_checksum, dictionary = descriptor & 0x20, descriptor & 0x04, (0, 1, 2, 4)[descriptor & 3]
+        content_size = (1 if is_single else 0, 2, 4, 8)[descriptor >> 6]
+        position += 5 + (0 if is_single else 1) + dictionary + content_size
+        is_last = False
+        while not is_last:
+            if position + 3 > len(data):
+                raise CodecError("zstd data ends within a frame")
+            header = int.from_bytes(data[position : position + 3], "little")
+            is_last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
+            position += 3 + (1 if kind == _RLE else size)
+            bound += size if kind in (_RAW, _RLE) else _GREATEST_ZSTD_BLOCK
+            certain += size if kind in (_RAW, _RLE) else 0
+            blocks += 1
+            if kind == _RESERVED or blocks > _GREATEST_BLOCKS:
+                raise CodecError(f"zstd block {blocks} cannot be")
+            if certain > limit:
                 raise _too_large(limit)
-            parts.append(part)
-    return b"".join(parts)
+        position += 4 if has_checksum else 0
+    if position > len(data):
+        raise CodecError("zstd data ends within a frame")
+    return bound

@@ -102,6 +102,8 @@ def decode_records(entry: bytes, hasher: RecordHasher, limit: int = GREATEST_EXP
         raise
     except (ValueError, IndexError, struct.error, AssertionError) as error:
         raise RecordError(_reason(error)) from None
+    except (OverflowError, MemoryError):
+        raise RecordError("a record announces more bytes than there can be") from None
     except Exception as error:  # aiokafka's errors have no base class of their own outside its client
         if type(error).__module__.startswith("aiokafka."):
             raise RecordError(_reason(error)) from None
