@@ -156,6 +156,8 @@ class TransactionState:
     leader_epoch: int
     """Of the record in `__transaction_state`, as its offset."""
     offset: int
+    transactional_id: str | None = None
+    """The name under which the producer's client opened it; None where the record's key does not say."""
 
 
 @dataclass(frozen=True, slots=True)

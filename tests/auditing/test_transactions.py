@@ -54,7 +54,10 @@ SHARED_OPEN = [*written(0, 10, 0), _data(10)]
 def test_over_for_its_coordinator_and_open_in_the_log(tmp_path):
     answer = _audit(tmp_path, LOG, _log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER))
     assert answer.one("TXN-HANGING", 1) == ("medium", "likely", 10, 15)
-    assert "its coordinator says CompleteCommit" in answer.found("TXN-HANGING")[0]["message"]
+    assert answer.found("TXN-HANGING")[0]["message"] == (
+        "the transaction of producer 7 (transactional id id) that begins at offset 10 has no marker on broker 1, and none "
+        "will come: its coordinator says CompleteCommit; read_committed consumers see nothing from 10 on"
+    )
     assert answer.verdict == "CONSISTENT"
 
 

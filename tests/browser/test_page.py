@@ -57,7 +57,7 @@ def pages(tmp_path_factory) -> dict[str, Path]:
 def test_the_sample_opens_with_the_answer_the_picture_and_the_story(browser, pages):
     browser.open(pages["sample"])
     browser.wait(f"{OPEN} === 1")
-    assert browser.text(".answer h2").endswith("Committed records are missing from the leader in the only partition.")
+    assert browser.text(".answer h2").endswith("7 committed records are missing from the leader in the only partition; broker 2 still has them.")
     svg = browser.text("figure") + " ".join(
         browser.run("return [...document.querySelectorAll('figure text')].map(t => t.textContent)")
     )
@@ -247,7 +247,7 @@ def test_without_scripts_the_answer_and_the_worst_partitions_can_be_read(browser
     browser.driver.get(pages["large"].as_uri())
     try:
         text = browser.driver.find_element("css selector", "body").text
-        assert "Committed records are missing from the leader" in text and "Scripts are off" in text
+        assert "committed records are missing from the leader" in text and "Scripts are off" in text
         assert len(browser.find("#rows tr")) == 21
     finally:
         browser.look()

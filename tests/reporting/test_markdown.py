@@ -27,13 +27,15 @@ def html(text: str) -> str:
 def test_the_answer_comes_first_then_what_to_do_then_the_table() -> None:
     found = audit_one(str(SAMPLES / "last-replica-standing"), TopicPartition("orders", 0), Settings())
     text = markdown(found)
-    assert text.splitlines()[0] == "## ❌ Committed records are missing from the leader in the only partition."
-    told = "- `orders-0`: 7 committed records at offsets 93 to 99 are not on the leader, broker 1. "
-    told += "Broker 2 still has them."
+    assert text.splitlines()[0] == (
+        "## ❌ 7 committed records are missing from the leader in the only partition; broker 2 still has them."
+    )
+    told = "- `orders-0`: 7 committed records at offsets 93 to 99 are not on the leader, broker 1; "
+    told += "broker 2 still has them."
     assert told in text.splitlines()
     order = [
         text.index(part)
-        for part in (told, "**Keep broker 2 from following**", "| partition |", "<details>", "`CRITICAL: 1 partition")
+        for part in (told, "**If broker 2 is down, do not start it before its log directory is copied; if it is up,", "| partition |", "<details>", "`CRITICAL: 1 partition")
     ]
     assert order == sorted(order)
     rendered = html(text)
@@ -81,26 +83,25 @@ def test_words_that_would_be_links_are_code_and_special_characters_escaped() -> 
 
 def test_a_calm_audit_and_one_of_nothing_are_one_screen() -> None:
     calm = markdown(results([partition(), partition("b")]))
-    assert calm.startswith("## ✅ All is well: all 2 partitions are consistent.") and len(calm.splitlines()) < 8
+    assert calm.startswith("## ✅ All is well: both partitions are consistent.") and len(calm.splitlines()) < 8
     assert markdown(Results(AUDIT, {})).startswith("## ❓ No partition was found")
 
 
-def test_committed_records_without_a_count_are_counted_by_their_runs() -> None:
+def test_records_that_two_brokers_hold_are_counted_once() -> None:
+    place = {"topic": "orders", "partition": 0}
     runs = [
-        row(
-            "divergences",
-            topic="orders",
-            partition=0,
-            broker_id=b,
-            reference_id=1,
-            start_offset=5,
-            end_offset=6,
-            code="DIV-EPOCH",
-            record_count=1,
-            committed=True,
-        )
+        row("divergences", **place, broker_id=b, reference_id=1, start_offset=5, end_offset=6, code="DIV-EPOCH",
+            record_count=1, committed=True, lost_records=1, lost_committed=1)
         for b in (2, 3)
-    ]
-    text = markdown(results([partition(verdict="COMMITTED_LOSS")], divergences=runs))
-    assert "1 committed record at offset 5 is not on the leader, broker 1. Brokers 2 and 3 still have it." in text
-    assert "**Keep brokers 2 and 3 from following**: stop them" in text
+    ]  # fmt: skip
+    replicas = [
+        row("replicas", **place, broker_id=b, role="compared", log_dir=f"broker-{b}", clean_shutdown=True,
+            lost_held=1, lost_committed_held=1)
+        for b in (2, 3)
+    ]  # fmt: skip
+    cuts = [row("truncations", **place, broker_id=b, protocol="fetch", truncate_to=5) for b in (2, 3)]
+    lost = partition(verdict="COMMITTED_LOSS", lost_records=1, lost_committed=1)
+    text = markdown(results([lost], divergences=runs, replicas=replicas, truncations=cuts))
+    assert "1 committed record is missing from the leader in the only partition; brokers 2 and 3 still have it." in text
+    assert "1 committed record at offset 5 is not on the leader, broker 1; brokers 2 and 3 still have it." in text
+    assert "**Do not start broker 2 or 3 before the log directory of one of them is copied**: each holds the same 1" in text

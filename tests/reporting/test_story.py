@@ -36,38 +36,36 @@ def test_a_lost_tail_is_told_from_the_leader_to_the_cut() -> None:
     assert of_sample("last-replica-standing", "orders-0") == [
         "Broker 1 leads in leader epoch 5 (the listing of the topics says so); in sync: 1.",
         "At offsets 93 to 99 broker 2 has 7 records of epoch 4, written 2023-11-14 from 22:18:53.000 to "
-        "22:18:55.004 UTC, where broker 1 has nothing any more; they were committed: its own high watermark "
-        "reached 100.",
+        "22:18:55.004 UTC; the log of broker 1 ends at 93; they were committed: its own high watermark reached 100.",
         "The high watermark is exactly 93: checkpointed high watermark 93 of broker 1 and log end 93 of broker 1, "
         "the reference.",
-        "When broker 2 follows, it asks for the end of epoch 4, is told 93, and cuts its log at 93: 7 records will be "
-        "dropped, 7 of them proven committed.",
+        "When broker 2 follows, broker 1 answers that epoch 4 ends at 93, and it cuts its log at 93: offsets 93 to 99 go "
+        "with it, committed records among them.",
     ]
 
 
 def test_protocols_that_would_leave_a_difference_are_told() -> None:
     told = of_sample("kip279-1-before", "kip279-0")
     assert told[-2:] == [
-        "Under high-watermark broker 0 would keep up to 21, drop 0 records, and offsets 12 to 20 would differ "
-        "for ever, unseen.",
-        "Under kip-101 broker 0 would keep up to 17, drop 9 records, and offsets 12 to 16 would differ "
-        "for ever, unseen.",
+        "Under high-watermark broker 0 would keep everything up to 21, and offsets 12 to 20 would stay different, unseen "
+        "by Kafka.",
+        "Under kip-101 broker 0 would keep everything up to 17, and offsets 12 to 16 would stay different, unseen by Kafka.",
     ]
     assert (
-        "When broker 0 follows, it asks for the end of epoch 2 and 0, is told 17 and 12, and cuts its log at 12: "
-        in told[-3]
+        "When broker 0 follows, broker 1 answers that epoch 1 ends at 17, then that epoch 0 ends at 12, and it cuts its log "
+        "at 12: " in told[-3]
     )
 
 
 def test_the_protocol_of_the_audit_is_the_one_that_is_told() -> None:
     told = of_sample("kip279-1-before", "kip279-0", protocol="kip-101")
-    assert any("is told 17, and cuts its log at 17" in sentence for sentence in told)
+    assert any("ends at 17, and it cuts its log at 17" in sentence for sentence in told)
     assert any("no truncation will ever repair that" in sentence for sentence in told)
 
 
 def test_a_difference_that_nothing_proves_committed_says_so() -> None:
     told = of_sample("zombie", "orders-0")
-    assert "where broker 1 has epoch 1; nothing proves that they were committed." in told[1]
+    assert "where broker 1 has those of epoch 1; nothing proves that they were committed." in told[1]
     assert (
         "Broker 2 keeps everything up to 60 although it differs from 40 on: no truncation will ever repair that."
         in told
@@ -88,7 +86,7 @@ def test_nobody_leading_and_nothing_comparable_are_told() -> None:
     marks = [row("high_watermarks", topic="orders", partition=0, reference_id=2)]
     told = story(results([partition(leader_id=None, reference_id=2, leader_epoch=3, isr=[])], high_watermarks=marks))
     assert told == [
-        "Nobody leads; the others are compared with broker 2, the newest log, in leader epoch 3; in sync: none.",
+        "Nobody leads: nothing can be written or read; in sync: none.",
         "Where the high watermark is cannot be told from these files.",
     ]
     assert story(results([partition(leader_id=None, reference_id=None)])) == [

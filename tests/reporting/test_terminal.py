@@ -123,6 +123,9 @@ def _loss(topic: str = "ledger", scale: int = 1) -> Results:
                 **replica,
                 broker_id=broker,
                 is_leader=broker == 2,
+                role="leader" if broker == 2 else "compared",
+                lost_held=4 * scale if broker == 1 else 0,
+                lost_committed_held=2 * scale if broker == 1 else 0,
                 log_end_offset=9 * scale,
                 tail_kind="clean",
                 loaded_log_end_offset=9 * scale,
@@ -266,7 +269,7 @@ def test_the_answer_and_what_to_do_first_come_before_the_table() -> None:
     lines = render_summary(_loss()).splitlines()
     table = next(number for number, line in enumerate(lines) if line.startswith("TOPIC"))
     told = " ".join(lines[:table])
-    assert "Committed records are missing from the leader in" in told and "First:" in told
+    assert "2 committed records are missing from the leader in the only partition; broker 1 still has them." in told and "Do first" in told
     assert_fits("\n".join(lines))
 
 

@@ -1,7 +1,7 @@
 """The transaction coordinator's log `__transaction_state`: what became of the transactions of chosen producers.
 
-Of its records only broker bookkeeping is taken: producer id and epoch, state, partitions, time. The transactional id,
-which is a client's, is passed over. Kafka: `TransactionLog`, `TransactionLogValue`, `TransactionState`.
+Of its records the bookkeeping is taken: transactional id, by which its owner is found, producer id and epoch, state,
+partitions, time. Kafka: `TransactionLog`, `TransactionLogKey`, `TransactionLogValue`, `TransactionState`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _STATES = (
     "Dead",
     "PrepareEpochFence",
 )
+_KEY_VERSION = 0
 _VALUE_VERSIONS = (0, 1)
 #: Tagged fields of version 1 (KIP-890).
 _PREVIOUS_PRODUCER_ID = 0
@@ -88,13 +89,27 @@ def _batch_states(header: np.void, inside: bytes, producers: Collection[int]) ->
         record = FieldReader(reader.take(reader.varlong()))
         record.int8(), record.varlong()
         offset = int(header["base_offset"]) + record.varlong()
-        record.take(max(0, record.varlong()))
+        transactional_id = _transactional_id(record.take(max(0, record.varlong())))
         size = record.varlong()
         if size >= 0:
-            yield from _states(record.take(size), int(header["leader_epoch"]), offset, producers)
+            epoch = int(header["leader_epoch"])
+            yield from _states(record.take(size), transactional_id, epoch, offset, producers)
 
 
-def _states(value: bytes, leader_epoch: int, offset: int, producers: Collection[int]) -> Iterator[TransactionState]:
+def _transactional_id(key: bytes) -> str | None:
+    """The transactional id in a record's key; None for a key of another version."""
+    reader = FieldReader(key)
+    try:
+        if reader.int16() != _KEY_VERSION:
+            return None
+        return reader.take(reader.int16()).decode("utf-8", "replace")
+    except MessageError:
+        return None
+
+
+def _states(
+    value: bytes, transactional_id: str | None, leader_epoch: int, offset: int, producers: Collection[int]
+) -> Iterator[TransactionState]:
     """The state in one value, of its producer and of the one that it took over from."""
     reader = FieldReader(value)
     version = reader.int16()
@@ -118,4 +133,5 @@ def _states(value: bytes, leader_epoch: int, offset: int, producers: Collection[
         if one in producers:
             # A producer that was replaced when its epochs ran out has none above its last.
             known_epoch = epoch if one == producer else -1
-            yield TransactionState(one, known_epoch, _STATES[state], tuple(partitions), updated, leader_epoch, offset)
+            where = tuple(partitions), updated, leader_epoch, offset
+            yield TransactionState(one, known_epoch, _STATES[state], *where, transactional_id)

@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from replica_audit.auditing.catalogue import CATALOGUE, VERDICTS
+from replica_audit.auditing.catalogue import CATALOGUE, VERDICTS, at_or_above
+from replica_audit.reporting.conditions import Conditions, find_conditions, tell_doubts, tell_urgent
 from replica_audit.reporting.findings import worst_first
+from replica_audit.reporting.first_steps import tell_first_steps
 from replica_audit.reporting.grouping import Row, worst_partitions
+from replica_audit.reporting.headlines import NO_PARTITION, count_records, tell_headline
 from replica_audit.reporting.layout import clean, render_count
+from replica_audit.reporting.losses import Place, Total, find_holders, total_loss
 from replica_audit.reporting.ranges import join_ranges
-from replica_audit.reporting.sentences import Sentence, capitalise, end_sentence, join_words, name_brokers
+from replica_audit.reporting.sentences import (
+    Sentence,
+    Template,
+    capitalise,
+    end_sentence,
+    join_words,
+    name_brokers,
+    plain_text,
+    verb,
+)
+from replica_audit.reporting.story import told_protocol
 from replica_audit.results import Results
 
-#: Partitions of the worst verdict that are told one by one.
+#: Partitions that are told one by one.
 CASE_LIMIT = 3
+#: Verdicts that say of themselves that nothing is lost.
+_CALM = ("LAGGING", "CONSISTENT")
 
 _TONES = dict(zip(VERDICTS, ("bad", "bad", "bad", "bad", "unknown", "warn", "warn", "good"), strict=True))
-
-_HEADLINES = {
-    "COMMITTED_LOSS": "Committed records are missing from the leader in {where}.",
-    "COMMITTED_DIVERGENCE": "Replicas differ for good in {where}: no truncation repairs it.",
-    "LATENT_CORRUPTION": "Files are damaged or contradict each other in {where}.",
-    "WILL_LOSE_ON_TRUNCATION": "The next truncation or election loses committed records in {where}.",
-    "INCONCLUSIVE": "There is no certain answer for {where}: something that had to be read could not be.",
-    "UNCOMMITTED_DIVERGENCE": "Replicas differ in {where}, but only in records that nothing proves committed.",
-    "LAGGING": "Nothing is lost; replicas are behind or out of sync in {where}.",
-    "CONSISTENT": "All is well: {where} consistent.",
-}
 
 #: What each verdict says of a partition, in a word or two.
 VERDICT_WORDS = {
@@ -42,6 +47,20 @@ VERDICT_WORDS = {
     "LAGGING": "lagging",
     "CONSISTENT": "consistent",
 }
+
+LOST_HERE = Template("{records} at {offsets} {are} not on {leader}; {brokers} still {have} {them}.")
+LOST_HERE_TOGETHER = Template(
+    "{records} at {offsets} {are} not on {leader}; {brokers} still have them, each a part of them."
+)
+ONLY_HERE = Template(
+    "{records} at {offsets} {exist} only on {brokers}; nothing proves that {they} {were} committed{promised}."
+)
+ALL_LOST = Template(
+    "In all, {records} that the leaders do not have {are} on other brokers; {committed} of them {were} proven committed."
+)
+NOT_COUNTED = Template("In {partitions} it is not known how many records are lost.")
+OTHERS = Template("Of the others, {counts}.")
+UNTRUSTED = Template("*Not all of this can be trusted*: {reason}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,133 +87,154 @@ def build_answer(results: Results, verdict: Mapping[str, Any]) -> Answer:
     """The answer of `results`, whose verdict.json is `verdict`."""
     partitions = worst_partitions(results)
     if not partitions:
-        return Answer("unknown", "No partition was found: there is nothing to say.", (), _untrusted(verdict), ())
-    counts = Counter(row["verdict"] for row in partitions)
-    # Input that belongs to no partition may make the audit worse than each of them.
+        return Answer("unknown", plain_text(NO_PARTITION.say()), (), tuple(_untrusted(verdict)), ())
     worst = partitions[0]["verdict"]
-    where = f"{counts[worst]:,} of {len(partitions):,} partition{'' if len(partitions) == 1 else 's'}"
-    if worst == "CONSISTENT":
-        where = "the only partition is" if len(partitions) == 1 else f"all {len(partitions):,} partitions are"
-    elif counts[worst] == len(partitions):
-        where = "the only partition" if len(partitions) == 1 else f"all {len(partitions):,} partitions"
     findings = defaultdict(list)
-    for row in results.rows("findings"):
+    for row in worst_first(results.rows("findings")):
         if row["status"] != "resolved":
             findings[(row["topic"], row["partition"])].append(row)
-    affected = [row for row in partitions if row["verdict"] == worst and worst != "CONSISTENT"]
-    committed = defaultdict(list)
-    for row in results.rows("divergences"):
-        if row["committed"]:
-            committed[(row["topic"], row["partition"])].append(row)
-    places = [(row, (row["topic"], row["partition"])) for row in affected[:CASE_LIMIT]]
-    cases = [_case(row, findings[place], committed[place]) for row, place in places]
-    holders = _holders(results)
-    tone = _TONES[worst] if worst != "CONSISTENT" or not verdict["untrusted"] else "unknown"
+    total, conditions = total_loss(partitions), find_conditions(results)
+    holders = find_holders(results, told_protocol(results))
+    codes = {place: frozenset(row["code"] for row in _telling(rows, "")) for place, rows in findings.items()}
+    headline = tell_headline(
+        worst, partitions, defaultdict(frozenset, codes), total, holders, conditions, not verdict["untrusted"]
+    )
+    urgent, doubts = list(tell_urgent(conditions)), list(tell_doubts(conditions, results))
+    # Where something is lost for certain, what may have been lost besides comes below.
+    lines = [headline, *urgent, *(doubts if worst in _CALM else ())]
+    unplaced = [row for row in findings.get((None, None), ()) if row["severity"] in ("critical", "high")]
     return Answer(
-        tone=tone,
-        headline=_HEADLINES[worst].format(where=where),
-        cases=tuple(cases),
-        more=(*_totals(affected, holders, worst), *_others(counts, worst), *_untrusted(verdict)),
-        first_steps=tuple(_first_steps(affected, findings, holders)),
+        tone=_tone(worst, conditions, verdict),
+        headline=" ".join(plain_text(line) for line in lines),
+        cases=tuple(_cases(partitions, worst, findings, results)),
+        more=(
+            *(() if worst in _CALM else doubts),
+            *((end_sentence(clean(row["message"] or row["code"])),) for row in unplaced[:CASE_LIMIT]),
+            *_sums(total, partitions, worst),
+            *_others(Counter(row["verdict"] for row in partitions), worst),
+            *_untrusted(verdict),
+        ),
+        first_steps=tuple(tell_first_steps(results, holders, conditions, partitions, findings)),
     )
 
 
-def _case(row: Row, findings: Sequence[Row], committed: Sequence[Row]) -> Case:
-    if row["verdict"] == "COMMITTED_LOSS" and committed:
-        return Case(row["topic"], row["partition"], _loss(row, committed))
-    ranked = worst_first(findings)
-    # Of what is equally bad, that which moved the verdict is told.
-    telling = [item for item in ranked if row["verdict"] in getattr(CATALOGUE.get(item["code"]), "verdicts", ())]
-    chosen = next(iter(telling or ranked), None)
-    text = end_sentence(clean(chosen["message"] or chosen["code"])) if chosen else VERDICT_WORDS[row["verdict"]]
-    return Case(row["topic"], row["partition"], text)
+def _tone(worst: str, conditions: Conditions, verdict: Mapping[str, Any]) -> str:
+    """Green is for peace only; input that belongs to no partition may make the audit worse than each of them."""
+    whole = _TONES[verdict["verdict"]] if VERDICTS.index(verdict["verdict"]) < VERDICTS.index(worst) else _TONES[worst]
+    if whole != "good":
+        return whole
+    return "unknown" if verdict["untrusted"] else "good" if conditions.is_peace else "warn"
 
 
-def _loss(row: Row, committed: Sequence[Row]) -> str:
-    """What is not on the leader and who still has it; touching runs of several replicas are told as one."""
-    ranges = join_ranges(committed)
-    by_broker: dict[int, int] = defaultdict(int)
-    for item in committed:
-        count = item["committed_records"]
-        by_broker[item["broker_id"]] += (item["record_count"] or 0) if count is None else count
-    most = max(by_broker.values())
-    where = join_words([f"{start} to {end - 1}" if end - start > 1 else start for start, end in ranges[:3]])
-    where += "" if len(ranges) <= 3 else " and more"
-    at = f"offset{'' if ranges[0][1] - ranges[0][0] == 1 and len(ranges) == 1 else 's'} {where}"
-    leader = (
-        f"the leader, broker {row['leader_id']}" if row["leader_id"] is not None else f"broker {row['reference_id']}"
-    )
-    text = f"{render_count(most, 'committed record')} at {at} {'is' if most == 1 else 'are'} not on {leader}. "
-    holders = [broker_id for broker_id in sorted(by_broker) if by_broker[broker_id] == most]
-    verb, what = "has" if len(holders) == 1 else "have", "it" if most == 1 else "them"
-    return text + f"{capitalise(name_brokers(holders))} still {verb} {what}."
-
-
-def _holders(results: Results) -> dict[int, dict[tuple[str, int], int]]:
-    """Committed records that a broker has and the leader has not, by broker and partition."""
-    held: dict[int, dict[tuple[str, int], int]] = defaultdict(lambda: defaultdict(int))
+def _cases(
+    partitions: Sequence[Row], worst: str, findings: Mapping[tuple, Sequence[Row]], results: Results
+) -> Iterator[Case]:
+    lost = defaultdict(list)
     for row in results.rows("divergences"):
-        if row["committed"]:
-            count = row["committed_records"]
-            held[row["broker_id"]][(row["topic"], row["partition"])] += (
-                row["record_count"] or 0 if count is None else count
-            )
-    return {broker_id: dict(held[broker_id]) for broker_id in sorted(held)}
-
-
-def _totals(affected: Sequence[Row], holders: Mapping[int, Mapping], worst: str) -> list[Sentence]:
-    if worst != "COMMITTED_LOSS" or not holders or len(affected) < 2:
-        return []
-    most: dict[tuple, int] = {}
-    for by_place in holders.values():
-        for place, count in by_place.items():
-            most[place] = max(count, most.get(place, 0))
-    total = f"{render_count(sum(most.values()), 'committed record')}"
-    return [
-        (
-            "In all, ",
-            total,
-            f" in {render_count(len(most), 'partition')} are held by {name_brokers(list(holders))} only.",
+        if row["lost_records"]:
+            lost[(row["topic"], row["partition"])].append(row)
+    holders = defaultdict(list)
+    for row in results.rows("replicas"):
+        if row["lost_held"]:
+            holders[(row["topic"], row["partition"])].append(row)
+    affected = [row for row in partitions if row["verdict"] == worst]
+    if worst in _CALM:
+        # Calm verdicts: what is still worth a sentence, wherever it is.
+        ranked = {_place(row): index for index, row in enumerate(worst_first(_worth(findings)))}
+        affected = sorted(
+            (row for row in partitions if _place(row) in ranked or (worst == "LAGGING" and row in affected)),
+            key=lambda row: ranked.get(_place(row), len(ranked)),
         )
-    ]
+    for row in affected[:CASE_LIMIT]:
+        place = _place(row)
+        text = _loss(row, lost[place], holders[place]) if row["lost_records"] else ""
+        yield Case(*place, text or _finding(row, findings[place]))
+
+
+def _worth(findings: Mapping[tuple, Sequence[Row]]) -> list[Row]:
+    """The worst finding of each partition, where it is of medium severity or more."""
+    placed = [rows[0] for (topic, _), rows in findings.items() if topic is not None]
+    return [row for row in placed if at_or_above(row["severity"], "medium")]
+
+
+def _telling(findings: Sequence[Row], verdict: str) -> list[Row]:
+    """Findings that can give a partition `verdict`, or any verdict at all."""
+    known = [(row, getattr(CATALOGUE.get(row["code"]), "verdicts", ())) for row in findings]
+    return [row for row, verdicts in known if (verdict in verdicts if verdict else verdicts)]
+
+
+def _finding(row: Row, ranked: Sequence[Row]) -> str:
+    # Of what is equally bad, that which moved the verdict is told; in a calm one what is worst.
+    telling = [] if row["verdict"] == "CONSISTENT" else _telling(ranked, row["verdict"])
+    if row["verdict"] == "LAGGING" and ranked and ranked[0]["severity"] in ("high", "medium"):
+        telling = []
+    chosen = next(iter(telling or ranked), None)
+    if chosen is None:
+        return capitalise(VERDICT_WORDS[row["verdict"]])
+    return end_sentence(clean(chosen["message"] or chosen["code"]))
+
+
+def _loss(row: Row, runs: Sequence[Row], replicas: Sequence[Row]) -> str:
+    """What is not on the leader and who still has it; "" where only a tail past the leader's end tells of it."""
+    column = "lost_committed" if row["lost_committed"] else "lost_records"
+    runs = [run for run in runs if run[column]]
+    if not runs:
+        return ""
+    count, ranges = row[column], join_ranges(runs)
+    held_column = "lost_committed_held" if row["lost_committed"] else "lost_held"
+    held = {replica["broker_id"]: replica[held_column] for replica in replicas}
+    all_of_it = sorted(broker for broker, number in held.items() if number == count)
+    brokers = all_of_it or sorted(broker for broker, number in held.items() if number)
+    total = total_loss([row])
+    values = {
+        "records": count_records(total, count, "committed record" if row["lost_committed"] else "record"),
+        "offsets": _name_ranges(ranges),
+        "are": verb(count, "is", "are"),
+        "brokers": name_brokers(brokers),
+        "have": verb(len(brokers), "has", "have"),
+        "them": verb(count, "it", "them"),
+    }
+    if column == "lost_records":
+        promised = [run["promised_records"] for run in runs]
+        most = None if None in promised else min(count, sum(promised))
+        acks = "" if most is None else f"; acks=all promised {f'at most {most}' if most else 'none'} of them"
+        values["exist"] = verb(count, "exists", "exist")
+        values.update(they=verb(count, "it", "they"), were=verb(count, "was", "were"))
+        return plain_text(ONLY_HERE.say(**values, promised=acks))
+    leads = row["leader_id"] == row["reference_id"]
+    leader = f"{'the leader, ' if leads else ''}broker {row['reference_id']}"
+    return plain_text((LOST_HERE if all_of_it else LOST_HERE_TOGETHER).say(**values, leader=leader))
+
+
+def _name_ranges(ranges: Sequence[tuple[int, int]]) -> str:
+    where = join_words([f"{start} to {end - 1}" if end - start > 1 else start for start, end in ranges[:3]])
+    single = len(ranges) == 1 and ranges[0][1] - ranges[0][0] == 1
+    return f"offset{'' if single else 's'} {where}{'' if len(ranges) <= 3 else ' and more'}"
+
+
+def _sums(total: Total, partitions: Sequence[Row], worst: str) -> Iterator[Sentence]:
+    told = worst in ("WILL_LOSE_ON_TRUNCATION", "UNCOMMITTED_DIVERGENCE") and not total.committed
+    if total.records and not told and (total.records != total.committed or worst != "COMMITTED_LOSS"):
+        yield ALL_LOST.say(
+            records=count_records(total, total.records, "record").replace("At most", "at most"),
+            are=verb(total.records, "is", "are"),
+            committed=total.committed or "none",
+            were=verb(total.committed, "was", "were"),
+        )
+    unknown = sum(row["lost_records"] is None for row in partitions if row["verdict"] == worst)
+    if unknown and worst in ("COMMITTED_LOSS", "COMMITTED_DIVERGENCE", "WILL_LOSE_ON_TRUNCATION"):
+        yield NOT_COUNTED.say(partitions=render_count(unknown, "partition"))
 
 
 def _others(counts: Mapping[str, int], worst: str) -> list[Sentence]:
     rest = [f"{counts[name]} {VERDICT_WORDS[name]}" for name in VERDICTS if counts.get(name) and name != worst]
-    return [(f"Of the others, {join_words(rest)}.",)] if rest else []
+    return [OTHERS.say(counts=join_words(rest))] if rest else []
 
 
-def _untrusted(verdict: Mapping[str, Any]) -> tuple[Sentence, ...]:
+def _untrusted(verdict: Mapping[str, Any]) -> list[Sentence]:
     reason = verdict["untrusted"]
-    return (("", "The audit is not whole", f": {clean(reason)}."),) if reason else ()
+    return [UNTRUSTED.say(reason=clean(reason))] if reason else []
 
 
-def _first_steps(
-    affected: Sequence[Row], findings: Mapping[tuple, Sequence[Row]], holders: Mapping[int, Mapping]
-) -> list[Sentence]:
-    steps: list[Sentence] = []
-    if holders:
-        one = len(holders) == 1
-        keep = f"Keep {name_brokers(list(holders))} from following"
-        how = "stop it, or copy its log directory" if one else "stop them, or copy their log directories"
-        held, follow = ("it holds", "it follows") if one else ("they hold", "they follow")
-        rest = f": {how}, now. What only {held} is deleted as soon as {follow}."
-        steps.append(("", keep, rest))
-    codes = Counter()
-    for row in affected:
-        ranked = worst_first(findings[(row["topic"], row["partition"])])
-        if ranked and ranked[0]["code"] in CATALOGUE:
-            codes[ranked[0]["code"]] += 1
-    for code, _ in codes.most_common(2):
-        if not (holders and code in ("HWM-LOSS", "TRN-BELOW-HW")):
-            steps.append((f"{CATALOGUE[code].remedy} (", code, ")"))
-    if holders:
-        steps.append(
-            ("Then decide: elect the broker that holds the records, or take them out and produce them again.",)
-        )
-    return steps
-
-
-def count_held(results: Results) -> dict[int, tuple[int, int]]:
-    """Partitions and committed records that a broker has and the leader has not, by broker."""
-    return {broker_id: (len(places), sum(places.values())) for broker_id, places in _holders(results).items()}
+def _place(row: Row) -> Place:
+    return row["topic"], row["partition"]

@@ -70,8 +70,10 @@ def render_answer(results: Results, colour: bool) -> list[str]:
     """Lines of the page's headline, and what it says to do first."""
     answer = build_answer(results, build_verdict(results, "never"))
     lines = [paint(line, _TONES[answer.tone], colour) for line in wrap(answer.headline)]
-    for step in answer.first_steps[:1]:
-        lines += wrap(f"First: {plain_text(step)}")
+    if answer.first_steps:
+        lines += ["", paint("Do first", "head", colour)]
+    for number, step in enumerate(answer.first_steps, 1):
+        lines += wrap(plain_text(step), f"{number}. ", "   ")
     return lines
 
 

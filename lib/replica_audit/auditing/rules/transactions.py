@@ -27,7 +27,7 @@ def judge(case: Case) -> Iterator[Finding]:
             continue
         yield from _hanging(case, transaction, state)
         for item in case.comparisons:
-            yield from _marker_lost(case, item, transaction)
+            yield from _marker_lost(case, item, transaction, state)
 
 
 def _is_damaged_after(facts: ReplicaFacts, transaction: OpenTransaction) -> bool:
@@ -65,9 +65,9 @@ def _hanging(case: Case, transaction: OpenTransaction, state: TransactionState |
         return
     yield finding(
         "TXN-HANGING",
-        f"the transaction of producer {transaction.producer_id} that begins at offset {transaction.first_offset} has "
-        f"no marker on broker {facts.broker_id}, and none will come: {why}; the last stable offset stands at "
-        f"{transaction.first_offset}",
+        f"the transaction of {_owner(transaction, state)} that begins at offset {transaction.first_offset} has "
+        f"no marker on broker {facts.broker_id}, and none will come: {why}; read_committed consumers see nothing from "
+        f"{transaction.first_offset} on",
         confidence=confidence,
         broker_id=facts.broker_id,
         start_offset=transaction.first_offset,
@@ -109,7 +109,15 @@ def _is_over(case: Case, transaction: OpenTransaction, state: TransactionState) 
     return None
 
 
-def _marker_lost(case: Case, item: Comparison, transaction: OpenTransaction) -> Iterator[Finding]:
+def _owner(transaction: OpenTransaction, state: TransactionState | None) -> str:
+    """Whose transaction it is, as far as the coordinator's log tells: producer 7 (transactional id payments-1)."""
+    known = state is not None and state.transactional_id is not None
+    return f"producer {transaction.producer_id}" + (f" (transactional id {state.transactional_id})" if known else "")
+
+
+def _marker_lost(
+    case: Case, item: Comparison, transaction: OpenTransaction, state: TransactionState | None
+) -> Iterator[Finding]:
     marker = _marker_in_conflict(item, transaction)
     if marker is None:
         return
@@ -117,7 +125,7 @@ def _marker_lost(case: Case, item: Comparison, transaction: OpenTransaction) -> 
     where = offsets(transaction.first_offset, transaction.last_offset + 1)
     yield finding(
         "TXN-MARKER-LOST",
-        f"the transaction of producer {transaction.producer_id} with {where} is open on broker {leader} and ended on "
+        f"the transaction of {_owner(transaction, state)} with {where} is open on broker {leader} and ended on "
         f"broker {follower} at offset {marker.base_offset}, among records that broker {leader} does not have",
         broker_id=follower,
         start_offset=marker.base_offset,

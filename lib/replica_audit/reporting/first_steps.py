@@ -1,0 +1,250 @@
+"""What to do first, by broker and by its state: nothing that exists once only may be deleted by a helpful hand."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, at_or_above
+from replica_audit.reporting.brokers import Cost, find_up, stop_cost
+from replica_audit.reporting.conditions import Conditions
+from replica_audit.reporting.findings import worst_first
+from replica_audit.reporting.grouping import Row
+from replica_audit.reporting.layout import clean, render_count
+from replica_audit.reporting.losses import Held, Place
+from replica_audit.reporting.sentences import (
+    Sentence,
+    Template,
+    join_some,
+    join_words,
+    name_brokers,
+    name_partitions,
+    verb,
+)
+from replica_audit.results import Results
+
+KEEP_DOWN = Template("*Do not start {brokers} before its log directory is copied*: it holds {held} as soon as it follows.")
+KEEP_DOWN_EQUAL = Template(
+    "*Do not start {brokers} before the log directory of one of them is copied*: each holds the same {held} as soon as "
+    "they follow."
+)
+COPY_NOW = Template("*Stop {brokers} or copy its log directory now*: it holds {held} as soon as it follows. {cost}")
+COPY_NOW_EQUAL = Template(
+    "*Copy the log directory of {brokers} now, or stop one of them*: each holds the same {held} as soon as they follow. {cost}"
+)
+KEEP_OR_COPY = Template(
+    "*If {brokers} is down, do not start it before its log directory is copied; if it is up, stop it or copy the directory "
+    "now*: it holds {held} as soon as it follows. {cost}"
+)
+KEEP_OR_COPY_EQUAL = Template(
+    "*Copy the log directory of {brokers} now, and start none of them before that*: each holds the same {held} as "
+    "soon as they follow. {cost}"
+)
+IN_SNAPSHOT = Template(
+    "Keep this snapshot, which has them in {paths}. To copy on broker {broker} itself: {command}, with its log.dirs as "
+    "LOG_DIR."
+)
+DECIDE = Template(
+    "Then decide for {places}: elect {brokers}, which loses what the present leader took since, or take the records "
+    "out of the copy and produce them again."
+)
+NO_LEADER = Template("*Bring {places} a leader*: {how}.")
+END_TRANSACTION = Template(
+    "*End the transaction of {place}*: kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic {topic} "
+    "--partition {partition} --start-offset {offset}, after find-hanging has confirmed it."
+)
+SHORT_MEMBER = Template(
+    "*Keep broker {leader} up until broker {member} has caught up in {place}*; if broker {leader} must stop, stop broker "
+    "{member} first."
+)
+REMEDY = Template("{where}: {remedy} ({code})")
+
+#: Steps for as many codes, and transactions, and groups of brokers; the findings below tell all.
+CODE_LIMIT = 2
+TRANSACTION_LIMIT = 3
+GROUP_LIMIT = 3
+#: Partitions that a command names; above that it copies the whole log directory.
+PATH_LIMIT = 4
+
+#: Codes that other steps are about.
+_DONE = ("HWM-LOSS", "TRN-BELOW-HW", "DIV-EPOCH", "META-UNCLEAN-ELECTION", "REP-LEADER-SHORTER")
+_OWN_STEPS = ("TXN-HANGING", "META-NO-LEADER", "REP-ISR-SHORT")
+
+
+def tell_first_steps(
+    results: Results,
+    holders: Mapping[int, Sequence[Held]],
+    conditions: Conditions,
+    partitions: Sequence[Row],
+    findings: Mapping[tuple, Sequence[Row]],
+) -> Iterator[Sentence]:
+    """What to do, most urgent first; `findings` by partition and worst first, `partitions` worst first."""
+    up = find_up(results)
+    urgent = {
+        broker: tuple(one for one in held if one.is_cut)
+        for broker, held in holders.items()
+        if any(one.is_cut for one in held)
+    }
+    groups = list(_groups(urgent, up))
+    for brokers, held, state in groups[:GROUP_LIMIT]:
+        yield from _protect(results, brokers, held, state)
+    yield from _short_members(results)
+    yield from _leaderless(results, conditions, up, frozenset(urgent))
+    for row in conditions.hanging[:TRANSACTION_LIMIT]:
+        topic = row["topic"]
+        place = f"{clean(topic)}-{row['partition']}"
+        yield END_TRANSACTION.say(
+            place=place, topic=shlex.quote(clean(topic)), partition=row["partition"], offset=row["start_offset"]
+        )
+    yield from _remedies(partitions, findings, bool(urgent))
+    if urgent:
+        places = list(dict.fromkeys(one.place for held in urgent.values() for one in held))
+        able = sorted(broker for broker, held in holders.items() if {one.place for one in held} & set(places))
+        yield DECIDE.say(places=name_partitions(places), brokers=name_brokers(able, "or"))
+
+
+def _groups(
+    urgent: Mapping[int, Sequence[Held]], up: Mapping[int, bool]
+) -> Iterator[tuple[list[int], Sequence[Held], bool | None]]:
+    """Brokers that hold the very same records and are in one state, together; every other broker for itself."""
+    groups: dict[tuple, list[int]] = defaultdict(list)
+    for broker, held in urgent.items():
+        everything = tuple((one.place, one.records, one.committed) for one in held)
+        groups[everything if all(one.is_all for one in held) else broker, up.get(broker)].append(broker)
+    for (_, state), brokers in groups.items():
+        yield sorted(brokers), urgent[brokers[0]], state
+
+
+def _protect(results: Results, brokers: list[int], held: Sequence[Held], state: bool | None) -> Iterator[Sentence]:
+    committed, records = sum(item.committed for item in held), sum(item.records for item in held)
+    said = render_count(committed, "committed record")
+    if committed != records:
+        rest = f", {committed} of them committed," if committed else ", perhaps acknowledged,"
+        said = render_count(records, "record") + rest
+    where = name_partitions([item.place for item in held])
+    gone = verb(records, "it is deleted", "they are deleted")
+    values = {"brokers": name_brokers(brokers, "or"), "held": f"{said} that the leader does not have, in {where}; {gone}"}
+    templates = {
+        False: (KEEP_DOWN, KEEP_DOWN_EQUAL),
+        True: (COPY_NOW, COPY_NOW_EQUAL),
+        None: (KEEP_OR_COPY, KEEP_OR_COPY_EQUAL),
+    }[state]
+    # A broker that is down costs nothing by staying so.
+    cost = "" if state is False else " ".join(_cost(broker, stop_cost(results, broker)) for broker in brokers)
+    yield templates[len(brokers) > 1].say(**values, cost=cost)
+    paths = [f"{item.log_dir}/{item.place[0]}-{item.place[1]}" for item in held if item.log_dir is not None]
+    if paths:
+        folders = " ".join(shlex.quote(f"{item.place[0]}-{item.place[1]}") for item in held) if len(held) <= PATH_LIMIT else "."
+        command = f"tar -czf broker-{brokers[0]}.tgz -C LOG_DIR {folders}"
+        yield IN_SNAPSHOT.say(
+            paths=join_words([*paths[:PATH_LIMIT], *(["other directories"] if len(paths) > PATH_LIMIT else [])]),
+            broker=brokers[0],
+            command=command,
+        )
+
+
+def _cost(broker: int, cost: Cost) -> str:
+    """What stopping the broker costs, in words."""
+    parts = []
+    if cost.leaderless:
+        parts.append(f"leaves {name_partitions(cost.leaderless)} without a leader")
+    if cost.refused:
+        parts.append(f"lets {name_partitions(cost.refused)} refuse acks=all")
+    if parts:
+        return f"Stopping broker {broker} {' and '.join(parts)}: copying is better."
+    if cost.unknown:
+        return f"What becomes unavailable without broker {broker} is not known: nothing says who is in sync."
+    return f"No partition of this audit becomes unavailable without broker {broker}."
+
+
+def _short_members(results: Results) -> Iterator[Sentence]:
+    leaders = {(row["topic"], row["partition"]): row["reference_id"] for row in results.rows("partitions")}
+    found = [row for row in worst_first(results.rows("findings")) if row["code"] == "REP-ISR-SHORT"]
+    for row in [row for row in found if row["status"] != "resolved"][:CODE_LIMIT]:
+        place = (row["topic"], row["partition"])
+        yield SHORT_MEMBER.say(leader=leaders[place], member=row["broker_id"], place=name_partitions([place]))
+
+
+def _leaderless(
+    results: Results, conditions: Conditions, up: Mapping[int, bool], urgent: AbstractSet[int]
+) -> Iterator[Sentence]:
+    """By who may lead: partitions with the same candidates together."""
+    if not conditions.leaderless:
+        return
+    newest = {(row["topic"], row["partition"]): row for row in results.rows("partition_states")}
+    by_candidates: dict[tuple[int, ...], list[Place]] = defaultdict(list)
+    for row in conditions.leaderless:
+        state = newest.get((row["topic"], row["partition"]))
+        entitled = {*(state["isr"] or ()), *(state["elr"] or ())} if state else set()
+        by_candidates[tuple(sorted(entitled))].append((row["topic"], row["partition"]))
+    for candidates, places in list(by_candidates.items())[:GROUP_LIMIT]:
+        down = [broker for broker in candidates if up.get(broker) is not True]
+        if not candidates:
+            how = (
+                "nobody is in sync or eligible, so only an unclean election can give it one, and that loses whatever the "
+                "elected log does not have"
+            )
+        elif down:
+            copied = ", once copied" if urgent & set(down) else ""
+            how = f"start {name_brokers(down, 'or')}{copied}, which can lead without losing anything committed"
+        else:
+            are = verb(len(candidates), "is", "are")
+            how = f"{name_brokers(candidates)} could lead and {are} up; find out why none was elected"
+        yield NO_LEADER.say(places=name_partitions(places), how=how)
+
+
+def _remedies(
+    partitions: Sequence[Row], findings: Mapping[tuple, Sequence[Row]], is_protected: bool
+) -> Iterator[Sentence]:
+    """The catalogue's advice for what is worst, with the places and brokers that it is about."""
+    places: dict[str, list[Row]] = defaultdict(list)
+    worst = partitions[0]["verdict"]
+    for partition in partitions:
+        ranked = findings.get((partition["topic"], partition["partition"]), ())
+        leaderless = any(row["code"] == "META-NO-LEADER" for row in ranked)
+        loud = [
+            row
+            for row in ranked
+            if at_or_above(row["severity"], "medium") and not (leaderless and row["code"] == "HWM-UNDER-MIN-ISR")
+        ]
+        calm = worst in ("LAGGING", "CONSISTENT")
+        chosen = loud if calm else loud if partition["verdict"] == worst else []
+        chosen = chosen or (ranked[:1] if worst == "LAGGING" and partition["verdict"] == worst else [])
+        for row in chosen[:1] if not calm else chosen:
+            places[row["code"]].append(row)
+    for row in findings.get((None, None), ()):
+        places[row["code"]].append(row)
+    told = 0
+
+    def urgency(item: tuple[str, list[Row]]) -> tuple[int, int]:
+        return min(SEVERITIES.index(row["severity"]) for row in item[1]), -len(item[1])
+
+    for code, rows in sorted(places.items(), key=urgency):
+        known = CATALOGUE.get(code)
+        if known is None or code in _OWN_STEPS or (is_protected and code in _DONE) or told == CODE_LIMIT:
+            continue
+        if known.remedy.rstrip(".").lower() == "none":
+            continue
+        told += 1
+        yield REMEDY.say(where=_where(rows), remedy=name_remedy(known.remedy, rows), code=code)
+
+
+def _where(rows: Sequence[Row]) -> str:
+    if rows[0]["topic"] is None:
+        return "Input of no partition"
+    named = []
+    for row in rows:
+        broker = "" if row["broker_id"] is None else f" on broker {row['broker_id']}"
+        named.append(f"{clean(row['topic'])}-{row['partition']}{broker}")
+    return join_some(list(dict.fromkeys(named)), 3, "place")
+
+
+def name_remedy(remedy: str, rows: Sequence[Row]) -> str:
+    """A remedy of the catalogue with brokers by name: never "this broker" where nobody knows which."""
+    brokers = sorted({row["broker_id"] for row in rows if row["broker_id"] is not None})
+    one = f"broker {brokers[0]}" if len(brokers) == 1 else "that broker"
+    replica = f"the replica on {one}" if len(brokers) == 1 else "that replica"
+    return re.sub(r"\bthis broker\b", one, re.sub(r"\bthis (replica|log|one)\b", replica, remedy))

@@ -1,0 +1,112 @@
+"""What is lost and who still has it, summed over partitions, by the numbers of the tables (kafka-semantics F.0)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from replica_audit.reporting.grouping import Row
+from replica_audit.results import Results
+
+#: (topic, partition).
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """Lost records of several partitions, each counted once."""
+
+    records: int
+    committed: int
+    at_most: bool
+    """Upper bounds: of some input only offsets tell how many records there are."""
+    places: tuple[Place, ...]
+    """Partitions that lost records."""
+    committed_places: tuple[Place, ...]
+    """Those of them that lost committed ones."""
+    unknown: int
+    """Partitions of which it is not known whether they lost any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Lost records of one partition that one broker holds."""
+
+    place: Place
+    log_dir: str | None
+    """Of its files in the snapshot; None where only a text or table tells of them."""
+    records: int
+    committed: int
+    is_all: bool
+    """No other broker holds any that this one does not."""
+    is_cut: bool
+    """The protocol of the audit removes some of them when the broker follows; what it keeps is never repaired."""
+
+
+def total_loss(partitions: Sequence[Row]) -> Total:
+    """The sums over rows of `partitions`."""
+    lost = [row for row in partitions if row["lost_records"]]
+    committed = [row for row in lost if row["lost_committed"]]
+    return Total(
+        records=sum(row["lost_records"] for row in lost),
+        committed=sum(row["lost_committed"] for row in committed),
+        at_most=any(row["lost_at_most"] for row in lost),
+        places=tuple((row["topic"], row["partition"]) for row in lost),
+        committed_places=tuple((row["topic"], row["partition"]) for row in committed),
+        unknown=sum(row["lost_records"] is None for row in partitions),
+    )
+
+
+def find_holders(results: Results, protocol: str) -> Mapping[int, tuple[Held, ...]]:
+    """By broker id, most committed records first, the lost records that it holds."""
+    partitions = {(row["topic"], row["partition"]): row for row in results.rows("partitions")}
+    cut = {
+        (row["topic"], row["partition"], row["broker_id"]): row["truncate_to"]
+        for row in results.rows("truncations")
+        if row["protocol"] == protocol
+    }
+    removed = {
+        (row["topic"], row["partition"], row["broker_id"])
+        for row in results.rows("divergences")
+        if row["lost_records"]
+        and (end := cut.get((row["topic"], row["partition"], row["broker_id"]))) is not None
+        and row["end_offset"] > end
+    }
+    ahead = {
+        (row["topic"], row["partition"], row["broker_id"])
+        for row in results.rows("findings")
+        if row["code"] == "REP-LEADER-SHORTER"
+    }
+    holders: dict[int, list[Held]] = defaultdict(list)
+    for row in results.rows("replicas"):
+        place = (row["topic"], row["partition"])
+        key = (*place, row["broker_id"])
+        if not row["lost_held"] or place not in partitions:
+            continue
+        holders[row["broker_id"]].append(
+            Held(
+                place=place,
+                log_dir=None if row["clean_shutdown"] is None else row["log_dir"],
+                records=row["lost_held"],
+                committed=row["lost_committed_held"] or 0,
+                is_all=row["lost_held"] == partitions[place]["lost_records"],
+                is_cut=key in removed or key in ahead,
+            )
+        )
+
+    def most(item: tuple[int, list[Held]]) -> tuple[int, int, int]:
+        broker_id, held = item
+        return -sum(one.committed for one in held), -sum(one.records for one in held), broker_id
+
+    return {broker_id: tuple(held) for broker_id, held in sorted(holders.items(), key=most)}
+
+
+def count_held(results: Results) -> dict[int, tuple[int, int]]:
+    """By broker id, the partitions and the records of `lost_committed` that it holds; never added up over brokers."""
+    counts: dict[int, tuple[int, int]] = {}
+    for row in results.rows("replicas"):
+        if row["lost_committed_held"]:
+            places, records = counts.get(row["broker_id"], (0, 0))
+            counts[row["broker_id"]] = (places + 1, records + row["lost_committed_held"])
+    return dict(sorted(counts.items()))
