@@ -25,7 +25,7 @@ from replica_audit.reporting.summary import render_summary
 from replica_audit.reporting.verdict import build_verdict
 from replica_audit.results import Results
 
-#: The listing names a leader that has no files here and was alone in the ISR.
+#: The listing names a leader that has no readable files here and was alone in the ISR.
 SNAPSHOT = Path(__file__).parent.parent / "attacks" / "04-leader-has-no-files" / "describe"
 
 
@@ -39,7 +39,7 @@ def test_the_answer_is_a_lower_bound_only(found):
     assert (mark["hw_lower"], mark["hw_upper"], mark["proven_lower"]) == (30, None, 30)
     assert (mark["exact"], mark["method"], mark["limiting_broker_id"]) == (False, "interval", None)
     assert (place["hw_lower"], place["hw_upper"]) == (30, None)
-    assert "no log end bounds it" in mark["upper_evidence"] and "broker 3 has no files here" in mark["upper_evidence"]
+    assert "no log end bounds it" in mark["upper_evidence"] and "no usable log of broker 3 is here" in mark["upper_evidence"]
     assert json.loads(render_audit_json(found))["high_watermarks"][0]["hw_upper"] is None
 
 

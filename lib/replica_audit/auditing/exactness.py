@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from replica_audit.auditing.comparison import Comparison
 from replica_audit.auditing.elections import MIN_ISR
 from replica_audit.auditing.facts import ReplicaFacts
-from replica_audit.auditing.log_ends import why_open
 from replica_audit.auditing.reference import Reference
 from replica_audit.auditing.watermark import HighWatermark
 from replica_audit.model import Leadership
@@ -27,11 +26,9 @@ def narrow_high_watermark(
     """The exact high watermark where one is known and lies within the bounds, else `mark` as it is."""
     if leadership is None or leadership.source != "metadata_log" or reference.outdated or reference.predates:
         return mark
-    if mark.method == "capture_skew" or mark.lowest_suffix is not None:
+    if mark.method == "capture_skew" or mark.lowest_suffix is not None or not mark.leader_end_bounds:
         return mark
     replicas = {facts.broker_id: facts for facts in (reference.facts, *(item.follower for item in comparisons))}
-    if why_open(reference.facts, tuple(replicas.values()), leadership) is not None:
-        return mark
     found = _clean_shutdown(reference, replicas, leadership) or _sole_isr(reference, leadership, kafka_version)
     return mark.settled(*found) if found is not None and mark.admits(found[0]) else mark
 

@@ -40,7 +40,7 @@ def bounding_ends(
     members = {*(reference.isr or ()), *reference.elr}
     found: list[LogEnd] = []
     open_ends: list[str] = []
-    if leader.broker_id in members or _led(reference, leadership):
+    if leader.broker_id in members or is_led(reference, leadership):
         reason = why_open(leader, replicas, leadership)
         if reason is None:
             end = leader.log_end_offset
@@ -62,11 +62,11 @@ def bounding_ends(
         found.append(LogEnd(facts.broker_id, offset, text))
     here = {facts.broker_id for facts in replicas}
     absent = {*members, *(() if reference.leader_id is None else (reference.leader_id,))} - here
-    open_ends += [f"broker {broker_id} has no files here" for broker_id in sorted(absent)]
+    open_ends += [f"no usable log of broker {broker_id} is here" for broker_id in sorted(absent)]
     return found, open_ends
 
 
-def _led(reference: Reference, leadership: Leadership | None) -> bool:
+def is_led(reference: Reference, leadership: Leadership | None) -> bool:
     """Whether the reference leads, led last where nobody does, or is taken for the leader for want of anything better."""
     if reference.leader_id == reference.facts.broker_id or reference.outdated:
         return True

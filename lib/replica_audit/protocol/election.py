@@ -81,3 +81,11 @@ def first_known_epoch(history: Sequence[PartitionState]) -> int | None:
     if not history:
         return None
     return -1 if history[0].occasion == "created" else history[0].leader_epoch
+
+
+def are_known_clean(history: Sequence[PartitionState], after: int, to: int) -> bool:
+    """Whether every election of an epoch above `after`, up to `to`, is in the history and was clean."""
+    known_from = first_known_epoch(history)
+    if known_from is None or after < known_from:
+        return False
+    return all(one.clean for one in elections(history) if after < one.leader_epoch <= to)
