@@ -27,6 +27,10 @@ class Answer:
         self.mark = next(iter(results.rows("high_watermarks")), {})
         self.verdict = results.rows("partitions")[0]["verdict"]
 
+    @property
+    def exact(self) -> bool:
+        return self.mark["exact"]
+
     def loud(self, severity: str = "medium") -> list[str]:
         return [row["code"] for row in self.findings if at_or_above(row["severity"], severity)]
 
@@ -83,6 +87,24 @@ QUESTIONS: tuple[Question, ...] = (
     Question("07-timeline/no-last-caught-up", "t-0", accuses_no_leader),
     Question("07-timeline/outsider-row-absent", "t-0", accuses_no_leader),
     Question("07-timeline/window-expired-between", "t-0", accuses_no_leader),
+    Question("03-isr-member-lost-tail/real", "pl-0", lambda answer: answer.may_be(80)),
+    Question("03-isr-member-lost-tail/real", "pm-0", lambda answer: answer.may_be(80)),
+    Question("03-isr-member-lost-tail/recovery-point", "t-0", lambda answer: answer.may_be(92)),
+    Question("03-isr-member-lost-tail/elr", "t-0", lambda answer: answer.may_be(50)),
+    Question("04-leader-has-no-files/real-minisr", "mi-0", lambda answer: answer.may_be(75) and not answer.exact),
+    Question("04-leader-has-no-files/real-two", "pair1-0", lambda answer: answer.may_be(55) and not answer.exact),
+    Question("04-leader-has-no-files/describe", "t-0", lambda answer: not answer.exact),
+    Question(
+        "04-leader-has-no-files/user",
+        "t-0",
+        lambda answer: not answer.exact and "CAP-MISSING-REPLICA" in answer.codes(),
+    ),
+    Question(
+        "10-quiesced-tail-of-later-epoch/real",
+        "pp-1",
+        lambda answer: answer.codes() & {"REP-LEADER-SHORTER", "HWM-LOSS"} and not answer.exact,
+        "kip-101",
+    ),
     Question(
         "10-quiesced-tail-of-later-epoch/real-zookeeper",
         "pp-1",
@@ -93,6 +115,11 @@ QUESTIONS: tuple[Question, ...] = (
     Question("11-inherited-gaps/real", "gi-0", quiet),
     Question("12-minor/killed-and-corrupt", "t-0", lambda answer: answer.cuts() == {2: 50}),
     Question("12-minor/producer-began-anew", "t-0", quiet),
+    Question(
+        "12-minor/isr-member-short-quiesced",
+        "t-0",
+        lambda answer: answer.may_be(97) and answer.mark["method"] != "capture_skew",
+    ),
     Question("12-minor/folder-without-log", "t-0", lambda answer: answer.verdict == "INCONCLUSIVE"),
     Question("12-minor/table-rows-twice", "ledger_eu-1-0", lambda answer: not answer.loud("high")),
 )

@@ -19,7 +19,7 @@ from tests.property.history import HISTORIES, histories, narrate
 from replica_audit.auditing.partition import PartitionEvidence, audit_partition
 from replica_audit.auditing.watermark import HighWatermark
 
-AUDITED = max(1, HISTORIES // 2)
+AUDITED = max(1, HISTORIES // 3)
 SOURCES = ("metadata_log", "topics_describe", "user")
 
 

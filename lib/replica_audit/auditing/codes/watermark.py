@@ -33,7 +33,8 @@ CODES = (
         "no replica holding the range, the records are gone for good.",
         proof="The checkpoint, the log end, and a recovery point that no truncation explains.",
         remedy="See which replica still has the range; it should lead. Check the disk and why the tail was lost.",
-        traps="A truncation less than 5 s ago (then the recovery point equals the log end); a live copy.",
+        traps="A truncation less than 5 s ago (then the recovery point equals the log end); a live copy whose checkpoint "
+        "files were copied after the segments; a topic that was created anew less than 5 s ago.",
     ),
     Code(
         code="HWM-RP-ABOVE-LEO",
@@ -132,22 +133,26 @@ CODES = (
         summary="An in-sync replica ends below the proven high watermark",
         meaning="The member lacks committed records without a conflict. If it is elected, and it may be, they are lost "
         "from every replica.",
-        proof="The member's log end, the lower bound of the high watermark and what proves it; and that the brokers "
-        "were stopped when copied, or that the member has no epochs and ends at its own checkpoint.",
+        proof="The member's log end, the proven lower bound of the high watermark and what proves it; and that the copies "
+        "are of one moment (the manifest says quiesced, or all brokers were stopped cleanly and the metadata log knows every "
+        "leader epoch), or that the member has no epochs and ends at its own checkpoint.",
         remedy="Keep the leader up until the member has caught up; do not restart the leader or move leadership. If "
         "the leader must stop, stop the short member first.",
-        traps="Copies of different moments look the same: then it is CAP-SKEW and no finding of this code.",
+        traps="Copies of different moments look the same, and so do brokers that were stopped one after the other: then it "
+        "is CAP-SKEW and no finding of this code.",
     ),
     Code(
         code="REP-LEADER-SHORTER",
         severities=("high",),
         verdicts=("COMMITTED_LOSS",),
-        summary="A replica goes on past the leader's log end, in the leader's own epoch",
-        meaning="The leader wrote these records and does not have them any more: it lost its tail. Followers will cut "
-        "them to match it.",
-        proof="The records past the leader's end with their epoch, on brokers that were stopped when copied.",
+        summary="A replica goes on past the leader's log end though nothing was written while they were copied",
+        meaning="The leader lost its tail, or another broker leads by now. Followers will cut these records to match it.",
+        proof="The records past the leader's end with their epoch; and that the copies are of one moment (the manifest says "
+        "quiesced, or all brokers were stopped cleanly and the metadata log knows every leader epoch), or that the leader "
+        "wrote them before its own copy was begun.",
         remedy="Copy the longer replica's directory before it follows the leader. Consider electing it.",
-        traps="Copies of different moments: the leader was copied earlier.",
+        traps="Copies of different moments: the leader was copied earlier, or stopped earlier, or the listing is older than "
+        "the logs. Then it is CAP-SKEW.",
     ),
     Code(
         code="TXN-HANGING",

@@ -20,7 +20,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     directory, end = facts.directory, facts.log_end_offset
     checkpoint, recovery_point = directory.high_watermark_checkpoint, directory.recovery_point_checkpoint
     if checkpoint is not None and checkpoint > end and not _just_truncated(case, facts, checkpoint):
-        holders = [other for other in case.replicas if other is not facts and other.log_end_offset >= checkpoint]
+        holders = [other for other in case.replicas if other is not facts and _has_up_to(case, other, checkpoint)]
         gone = facts is case.reference.facts and case.quiesced and not holders
         yield finding(
             "HWM-CP-ABOVE-LEO",
@@ -64,6 +64,13 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
                 considered("a truncation: no, it writes a smaller recovery point at once"),
             ],
         )
+
+
+def _has_up_to(case: Case, facts: ReplicaFacts, offset: int) -> bool:
+    """Whether a replica reaches `offset` with records that are not of a lineage that the reference has left."""
+    item = next((one for one in case.comparisons if one.follower is facts), None)
+    left = item is not None and any(part.start_offset < offset <= part.end_offset for part in item.stretches)
+    return facts.log_end_offset >= offset and not left
 
 
 def _just_truncated(case: Case, facts: ReplicaFacts, checkpoint: int) -> bool:
