@@ -13,7 +13,7 @@ from tests.support.samples import SAMPLES
 from replica_audit.auditing.snapshot import audit_one
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
-from replica_audit.reporting.command_lines import render_command
+from replica_audit.reporting.command_lines import render_command, split_commands
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,17 @@ def test_an_audit_knows_where_its_snapshot_was_read_from(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = audit_one("two words", TopicPartition("orders", 0), Settings())
     assert shlex.split(render_command(found, "show"))[2] == "two words"
+
+
+def test_commands_within_sentences_are_told_apart():
+    text = "To copy: tar -czf broker-2.tgz -C LOG_DIR 'a b-0' orders-0, with its log.dirs as LOG_DIR."
+    assert split_commands(text) == [
+        ("To copy: ", False),
+        ("tar -czf broker-2.tgz -C LOG_DIR 'a b-0' orders-0", True),
+        (", with its log.dirs as LOG_DIR.", False),
+    ]
+    assert split_commands(": kafka-transactions.sh --bootstrap-server HOST:PORT abort --start-offset 9.")[1] == (
+        "kafka-transactions.sh --bootstrap-server HOST:PORT abort --start-offset 9",
+        True,
+    )
+    assert split_commands("Nothing to run, tar is not needed.") == [("Nothing to run, tar is not needed.", False)]

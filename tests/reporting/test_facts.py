@@ -48,4 +48,4 @@ def test_a_later_finding_joins_what_was_two():
         finding("DIV-EPOCH", "high", broker_id=1, start_offset=5, end_offset=9),
         finding("TRN-HW-FALLBACK", "low", broker_id=2, start_offset=3, end_offset=None),
     ]
-    assert told(rows) == [("TRN-BELOW-HW", (1, 2), ((5, 9),), ["DIV-EPOCH", "DIV-EPOCH", "TRN-HW-FALLBACK"])]
+    assert told(rows) == [("TRN-BELOW-HW", (1,), ((5, 9),), ["DIV-EPOCH", "DIV-EPOCH", "TRN-HW-FALLBACK"])]

@@ -7,6 +7,9 @@ import shlex
 
 from replica_audit.results import Results
 
+#: A command within a sentence of ours: it ends at a comma, or with the sentence.
+_COMMAND = re.compile(r"((?:tar -|kafka-[a-z-]+\.sh --|replica-audit [a-z-]+ )[^,]*?)(?=,|\.?$)")
+
 #: What stands for a snapshot whose place nobody knows.
 UNKNOWN_PLACE = "SNAPSHOT"
 
@@ -20,3 +23,8 @@ def render_command(results: Results, command: str, *arguments: object) -> str:
     # A relative path that begins with a dash would be taken for an option.
     place = f"./{place}" if place.startswith("-") else place
     return shlex.join(["replica-audit", command, place, *map(str, arguments)])
+
+
+def split_commands(text: str) -> list[tuple[str, bool]]:
+    """Parts of a sentence, each with whether it is a command, so that a page can set it as such."""
+    return [(part, number % 2 == 1) for number, part in enumerate(_COMMAND.split(text)) if part]

@@ -21,7 +21,8 @@ class Fact:
     """What one or more findings tell.
 
     `head` is the worst of them; `same` are the findings with the code of `head`, `other` those with other codes, both
-    worst first; `brokers` are ids in ascending order; `ranges` are joined where they touch, [(start, end)…].
+    worst first; `brokers` of `same` are ids in ascending order; `ranges` of `same` are joined where they touch,
+    [(start, end)…].
     """
 
     head: Row
@@ -87,11 +88,12 @@ def _place(row: Row) -> tuple:
 
 def _fact(rows: Sequence[Row]) -> Fact:
     head = rows[0]
-    ranged = [row for row in rows if row["start_offset"] is not None and row["end_offset"] is not None]
+    same = tuple(row for row in rows if row["code"] == head["code"])
+    ranged = [row for row in same if row["start_offset"] is not None and row["end_offset"] is not None]
     return Fact(
         head,
-        tuple(row for row in rows if row["code"] == head["code"]),
+        same,
         tuple(row for row in rows if row["code"] != head["code"]),
-        tuple(sorted({row["broker_id"] for row in rows if row["broker_id"] is not None})),
+        tuple(sorted({row["broker_id"] for row in same if row["broker_id"] is not None})),
         tuple(join_ranges(ranged)),
     )

@@ -29,8 +29,8 @@ function factItem(page, rows) {
   const same = rows.filter((row) => row.code === head.code);
   const other = rows.filter((row) => row.code !== head.code);
   const messages = [...new Set(same.map((row) => row.message))];
-  const brokers = [...new Set(rows.map((row) => row.broker_id).filter(known))].sort((one, next) => one - next);
-  const place = [brokers.length && `broker${brokers.length === 1 ? '' : 's'} ${list(brokers)}`, rangesOf(rows), head.confidence !== 'proven' && head.confidence, head.status !== 'new' && head.status].filter(Boolean).join(' · ');
+  const brokers = brokersOf(same);
+  const place = [nameBrokers(brokers), rangesOf(same), head.confidence !== 'proven' && head.confidence, head.status !== 'new' && head.status].filter(Boolean).join(' · ');
   const left = messages.length - SENTENCES;
   return el('li', { class: head.status === 'resolved' ? 'gone' : null },
     el('p', null, el('span', { class: `tag s-${head.severity}` }, head.severity), ' ', el('code', null, head.code), ' ', el('span', { class: 'soft' }, place)),
@@ -38,14 +38,20 @@ function factItem(page, rows) {
     left > 0 && el('p', { class: 'soft' }, `and ${left} more like ${SENTENCES === 1 ? 'it' : 'these'}, below`),
     el('details', null, el('summary', null, 'How it is proven, and what it is not'),
       same.map((row) => proofOf(row, messages.length > 1 ? row.message : null)), codeTold(page, head.code)),
-    other.length > 0 && el('details', null, el('summary', null, 'Also told as ', codesOf(other)),
+    other.length > 0 && el('details', null, el('summary', null, 'Also told as ', codesOf(other, brokers)),
       [...new Set(other.map((row) => row.code))].map((code) => el('div', { class: 'also' }, other.filter((row) => row.code === code).map((row) => proofOf(row, row.message, row)), codeTold(page, code)))));
 }
 
-function codesOf(rows) {
-  const codes = new Map();
-  for (const row of rows) codes.set(row.code, (codes.get(row.code) || 0) + 1);
-  return [...codes].map(([code, number], index) => [index ? ', ' : '', el('code', null, code), number > 1 ? ` ×${number}` : '']);
+const brokersOf = (rows) => [...new Set(rows.map((row) => row.broker_id).filter(known))].sort((one, next) => one - next);
+const nameBrokers = (brokers) => (brokers.length ? `broker${brokers.length === 1 ? '' : 's'} ${list(brokers)}` : '');
+
+// Codes with the brokers that they are of, where these are not those that were named.
+function codesOf(rows, named) {
+  const codes = [...new Set(rows.map((row) => row.code))];
+  return codes.map((code, index) => {
+    const brokers = brokersOf(rows.filter((row) => row.code === code));
+    return [index ? ', ' : '', el('code', null, code), brokers.length && String(brokers) !== String(named) ? ` (${nameBrokers(brokers)})` : ''];
+  });
 }
 
 // The ranges of a fact, joined where they touch.

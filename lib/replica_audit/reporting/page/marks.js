@@ -11,11 +11,14 @@ function cutsOf(detail, row) {
   return [...cuts];
 }
 
+// Whether a replica's checkpointed high watermark is drawn: 0 of an empty log says nothing.
+const isMarked = (row) => typeof row.high_watermark_checkpoint === 'number' && (row.high_watermark_checkpoint > 0 || row.log_end_offset > 0);
+
 // Marks below one lane whose bar ends at y; returns the height that they take.
 function laneMarks({ board, scale, layers, rules, options, walls }, detail, row, y) {
   const marks = [];
-  const hw = row.high_watermark_checkpoint;
-  if (typeof hw === 'number' && (hw > 0 || row.log_end_offset > 0)) {
+  if (isMarked(row)) {
+    const hw = row.high_watermark_checkpoint;
     marks.push({ x: scale.at(hw), cls: 'hw', text: `HW ${hw}${hw > scale.high ? ' →' : ''}` });
   }
   for (const [offset, names] of cutsOf(detail, row)) {
@@ -94,9 +97,9 @@ function legend(detail, protocol) {
   const compared = comparedTo(detail);
   const key = (cls, text) => el('span', { class: 'key' }, el('i', { class: cls, 'aria-hidden': 'true' }), text);
   return el('p', { class: 'legend' },
-    key('k-epoch', 'leader epochs, a colour each'),
+    detail.replicas.some((row) => stretches(row).some(({ epoch }) => epoch !== null)) && key('k-epoch', 'leader epochs, a colour each'),
     mark && known(mark.hw_lower) && key(open ? 'k-open' : 'k-recomputed', open ? 'high watermark, recomputed: here or further on' : 'high watermark, recomputed'),
-    detail.replicas.some((row) => known(row.high_watermark_checkpoint)) && key('k-hw', 'high watermark in the checkpoint file'),
+    detail.replicas.some(isMarked) && key('k-hw', 'high watermark in the checkpoint file'),
     committed && key('k-lost', `committed, not what the ${compared} has`),
     differing && key('k-differs', `not what the ${compared} has`),
     hidden && key('k-hidden', 'differs and stays, unseen'),

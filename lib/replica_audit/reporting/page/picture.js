@@ -49,7 +49,7 @@ function drawPicture(detail, options) {
   const names = lanes.map((row) => [`broker ${row.broker_id}`, roleOf(row), heldBy(row)]);
   const side = Math.max(0, ...names.map(([name, ...notes]) => Math.max(widthOf(name, 'name'), ...notes.map((note) => widthOf(note, 'role')))));
   const left = narrow ? 8 : Math.max(110, side + 26);
-  const ends = Math.max(24, ...lanes.map((row) => widthOf(shown(row.log_end_offset), 'end')));
+  const ends = Math.max(24, ...lanes.map((row) => Math.max(widthOf(shown(row.log_end_offset), 'end'), narrow ? 0 : widthOf(`HW ${row.high_watermark_checkpoint} →`, 'hw'))));
   const board = makeBoard(options.width);
   const scale = makeScale(keyOffsets(detail), left, options.width - ends - 14, options.focus);
   const epochs = [...new Set(lanes.flatMap((row) => (row.epochs || []).map(([epoch]) => epoch)))].sort((one, other) => one - other);
@@ -85,7 +85,7 @@ function drawPicture(detail, options) {
   const svg = draw('svg', { viewBox: `0 0 ${options.width} ${height}`, width: options.width, height, role: 'img', 'aria-labelledby': `t${number} d${number}`, class: 'picture' },
     draw('title', { id: `t${number}` }, `${options.name}: replicas over offsets`),
     draw('desc', { id: `d${number}` }, describe(detail, lanes)),
-    patterns(), Object.values(layers));
+    Object.values(layers));
   return { svg, scale, lanes: placed, epochs };
 }
 
@@ -163,11 +163,12 @@ function breakMark(x, y) {
     draw('path', { d: `M${x - 4} ${y + LANE + 2}l4 -${LANE + 4}m5 0l-4 ${LANE + 4}` }));
 }
 
+// Hatching of all pictures, once in the page.
 function patterns() {
   const hatch = (id, cls, angle, width) => draw('pattern', { id, width: 7, height: 7, patternUnits: 'userSpaceOnUse', patternTransform: `rotate(${angle})` },
     draw('line', { class: cls, x1: 0, y1: 0, x2: 0, y2: 7, 'stroke-width': width }));
   const fade = draw('linearGradient', { id: 'h-open' }, draw('stop', { class: 'open-from', offset: 0 }), draw('stop', { class: 'open-to', offset: 1 }));
-  return draw('defs', null, fade, hatch('h-lost', 'hatch-bad', 45, 4.4), hatch('h-differs', 'hatch-warn', 45, 3), hatch('h-damage', 'hatch-dark', -45, 2.4));
+  return draw('svg', { class: 'hide', 'aria-hidden': 'true' }, draw('defs', null, fade, hatch('h-lost', 'hatch-bad', 45, 4.4), hatch('h-differs', 'hatch-warn', 45, 3), hatch('h-damage', 'hatch-dark', -45, 2.4)));
 }
 
 // The picture in words, for those who do not see it.

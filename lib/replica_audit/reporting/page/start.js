@@ -18,6 +18,7 @@ async function start() {
   const collator = new Intl.Collator('en', { numeric: true });
   [...rows].sort((one, other) => collator.compare(one.topic, other.topic) || one.partition - other.partition).forEach((row, order) => { row.order = order; });
   page.codeNames = Object.keys(page.codes);
+  document.body.append(patterns());
   const details = detailReader(document.getElementsByClassName('piece'), page.piece);
   const view = buildTable(page, rows, details, buildGallery(page, rows, details));
   document.querySelector('.tools').hidden = page.count < 2;
