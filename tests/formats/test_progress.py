@@ -163,7 +163,7 @@ def test_a_line_that_is_no_row_is_told_with_its_place_and_the_others_stay(tmp_pa
 def test_many_bad_lines_are_told_one_by_one_up_to_a_number(tmp_path):
     (tmp_path / "replica_progress.jsonl").write_text("x\n" * 50)
     rows, bad = read(tmp_path)
-    assert not rows and len(bad) == 21 and "30 more rows" in bad[-1].reason
+    assert not rows and len(bad) == 21 and "30 more unusable rows" in bad[-1].reason
 
 
 def test_rows_without_a_place_or_a_time_are_counted(tmp_path):

@@ -78,12 +78,12 @@ def test_severities_are_those_of_findings_or_of_great_expectations(given: str, s
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("suite: []", "suite is neither suites nor actions"),
+        ("suite: []", "expected suites and actions, found suite"),
         ("suites: {}", "suites: expected a list"),
         ("suites: [a]", "expected keys such as name, found 'a'"),
         ("suites: [{table: findings}]", "suite: name: expected text"),
-        ("suites: [{name: a, table: finding}]", "suite a: finding is no table; known are replica_facts"),
-        ("suites: [{name: a, table: findings, expectation: []}]", "expectation is none of expectations, name, table"),
+        ("suites: [{name: a, table: finding}]", "suite a: no such table: finding; known are replica_facts"),
+        ("suites: [{name: a, table: findings, expectation: []}]", "expectation is not one of expectations, name, table"),
         ("suites: [{name: a, table: findings, expectations: [{kwargs: {}}]}]", "type: expected text"),
         (
             "suites: [{name: a, table: findings, expectations: [{type: t, kwargs: [1]}]}]",
@@ -91,7 +91,7 @@ def test_severities_are_those_of_findings_or_of_great_expectations(given: str, s
         ),
         (
             "suites: [{name: a, table: findings, expectations: [{type: t, severity: bad}]}]",
-            "severity 'bad' is none of critical",
+            "severity 'bad' is not one of critical",
         ),
         (
             "suites: [{name: a, table: findings, expectations: [{type: t, enabled: 'no'}]}]",

@@ -31,7 +31,7 @@ def parse_baseline(text: str, path: str) -> list[dict[str, Any]]:
     for number, row in enumerate(content["findings"]):
         if not isinstance(row, dict) or set(row) != names or not isinstance(row["finding_id"], str):
             raise UsageError(
-                f"baseline {path}: findings[{number}] is no finding with the columns {', '.join(sorted(names))}"
+                f"baseline {path}: findings[{number}] is not a finding with the columns {', '.join(sorted(names))}"
             )
     return [row for row in content["findings"] if row["status"] != "resolved"]
 

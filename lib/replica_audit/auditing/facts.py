@@ -18,6 +18,7 @@ from replica_audit.model import ChunkDigest, Irregularity, OffsetRange, ReplicaD
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.protocol.loading import LoadedLog, load_log, log_end_of
 from replica_audit.protocol.truncation import ReplicaState
+from replica_audit.wording import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,7 @@ class ReplicaFacts:
         """Why the log is not known from the files that are there, as a clause; None where they could all be read."""
         directory, missed = self.directory, len(self.unread_bases)
         if missed:
-            return f"{missed} of {directory.segment_count} segments in {directory.path} could not be read"
+            return f"{missed} of {count(directory.segment_count, 'segment')} in {directory.path} could not be read"
         if self.segments:
             return None
         return directory.problem or f"{directory.path} has no .log file, and a partition's directory always has one"

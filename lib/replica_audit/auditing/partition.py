@@ -253,8 +253,8 @@ def _nothing_in_common(reference: Reference, item: Comparison) -> bool:
 def _stranger(reference: Reference, item: Comparison) -> Finding:
     return finding(
         "META-TOPICID-MISMATCH",
-        f"broker {item.follower.broker_id} and broker {reference.facts.broker_id} have not one batch in common: the topic was "
-        "probably deleted and created again; there is no topic id to decide",
+        f"broker {item.follower.broker_id} and broker {reference.facts.broker_id} have no batch in common: the topic was "
+        "probably deleted and created again; without topic ids it cannot be told",
         confidence="suspect",
         broker_id=item.follower.broker_id,
         evidence=[considered("divergence: two logs of one topic share at least their first batches")],

@@ -19,6 +19,7 @@ from replica_audit.protocol.observations import (
     TimelineRow,
 )
 from replica_audit.protocol.timeline import DeviationRuns, Rule, recompute_timeline
+from replica_audit.wording import count
 
 #: Stretches of one partition that become findings; of more the first are told, and how many there are.
 GREATEST_RUNS = 100
@@ -220,7 +221,7 @@ def _stuck(run: DeviationRun, left_out: list[Evidence]) -> Finding:
     )
     return finding(
         "HWM-STUCK",
-        f"{what}{why}; {waiting} offsets wait above it",
+        f"{what}{why}; {count(waiting, 'offset')} {'waits' if waiting == 1 else 'wait'} above it",
         confidence="likely",
         broker_id=run.limiting_broker_id if run.held and run.limiting_broker_id is not None else run.leader_id,
         start_offset=run.least_observed,
@@ -257,7 +258,7 @@ def _evidence(run: DeviationRun) -> list[Evidence]:
         f"observed {_span(run.least_observed, run.greatest_observed)}, recomputed "
         f"{_span(run.least_recomputed, run.greatest_recomputed)}"
     )
-    text = f"{run.observations} observations from {render_time(run.start_ms)} to {render_time(run.end_ms)}: {values}"
+    text = f"{count(run.observations, 'observation')} from {render_time(run.start_ms)} to {render_time(run.end_ms)}: {values}"
     return [Evidence("timeline", text, run.leader_id, value=f"{run.start_ms} {run.end_ms}")]
 
 

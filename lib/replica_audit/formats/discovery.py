@@ -29,6 +29,7 @@ from replica_audit.formats.stand_ins import Found, read_stand_ins
 from replica_audit.formats.storage import Snapshot
 from replica_audit.formats.zookeeper import ZOOKEEPER_PATTERN, complete_from_listing, parse_zookeeper
 from replica_audit.model import Leadership, QuarantineRow, ReplicaDir, TopicPartition
+from replica_audit.wording import count
 
 #: Directories of a log dir that are no partitions and no mistake.
 _KNOWN_DIRECTORIES = {"remote-log-index-cache", "dump", "logs"}
@@ -168,7 +169,7 @@ class _Discovery:
             elif parsed.kind == "metadata" and not is_foreign:
                 self._metadata_logs.append(_metadata_log(log_dir, child))
             elif parsed.kind == "other" and name not in _KNOWN_DIRECTORIES:
-                reason = "a directory that is no partition: Kafka refuses to start with it"
+                reason = "this directory is not a partition: Kafka refuses to start with it"
                 self._quarantine.append(_row("INPUT-IGNORED", child.path, reason, log_dir.broker_id))
         for name, entry in folder.files.items():
             parsed = parse_directory_name(name)
@@ -176,7 +177,7 @@ class _Discovery:
                 # A link that is not followed, say, where the directory of a partition is expected.
                 partitions.append((parsed.topic_partition, Folder(entry.path)))
         if is_foreign:
-            reason = f"a log dir of cluster {log_dir.cluster_id}: its {len(partitions)} partitions are left out"
+            reason = f"a log dir of cluster {log_dir.cluster_id}: its {count(len(partitions), 'partition')} {'is' if len(partitions) == 1 else 'are'} left out"
             self._quarantine.append(_row("META-FOREIGN-DIR", folder.path or ".", reason, log_dir.broker_id))
         elif log_dir.broker_id is not None and log_dir.kind == "broker":
             self._read_replicas(log_dir, log_dir.broker_id, folder, partitions)

@@ -13,6 +13,7 @@ from replica_audit.formats.dump_lines import BatchLine, RecordLine
 from replica_audit.formats.dump_listing import Listing, Spread
 from replica_audit.formats.second_hand import BATCHES, ENTRIES, FINGERPRINT, RECORDS, SecondHandLog
 from replica_audit.model import Damage
+from replica_audit.wording import count
 
 
 def assemble_dumped_log(listings: Sequence[Listing], base_offset: int) -> SecondHandLog:
@@ -175,7 +176,7 @@ def _damage(listing: Listing, end: int, expected: int | None, unproven: set[str]
     if listing.invalid_bytes:
         unproven.add("tail")
         reason = (
-            f"kafka-dump-log found {listing.invalid_bytes} bytes at the end that are no whole batch; "
+            f"kafka-dump-log found {count(listing.invalid_bytes, 'byte')} at the end, not a whole batch; "
             "its text does not tell an incomplete batch from other bytes"
         )
         yield Damage(end, listing.invalid_bytes, reason, "partial", expected, None)

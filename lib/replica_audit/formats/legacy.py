@@ -23,6 +23,7 @@ from replica_audit.formats.batches import (
     decode_batches,
 )
 from replica_audit.formats.codecs import GREATEST_EXPANSION, decompress
+from replica_audit.wording import count
 
 #: Size of an entry without key and value, by magic.
 OVERHEAD_BYTES = {0: PREFIX_BYTES + 14, 1: PREFIX_BYTES + 22}
@@ -53,7 +54,7 @@ def entry_value(entry: memoryview, magic: int) -> memoryview | None:
         if length < -1 or position > len(entry):
             raise ValueError(f"a length of {length} does not fit into the entry")
     if position != len(entry):
-        raise ValueError(f"{len(entry) - position} bytes are left after the value")
+        raise ValueError(f"{count(len(entry) - position, 'byte')} left after the value")
     return None if length == -1 else entry[start:position]
 
 

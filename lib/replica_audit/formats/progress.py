@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from replica_audit.formats.errors import FormatError
 from replica_audit.formats.storage import Snapshot
 from replica_audit.model import QuarantineRow
+from replica_audit.wording import count
 
 PROGRESS_SCHEMA = pa.schema(
     [
@@ -112,13 +113,13 @@ def read_progress(
         return
     yield from bad[:_TOLD]
     if len(bad) > _TOLD:
-        yield _ignored(part.path, bad[_TOLD].position, f"{len(bad) - _TOLD} more rows that are none, from here on")
+        yield _ignored(part.path, bad[_TOLD].position, f"{count(len(bad) - _TOLD, 'more unusable row')} from here on")
     whole = pc.is_valid(found["time_ms"])
     for name in _REQUIRED:
         whole = pc.and_(whole, pc.is_valid(found[name]))
     lacking = found.num_rows - pc.sum(whole).as_py() if found.num_rows else 0
     if lacking:
-        text = f"{lacking} rows without a topic, partition, time or broker_id"
+        text = f"{count(lacking, 'row')} without a topic, partition, time or broker_id"
         yield _ignored(part.path, part.start if part.form != "parquet" else None, text)
         found = found.filter(whole)
     if topics:

@@ -94,7 +94,7 @@ def decode_records(entry: bytes, hasher: RecordHasher, limit: int = GREATEST_EXP
     read either: an unknown or broken codec, lengths or counts that do not fit, offsets outside the batch.
     """
     if len(entry) <= MAGIC_AT:
-        raise RecordError(f"{len(entry)} bytes are no batch")
+        raise RecordError(f"{len(entry)} bytes are not a batch")
     magic = entry[MAGIC_AT]
     try:
         rows = _decode_new(entry, hasher, limit) if magic >= 2 else _decode_legacy(entry, magic, hasher, limit)
@@ -123,7 +123,7 @@ def _decode_new(entry: bytes, hasher: RecordHasher, limit: int) -> list[tuple]:
     from aiokafka.record._crecords import DefaultRecordBatch
 
     if len(entry) < HEADER_BYTES:
-        raise RecordError(f"{len(entry)} bytes are no batch of magic 2")
+        raise RecordError(f"{len(entry)} bytes are not a batch of magic 2")
     header = np.frombuffer(entry[:HEADER_BYTES], HEADER_DTYPE).copy()
     attributes = int(header["attributes"][0])
     if attributes & CODEC_MASK:

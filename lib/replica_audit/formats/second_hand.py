@@ -34,7 +34,7 @@ UNPROVEN = {
     "cut_short": "the replica's own checkpoints lie past the end of what is shown: the listing may have been cut short",
     "one_moment": "two listings of the same file show different batches: they are of different moments, and the longer "
     "one counts",
-    "overlap": "rows claim the same bytes of one file for different batches: they are not of one moment",
+    "overlap": "rows claim the same bytes of one file for different batches: they were not taken at one moment",
 }
 
 #: Of these, those that leave open what the log holds, so that it cannot be compared with another.

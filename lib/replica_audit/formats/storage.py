@@ -80,7 +80,7 @@ class Snapshot:
                 raise ValueError(f"{uri}: expected a path, file://, s3://, s3a:// or hdfs://, found {error}") from error
         info = filesystem.get_file_info(root.rstrip("/") or "/")
         if info.type == fs.FileType.NotFound:
-            raise FileNotFoundError(f"{uri}: there is no such directory")
+            raise FileNotFoundError(f"{uri}: no such directory")
         if info.type != fs.FileType.Directory:
             if root.lower().endswith(_ARCHIVES):
                 raise NotADirectoryError(f"{uri} is an archive: unpack it, and give the directory that comes out of it")
@@ -157,7 +157,7 @@ class Snapshot:
         with self.open_file(path) as file:
             data = file.read(limit + 1)
         if len(data) > limit:
-            raise FormatError(path, limit, f"at most {limit} bytes", "more", "this is no file that Kafka wrote")
+            raise FormatError(path, limit, f"at most {limit} bytes", "more", "Kafka does not write such a file")
         return data
 
 

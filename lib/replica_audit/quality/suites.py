@@ -103,7 +103,7 @@ def _extend(plan: QualityPlan, own: QualityPlan, path: str) -> QualityPlan:
 def _parse(content: Mapping[Any, Any], path: str) -> QualityPlan:
     unknown = sorted(set(content) - {"suites", "actions"})
     if unknown:
-        raise UsageError(f"{path}: {unknown[0]} is neither suites nor actions")
+        raise UsageError(f"{path}: expected suites and actions, found {unknown[0]}")
     suites = tuple(_suite(item, path) for item in _list(content.get("suites"), f"{path}: suites"))
     _check_once([suite.name for suite in suites], f"{path}: suite")
     actions = tuple(_action(item, path) for item in _list(content.get("actions"), f"{path}: actions"))
@@ -118,7 +118,7 @@ def _suite(item: Any, path: str) -> Suite:
     where = f"{path}: suite {name}"
     table = _text(item, "table", where)
     if table not in CHECKED_TABLES:
-        raise UsageError(f"{where}: {table} is no table; known are {', '.join(CHECKED_TABLES)}")
+        raise UsageError(f"{where}: no such table: {table}; known are {', '.join(CHECKED_TABLES)}")
     specs = tuple(_expectation(one, where, table) for one in _list(item.get("expectations"), f"{where}: expectations"))
     _check_once([one.name for one in specs], f"{where}: expectation")
     return Suite(name, table, specs)
@@ -135,7 +135,7 @@ def _expectation(item: Any, where: str, table: str) -> ExpectationSpec:
     where = f"{where}: expectation {name}"
     severity = item.get("severity", "critical")
     if severity not in SEVERITY_NAMES:
-        raise UsageError(f"{where}: severity {severity!r} is none of {', '.join(SEVERITY_NAMES)}")
+        raise UsageError(f"{where}: severity {severity!r} is not one of {', '.join(SEVERITY_NAMES)}")
     enabled = item.get("enabled", True)
     if not isinstance(enabled, bool):
         raise UsageError(f"{where}: enabled: expected true or false, found {enabled!r}")
@@ -179,7 +179,7 @@ def _mapping(item: Any, where: str, known: set[str] | None) -> dict[str, Any]:
         raise UsageError(f"{where}: expected keys such as name, found {item!r}")
     unknown = sorted(str(key) for key in item if known is not None and key not in known)
     if unknown:
-        raise UsageError(f"{where}: {unknown[0]} is none of {', '.join(sorted(known or ()))}")
+        raise UsageError(f"{where}: {unknown[0]} is not one of {', '.join(sorted(known or ()))}")
     return dict(item)
 
 

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any
+from replica_audit.wording import count
 
 #: No line of ours is longer where nobody says how wide the screen is.
 WIDTH = 100
@@ -89,7 +90,7 @@ def natural_width(rows: Sequence[Sequence[str]]) -> int:
 
 def render_count(number: int | None, noun: str) -> str:
     """A number and its noun, e.g. 1 record, 2 records; an unknown number is -."""
-    return f"{clean(number)} {noun}{'' if number == 1 else 's'}"
+    return count(number, noun) if number is not None else f"- {noun}s"
 
 
 def render_range(start: int | None, end: int | None) -> str:

@@ -59,7 +59,7 @@ def _run_families(verdict: Mapping[str, Any], finished: float | None, duration: 
     yield "last_run_success", success, [({}, int(verdict["audit_id"] is not None or status in (0, 1)))]
     meaning = "Exit status of the last run: 0 nothing to report, 1 findings, 3 not to be trusted whole, 4 an error."
     yield "exit_status", meaning, [({}, status)]
-    trusted = "Whether everything that had to be read could be read (1) or the answers are not whole (0)."
+    trusted = "Whether everything that had to be read could be read (1) or part of the answer is missing (0)."
     yield "trusted", trusted, [({}, 0 if verdict["untrusted"] else 1)]
     yield (
         "verdict",

@@ -23,7 +23,7 @@ def build_verdict(results: Results, fail_on: str) -> dict[str, Any]:
     """The object of verdict.json.
 
     `findings` counts those that are new; those of a baseline, known and resolved, are counted apart and neither raise
-    the exit status nor the word of the status line. `untrusted` says why the audit is not whole, null when it is.
+    the exit status nor the word of the status line. `untrusted` says what the audit could not tell, null when it told all.
     """
     findings = results.rows("findings")
     counts = Counter(row["severity"] for row in findings if row["status"] == "new")

@@ -73,7 +73,7 @@ class Warehouse:
         frame = self._load(table)
         if frame is None:
             raise InputError(
-                f"{self._name(table)} is no Delta table: run replica-audit ingest with this warehouse first"
+                f"{self._name(table)} is not a Delta table: run replica-audit ingest with this warehouse first"
             )
         for column, value in equals.items():
             frame = frame.where(F.col(column) == F.lit(value))

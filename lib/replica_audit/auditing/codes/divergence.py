@@ -72,7 +72,7 @@ CODES = (
         verdicts=("COMMITTED_DIVERGENCE",),
         summary="An offset is on one replica only, well inside both logs",
         meaning="One replica has a hole where another has records. In a compacted log that is normal (info).",
-        proof="The range, who has it and who has not, and the batches on both sides of the hole.",
+        proof="The range, who has it and who does not, and the batches on both sides of the hole.",
         remedy="Rebuild the replica with the hole. If it leads, move leadership first.",
         traps="Compaction, retention, tiered storage, DeleteRecords, transaction markers (which hold offsets of their "
         "own).",

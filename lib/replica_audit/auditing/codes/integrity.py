@@ -52,7 +52,7 @@ CODES = (
         code="LOG-TAIL-GARBAGE",
         severities=("medium",),
         verdicts=("LATENT_CORRUPTION",),
-        summary="Bytes that are no batch at the end of the log",
+        summary="Bytes at the end of the log that are not a batch",
         meaning="After the last sound batch there are bytes that are neither the beginning of a batch nor zeros. "
         "Records may have been there.",
         proof="The position, the length, and what a batch header would have had there.",

@@ -33,7 +33,7 @@ CODES = (
         remedy="Trust the batches unless their epochs are out of order too. If this replica leads, move leadership "
         "first; "
         "then rebuild it from a replica whose file and batches agree.",
-        traps="Info when the copies may be of different moments and only the newest epochs miss: the file was copied "
+        traps="Info when the copies may be of different moments and only the newest epochs are missing: the file was copied "
         "before the segments.",
     ),
     Code(

@@ -10,6 +10,7 @@ from replica_audit.auditing.elections import describe
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding, offsets
 from replica_audit.moments import render_time
+from replica_audit.wording import count
 
 _VERDICTS = {
     "DIV-EPOCH": ("medium", "UNCOMMITTED_DIVERGENCE"),
@@ -48,21 +49,17 @@ def _run(case: Case, item: Comparison, run: Run) -> Finding:
     replay = item.replays[case.protocol]
     here = f"broker {follower.broker_id}"
     where = offsets(run.start_offset, run.end_offset)
+    own, theirs = f"records{_epoch(run.replica_epoch)}", f"records{_epoch(run.leader_epoch)}"
     if run.kind == "hole_here":
-        what = f"{here} has nothing at {where}, where broker {leader.broker_id} has records of epoch {run.leader_epoch}"
+        what = f"{here} has nothing at {where}, where broker {leader.broker_id} has {theirs}"
     elif run.kind == "hole_there":
-        what = (
-            f"{here} has records of epoch {run.replica_epoch} at {where}, where broker {leader.broker_id} has nothing"
-        )
+        what = f"{here} has {own} at {where}, where broker {leader.broker_id} has nothing"
+    elif run.leader_epoch is None and run.start_offset >= leader.log_end_offset:
+        what = f"{here} has {own} at {where}; the log of broker {leader.broker_id} ends at {leader.log_end_offset}"
     else:
-        other = (
-            "nothing any more"
-            if run.leader_epoch is None and run.kind == "epoch"
-            else f"other records{_epoch(run.leader_epoch)}"
-        )
-        what = f"{here} has records{_epoch(run.replica_epoch)} at {where}, where broker {leader.broker_id} has {other}"
+        what = f"{here} has {own} at {where}, where broker {leader.broker_id} has other {theirs}"
     fate = (
-        f"the {case.protocol} protocol cuts them at {replay.truncate_to}"
+        f"the {case.protocol} protocol cuts the log at {replay.truncate_to}"
         if run.start_offset >= replay.truncate_to
         else f"the {case.protocol} protocol keeps everything below {replay.truncate_to}, so this stays"
     )
@@ -126,14 +123,14 @@ def told_by_history(run: Run) -> list[Evidence]:
         found.append(Evidence("leadership", where, election.leader_id, value=str(election.leader_epoch)))
     promised = "not known" if cause.promised_records is None else f"at most {cause.promised_records}"
     loss = (
-        f"{run.tally.record_count} records; below a proven high watermark: {run.committed_records}; promised by acks=all with "
+        f"{count(run.tally.record_count, 'record')}; below a proven high watermark: {run.committed_records}; promised by acks=all with "
         f"this topic's min.insync.replicas: {promised}"
     )
     return [*found, Evidence("loss", loss)]
 
 
 def _epoch(epoch: int | None) -> str:
-    return " without an epoch" if epoch is None else f" of epoch {epoch}"
+    return " without an epoch" if epoch is None or epoch < 0 else f" of epoch {epoch}"
 
 
 def _formats(item: Comparison) -> Iterator[Finding]:
@@ -145,11 +142,11 @@ def _formats(item: Comparison) -> Iterator[Finding]:
         if not found:
             continue
         start, end = found[0].start_offset, max(part.end_offset for part in found)
-        where = f"{len(found)} batches within {offsets(start, end)}"
+        where = f"{count(len(found), 'batch', 'batches')} within {offsets(start, end)}"
         if not compared:
-            message = f"broker {broker} has {where} in another message format; their records could not be read, so whether they are equal is open"
+            message = f"broker {broker} has {where} in another message format; the records could not be read, so it is not known whether they are equal"
         elif kind == "format":
-            message = f"broker {broker} has {where} in another message format; their records are equal"
+            message = f"broker {broker} has {where} in another message format; the records are equal"
         else:
             message = f"broker {broker} has the records of {where} in other batches than the reference, or stored otherwise; they are equal"
         yield finding(
@@ -172,10 +169,10 @@ def _unread(item: Comparison) -> Iterator[Finding]:
             if not found:
                 continue
             first = found[0]
-            what = "could not be read" if lost else "are none that Kafka could read, though the checksum is right"
+            what = "could not be read" if lost else "cannot be decoded, by Kafka either, though the checksum is right"
             yield finding(
                 code,
-                f"broker {broker_id}: records of {len(found)} batches that had to be compared {what}: {first.reason}",
+                f"broker {broker_id}: the records of {count(len(found), 'batch', 'batches')} that had to be compared {what}: {first.reason}",
                 broker_id=broker_id,
                 start_offset=min(problem.start_offset for problem in found),
                 end_offset=max(problem.end_offset for problem in found),
@@ -230,7 +227,7 @@ def _key_state(case: Case, item: Comparison, outcome: Compaction) -> Iterator[Fi
     named = ", ".join(str(offset) for offset in keys.offsets)
     yield finding(
         "DIV-KEY-STATE",
-        f"{keys.differing} keys of this compacted partition have not the same latest value: "
+        f"{count(keys.differing, 'key')} of this compacted partition {'has' if keys.differing == 1 else 'have'} different latest values: "
         + "; ".join(f"{count} {what}" for count, what in parts if count),
         confidence="proven" if case.quiesced else "likely",
         broker_id=follower,
@@ -251,8 +248,8 @@ def _presence(case: Case, item: Comparison, outcome: Compaction) -> Finding:
     leader, follower, keys = case.reference.facts.broker_id, item.follower.broker_id, outcome.keys
     equal = not any(part.compared and part.kind in ("content", "epoch") for part in item.alignment.differences)
     said = [
-        f"of this compacted partition broker {leader} has {outcome.only_reference} records that broker {follower} has not, and "
-        f"broker {follower} has {outcome.only_follower} that broker {leader} has not"
+        f"in this compacted partition broker {leader} has {count(outcome.only_reference, 'record')} that broker {follower} does not "
+        f"have, and broker {follower} has {outcome.only_follower} that broker {leader} does not have"
     ]
     if not outcome.complete:
         said.append("some records could not be read")
@@ -265,7 +262,7 @@ def _presence(case: Case, item: Comparison, outcome: Compaction) -> Finding:
             else "no key was seen with another latest value"
         )
     if keys.undecided:
-        said.append(f"{keys.undecided} keys cannot be compared until what is missing is replicated, or could be read")
+        said.append(f"{count(keys.undecided, 'key')} cannot be compared until what is missing has been replicated or read")
     return finding(
         "DIV-PRESENCE",
         "; ".join(said),

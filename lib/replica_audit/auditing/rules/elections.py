@@ -8,6 +8,7 @@ from replica_audit.auditing.comparison import Run
 from replica_audit.auditing.elections import PastElections, describe, past_elections
 from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding
 from replica_audit.protocol.election import Election
+from replica_audit.wording import count
 
 
 def judge(case: Case) -> Iterator[Finding]:
@@ -39,7 +40,7 @@ def _unclean(case: Case, past: PastElections, election: Election) -> Finding:
     ]
     if left:
         parts = [f"broker {broker} still has {_loss(runs)}" for broker, runs in sorted(left.items())]
-        nowhere = f"none of them are on broker {case.reference.facts.broker_id}"
+        nowhere = f"none of this is on broker {case.reference.facts.broker_id}"
         message = f"{describe(election)}{began}; {'; '.join(parts)}; {nowhere}"
         evidence.append(considered("healed: no, they are cut as soon as their broker follows"))
     else:
@@ -65,7 +66,7 @@ def _loss(runs: list[Run]) -> str:
     known = None if None in promised else sum(promised)
     more = "" if known is None else f", at most {known} promised by acks=all"
     start = min(run.start_offset for run in runs)
-    return f"{records} records from {start} on ({committed} below a proven high watermark{more})"
+    return f"{count(records, 'record')} from {start} on ({committed} below a proven high watermark{more})"
 
 
 def _unseen(case: Case, election: Election) -> str:

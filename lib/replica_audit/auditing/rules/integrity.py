@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding, offsets
 from replica_audit.model import Damage, Irregularity, SegmentSummary
+from replica_audit.wording import brokers, count
 
 _CODES = {
     "regression": "LOG-OFFSET-REGRESSION",
@@ -42,12 +43,12 @@ def _place(facts: ReplicaFacts, segment: SegmentSummary, position: int, text: st
 
 def _damage(case: Case, facts: ReplicaFacts, segment: SegmentSummary, damage: Damage) -> Finding:
     start = segment.base_offset if damage.expected_offset is None else damage.expected_offset
-    place = Evidence("file", damage.reason, facts.broker_id, segment.path, damage.position, f"{damage.length} bytes")
+    place = Evidence("file", damage.reason, facts.broker_id, segment.path, damage.position, count(damage.length, "byte"))
     where = f"broker {facts.broker_id}, {segment.path} from byte {damage.position}"
     if damage.next_offset is None and segment is facts.segments[-1]:
         return _tail(facts, damage, start, place, where)
     end = facts.log_end_offset if damage.next_offset is None else damage.next_offset
-    return _corrupt_middle(case, facts, start, max(end, start), place, f"{where}: {damage.length} unreadable bytes")
+    return _corrupt_middle(case, facts, start, max(end, start), place, f"{where}: {count(damage.length, 'unreadable byte')}")
 
 
 def _tail(facts: ReplicaFacts, damage: Damage, start: int, place: Evidence, where: str) -> Finding:
@@ -63,10 +64,11 @@ def _tail(facts: ReplicaFacts, damage: Damage, start: int, place: Evidence, wher
     if not damage.length:
         return _stopped_listing(damage, place, where, shared)
     if damage.kind == "partial":
+        incomplete = f"the last batch is incomplete ({count(damage.length, 'byte')})"
         is_told = "tail" in facts.unproven
         return finding(
             "LOG-TAIL-PARTIAL",
-            f"{where}: {damage.reason if is_told else f'the last batch is incomplete ({damage.length} bytes)'}; {stopped}",
+            f"{where}: {damage.reason if is_told else incomplete}; {stopped}",
             severity="medium" if clean else "low",
             evidence=[place, considered("live copy: a file read while it is written ends inside a batch")],
             **shared,
@@ -74,14 +76,14 @@ def _tail(facts: ReplicaFacts, damage: Damage, start: int, place: Evidence, wher
     if damage.kind == "zero_filled":
         return finding(
             "LOG-TAIL-ZERO",
-            f"{where}: {damage.length} zero bytes up to the end of the file; {stopped}",
+            f"{where}: {count(damage.length, 'zero byte')} up to the end of the file; {stopped}",
             severity="medium" if clean else "info",
             evidence=[place, considered("preallocation: an active segment may be zero-filled past its data")],
             **shared,
         )
     return finding(
         "LOG-TAIL-GARBAGE",
-        f"{where}: {damage.length} bytes after the last sound batch are neither a batch nor zeros",
+        f"{where}: {count(damage.length, 'byte')} after the last sound batch: neither a batch nor zeros",
         evidence=[place],
         **shared,
     )
@@ -117,7 +119,7 @@ def _checksum(case: Case, facts: ReplicaFacts, segment: SegmentSummary, item: Ir
 
 
 def _corrupt_middle(case: Case, facts: ReplicaFacts, start: int, end: int, place: Evidence, what: str) -> Finding:
-    destroyed = max(0, facts.log_end_offset - max(end, start))
+    lost = count(max(0, facts.log_end_offset - max(end, start)), "offset") + " of sound records"
     holders = [
         other.broker_id
         for other in case.replicas
@@ -127,16 +129,16 @@ def _corrupt_middle(case: Case, facts: ReplicaFacts, start: int, end: int, place
         and not other.cannot_read(start, max(end, start + 1))
     ]
     if facts.directory.clean_shutdown is None:
-        notice = f"a full recovery would cut the log there and destroy {destroyed} offsets of sound records after it"
+        notice = f"a full recovery would cut the log there and destroy {lost} after it"
     elif facts.loaded.cut_position is not None:
-        notice = f"the next start cuts the log there and destroys {destroyed} offsets of sound records after it"
+        notice = f"the next start cuts the log there and destroys {lost} after it"
     else:
         notice = (
             "the next start does not look there (clean stop, or below the recovery point); it shows when it is fetched, "
-            f"and a full recovery would destroy {destroyed} offsets of sound records after it"
+            f"and a full recovery would destroy {lost} after it"
         )
     repair = (
-        f"readable on broker {', '.join(map(str, holders))}"
+        f"readable on {brokers(holders)}"
         if holders
         else "no other replica here has this range readable"
     )

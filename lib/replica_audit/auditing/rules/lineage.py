@@ -106,9 +106,9 @@ def _contradictions(case: Case, facts: ReplicaFacts, place: Evidence) -> Iterato
             place,
             Evidence("lineage", f"from the batches: {_text(facts.lineage.entries)}", facts.broker_id),
             considered(
-                "the file was copied before the segments: only the newest epochs miss"
+                "the file was copied before the segments: only the newest epochs are missing from it"
                 if late
-                else "the file was copied before the segments: no, not only the newest epochs miss, or the copy is of one moment"
+                else "the file was copied before the segments: no, older epochs are missing too, or all copies are of one moment"
             ),
         ],
     )

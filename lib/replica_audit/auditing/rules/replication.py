@@ -8,6 +8,7 @@ from replica_audit.auditing.capture_times import lacks_tail
 from replica_audit.auditing.comparison import Comparison
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding, offsets
+from replica_audit.wording import brokers, count
 
 
 def judge(case: Case) -> Iterator[Finding]:
@@ -36,7 +37,7 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
     if lacks_tail(reference, item, case.leadership, case.times, case.one_moment):
         shared = {"broker_id": follower.broker_id, "start_offset": start, "end_offset": end, "confidence": "likely"}
         if case.one_moment:
-            why = "the copies are of one moment, so the reference lost its tail or is not the leader"
+            why = "all copies were made while the cluster was at rest, so the reference lost its tail or is not the leader"
             evidence = [considered("capture skew: no, the cluster was at rest")]
         else:
             why = (
@@ -119,7 +120,7 @@ def _lag(case: Case, item: Comparison) -> Iterator[Finding]:
         return
     yield finding(
         "REP-LAG",
-        f"broker {follower.broker_id} is {behind} offsets and {item.lag.size_bytes} bytes behind broker {leader.broker_id}",
+        f"broker {follower.broker_id} is {count(behind, 'offset')} and {count(item.lag.size_bytes, 'byte')} behind broker {leader.broker_id}",
         broker_id=follower.broker_id,
         start_offset=follower.log_end_offset,
         end_offset=leader.log_end_offset,
@@ -134,17 +135,15 @@ def _replication(case: Case) -> Iterator[Finding]:
     if assigned is not None and len(isr) < len(assigned):
         yield finding(
             "REP-UNDER-REPLICATED",
-            f"in sync: {_brokers(isr)}; assigned: {_brokers(assigned)}",
+            f"{len(isr) or 'none'} of {count(len(assigned), 'assigned replica')} "
+            f"{'are' if len(isr) > 1 else 'is'} in sync{': ' if isr else ''}{brokers(sorted(isr)) if isr else ''}",
             evidence=[Evidence("leadership", case.leadership.source)],
         )
     minimum = case.config("min.insync.replicas")
     if minimum is not None and minimum.isdigit() and len(isr) < min(int(minimum), len(assigned or isr) or int(minimum)):
         yield finding(
             "HWM-UNDER-MIN-ISR",
-            f"{len(isr)} in sync, min.insync.replicas is {minimum}: acks=all is refused, and since 3.7 the high watermark stands still",
+            f"{count(len(isr), 'replica')} in sync, but min.insync.replicas is {minimum}: acks=all is refused, and since 3.7 the high "
+            "watermark stands still",
             evidence=[Evidence("leadership", f"min.insync.replicas={minimum}", value=case.leadership.source)],
         )
-
-
-def _brokers(ids: tuple[int, ...]) -> str:
-    return ", ".join(map(str, sorted(ids))) or "none"

@@ -109,7 +109,7 @@ def _forks(copies: Sequence[MetadataCopy], newest: MetadataCopy, voters: Sequenc
         covering = [one for one in copy.snapshots if one.end_offset > parting and one.epoch < newest.epoch]
         if mine == theirs and mine is not None:
             found.append(
-                Fork(copy, newest, parting, f"both have records of controller epoch {mine} there, and not the same")
+                Fork(copy, newest, parting, f"both have records of controller epoch {mine} there, but different ones")
             )
         elif covering:
             reason = f"its snapshot {covering[0].path} was taken of what it has there, so that was committed"
