@@ -139,7 +139,7 @@ def test_a_key_that_the_longer_log_may_have_deleted_past_the_shorter_end_is_left
     longer = {**_log("a=1", ".", "c=1", "d=1", "e=1"), 5: ("f", "1"), 9: ("g", "1")}
     answer = _audit(tmp_path, longer, shorter, (10, 5))
     assert not answer.found("DIV-KEY-STATE"), answer
-    assert "1 keys cannot be compared" in answer.found("DIV-PRESENCE", 2)[0]["message"]
+    assert "1 key cannot be compared" in answer.found("DIV-PRESENCE", 2)[0]["message"]
 
 
 def test_a_cleaner_that_was_not_there_yet_cannot_have_deleted_it_past_the_shorter_end(tmp_path):

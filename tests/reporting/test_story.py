@@ -114,7 +114,7 @@ def test_changes_of_leader_and_of_the_replicas_in_sync_are_told_with_their_time(
 def test_a_leader_from_outside_is_told_to_be_unclean_and_one_of_the_eligible_is_not() -> None:
     first = {"isr": [0], "elr": [2]}
     unclean, clean = ({"isr": [number], "leader_id": number, "leader_epoch": 1} for number in (1, 2))
-    assert "uncleanly: it was not among 0 and 2" in plain_text(next(tell_history(states(first, unclean))))
+    assert "uncleanly: only brokers 0 and 2 were in sync or eligible" in plain_text(next(tell_history(states(first, unclean))))
     assert "uncleanly" not in plain_text(next(tell_history(states(first, clean))))
 
 

@@ -6,10 +6,17 @@ from collections.abc import Iterator, Sequence
 
 from replica_audit.moments import render_time
 from replica_audit.reporting.grouping import Row
-from replica_audit.reporting.sentences import Sentence, join_words, name_brokers
+from replica_audit.reporting.layout import render_count
+from replica_audit.reporting.sentences import Sentence, Template, join_words, name_brokers, verb
 
 #: Changes that are told, the newest.
 LIMIT = 6
+
+LEFT_OUT = Template("{changes} of leader or of the replicas in sync {are} left out here.")
+NOBODY_LED = Template("At {time} broker {leader} stopped leading and *nobody led*; in sync: {isr}{eligible}.")
+BECAME_LEADER = Template("At {time} broker {leader} became leader in epoch {epoch}; in sync: {isr}.")
+BECAME_UNCLEANLY = Template("At {time} broker {leader} became leader in epoch {epoch}, *uncleanly*: {why}; in sync: {isr}.")
+ISR_CHANGED = Template("At {time} {changes}; in sync: {isr}.")
 
 
 def tell_history(states: Sequence[Row]) -> Iterator[Sentence]:
@@ -21,27 +28,31 @@ def tell_history(states: Sequence[Row]) -> Iterator[Sentence]:
     timed.sort(key=lambda row: (row.get("entry") or 0, row["time_ms"]))
     changes = [change for earlier, later in zip(timed, timed[1:], strict=False) if (change := _change(earlier, later))]
     if len(changes) > LIMIT:
-        yield (f"{len(changes) - LIMIT} earlier changes of leader or of the replicas in sync are left out here.",)
+        left = len(changes) - LIMIT
+        yield LEFT_OUT.say(changes=render_count(left, "earlier change"), are=verb(left, "is", "are"))
     yield from changes[-LIMIT:]
 
 
 def _change(earlier: Row, later: Row) -> Sentence | None:
-    when = f"At {render_time(later['time_ms'])} "
-    isr = f"; in sync: {join_words(later['isr'] or ())}"
+    values = {
+        "time": render_time(later["time_ms"]),
+        "leader": later["leader_id"],
+        "epoch": later["leader_epoch"],
+        "isr": join_words(later["isr"] or ()),
+    }
     if later["leader_id"] != earlier["leader_id"]:
         if later["leader_id"] is None or later["leader_id"] < 0:
             eligible = f"; eligible: {join_words(later['elr'])}" if later["elr"] else ""
-            return (f"{when}broker {earlier['leader_id']} stopped leading and ", "nobody led", f"{isr}{eligible}.")
-        text = f"{when}broker {later['leader_id']} became leader in epoch {later['leader_epoch']}"
+            return NOBODY_LED.say(**{**values, "leader": earlier["leader_id"]}, eligible=eligible)
         entitled = {*(earlier["isr"] or ()), *(earlier["elr"] or ())}
-        if later["leader_id"] not in entitled and earlier["isr"] is not None:
-            why = f"it was not among {join_words(sorted(entitled))}" if entitled else "nobody was in sync or eligible"
-            return (f"{text}, ", "uncleanly", f": {why}{isr}.")
-        return (f"{text}{isr}.",)
+        if later["leader_id"] in entitled or earlier["isr"] is None:
+            return BECAME_LEADER.say(**values)
+        who = f"only {name_brokers(sorted(entitled))}" if entitled else "nobody"
+        return BECAME_UNCLEANLY.say(**values, why=f"{who} {verb(len(entitled) or 1, 'was', 'were')} in sync or eligible")
     before, now = set(earlier["isr"] or ()), set(later["isr"] or ())
     parts = []
     if before - now:
         parts.append(f"{name_brokers(sorted(before - now))} left the replicas in sync")
     if now - before:
         parts.append(f"{name_brokers(sorted(now - before))} joined the replicas in sync")
-    return (f"{when}{' and '.join(parts)}{isr}.",) if parts else None
+    return ISR_CHANGED.say(**values, changes=" and ".join(parts)) if parts else None
