@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from tests.reporting.rows import finding, partition, results
 
+from replica_audit.cli import failure
 from replica_audit.cli.main import main
 from replica_audit.errors import EngineError, InputError, UsageError
 from replica_audit.formats.errors import FormatError
@@ -28,10 +30,14 @@ class Engine:
         self.error: BaseException | None = None
         self.calls: list[tuple[Any, ...]] = []
         self.stopped = 0
+        self.logged = ""
 
     def build_session(self, app_name: str, settings: Any) -> Any:
         self.calls.append(("session", dict(settings)))
         return SimpleNamespace(stop=self._stop)
+
+    def logged_errors(self) -> str:
+        return self.logged
 
     def _stop(self) -> None:
         self.stopped += 1
@@ -70,7 +76,7 @@ class Engine:
 def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
     made = Engine()
     for name, functions in (
-        ("replica_audit.spark.session", ("build_session",)),
+        ("replica_audit.spark.session", ("build_session", "logged_errors")),
         ("replica_audit.spark.pipeline", ("run_ingest", "run_audit", "load_results", "load_earlier")),
         ("replica_audit.auditing.snapshot", ("audit_one", "audit_all")),
     ):
@@ -124,6 +130,45 @@ def test_the_answer_decides_exit_status_status_line_and_verdict_json(
     assert _last_line(capsys).startswith(f"{word}: ")
     verdict = json.loads(Path("replica-audit-report/verdict.json").read_text())
     assert (verdict["status"], verdict["exit_status"]) == (word, status)
+
+
+def test_a_fault_of_the_engine_is_one_sentence_and_its_trace_a_file(
+    engine: Engine, capsys: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(failure, "_TEMPORARY", str(tmp_path / "tmp"))
+    engine.logged = "ERROR x"
+    engine.error = OSError(errno.ENOSPC, "No space left on device", "replica-audit-warehouse/x.parquet")
+    assert main(["run", "snapshot"]) == 4
+    captured = capsys.readouterr()
+    (trace,) = (tmp_path / "tmp").iterdir()
+    assert captured.err.count("\n") == 1 and captured.err.endswith(f"; details are in {trace}\n")
+    assert captured.err.startswith("replica-audit: no space is left on the disk (replica-audit-warehouse/x.parquet)")
+    assert "Traceback" in trace.read_text() and "ERROR x" in trace.read_text() and captured.out.startswith("UNKNOWN: ")
+    verdict = json.loads(Path("replica-audit-report/verdict.json").read_text())
+    assert verdict["exit_status"] == 4 and verdict["untrusted"].startswith("no space is left")
+    monkeypatch.setattr(failure, "_TEMPORARY", str(tmp_path / "gone"))
+    monkeypatch.setattr(failure.tempfile, "mkstemp", _no_space)
+    assert main(["ingest", "snapshot"]) == 4
+    assert capsys.readouterr().err.endswith("and run again\n")
+
+
+def _no_space(**_: Any) -> Any:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_errors_of_java_that_stopped_nothing_are_told_in_a_line(engine: Engine, capsys: Any) -> None:
+    engine.logged = "2026-11-22T16:28:41.781Z ERROR Executor: Exception in task 0.0\n\tat a.b.C\n"
+    assert main(["ingest", "snapshot"]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("replica-audit: Java logged errors that stopped nothing, ") and "Executor" in line
+
+
+def test_a_session_that_cannot_be_stopped_hides_no_error(engine: Engine, capsys: Any, monkeypatch: Any) -> None:
+    engine.error = EngineError("what happened")
+    monkeypatch.setattr(engine, "_stop", lambda: 1 / 0)
+    assert main(["run", "snapshot"]) == 4
+    assert capsys.readouterr().err == "replica-audit: what happened\n"
 
 
 def test_a_run_takes_the_verdict_of_the_run_before_away_as_it_begins(engine: Engine, monkeypatch: Any) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from replica_audit.cli.interruption import INTERRUPTION
+from replica_audit.cli.output import print_error
 from replica_audit.config import Settings
 
 
@@ -14,7 +15,7 @@ from replica_audit.config import Settings
 def spark_session(app_name: str, settings: Settings) -> Iterator[Any]:
     """A session with `settings.spark`, stopped at the end; EngineError says which package executors lack."""
     from replica_audit.spark.environment import lacking_package
-    from replica_audit.spark.session import build_session
+    from replica_audit.spark.session import build_session, logged_errors
 
     INTERRUPTION.use_scratch()
     spark = build_session(app_name, settings.spark)
@@ -22,9 +23,17 @@ def spark_session(app_name: str, settings: Settings) -> Iterator[Any]:
     try:
         yield spark
     except Exception as error:
+        # A JVM that is gone cannot be stopped; what happened before is what has to be told.
+        with suppress(Exception):
+            spark.stop()
         lacking = lacking_package(error)
         if lacking is None:
             raise
         raise lacking from error
-    finally:
+    except BaseException:
         spark.stop()
+        raise
+    spark.stop()
+    if logged := logged_errors():
+        first = logged.splitlines()[0]
+        print_error(f"Java logged errors that stopped nothing, the first: {first}")

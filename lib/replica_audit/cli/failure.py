@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
+import traceback
 from typing import Any
 
 from replica_audit.cli.output import print_error
@@ -11,6 +14,9 @@ from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.reporting.files import write_failure
 from replica_audit.reporting.verdict import build_failure
+
+#: Not the directory of this process, which goes with it.
+_TEMPORARY = tempfile.gettempdir()
 
 
 def discard_verdict(settings: Settings) -> None:
@@ -32,3 +38,31 @@ def leave_verdict(settings: Settings, exit_status: int, reason: str) -> dict[str
     except OSError as error:
         print_error(f"cannot write verdict.json in {settings.report}: {error.strerror}")
     return failure
+
+
+def tell_fault(error: BaseException, settings: Settings | None) -> str | None:
+    """Tell a fault of the engine in a sentence, with its traces in a file that the sentence names; None for another fault."""
+    from replica_audit.spark.faults import describe_fault
+
+    sentence = describe_fault(error, settings or Settings())
+    if sentence is None:
+        return None
+    path = _keep_trace(error)
+    print_error(f"{sentence}; details are in {path}" if path else sentence)
+    return sentence
+
+
+def _keep_trace(error: BaseException) -> str | None:
+    """The trace of `error` and what Java logged, in a new file that stays; None where nothing can be written."""
+    session = sys.modules.get("replica_audit.spark.session")
+    logged = session.logged_errors() if session is not None else ""
+    text = "".join(traceback.format_exception(error)) + ("\nJava's log:\n" + logged + "\n" if logged else "")
+    for directory in (_TEMPORARY, "."):
+        try:
+            handle, path = tempfile.mkstemp(prefix="replica-audit-error-", suffix=".log", dir=directory)
+            with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(text)
+        except OSError:
+            continue  # a full disk, most likely what is being told
+        return path
+    return None

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from replica_audit.cli.commands import COMMANDS
 from replica_audit.cli.completion import render_completion
-from replica_audit.cli.failure import leave_verdict
+from replica_audit.cli.failure import leave_verdict, tell_fault
 from replica_audit.cli.interruption import INTERRUPTION
 from replica_audit.cli.output import print_error, print_fault, print_note, print_result, stdout_columns
 from replica_audit.cli.parser import given_flags, help_text, parse_arguments
@@ -61,6 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print_error(str(error))
         return _fail(arguments, settings, InputError.exit_status, str(error))
     except Exception as error:
+        if (sentence := tell_fault(error, settings)) is not None:
+            return _fail(arguments, settings, EngineError.exit_status, sentence)
         print_fault()
         return _fail(arguments, settings, EngineError.exit_status, f"internal error: {type(error).__name__}")
 

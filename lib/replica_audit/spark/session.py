@@ -7,6 +7,7 @@ network. A provided session keeps everything that it was given; only what Delta 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 from collections import deque
@@ -80,6 +81,10 @@ _JOINED = {"spark.sql.extensions": ",", "spark.driver.extraJavaOptions": " ", "s
 
 #: Said by every JVM that spark-submit starts, since it asks for that module; nothing can be done about it.
 _NOISE = (b"WARNING: Using incubator modules",)
+
+#: The beginning of an entry of the JVM's log, as conf/log4j2.properties has it.
+_LOG_ENTRY = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+Z ([A-Z]+) ")
+_HELD_BACK: deque[bytes] = deque(maxlen=20_000)
 
 
 def build_session(
@@ -207,11 +212,15 @@ def _start_local_context(app_name: str, settings: Mapping[str, str]) -> None:
 
 
 class _Relay:
-    """Copies what the JVM writes to our stderr, line by line, without `_NOISE`; remembers the end of it."""
+    """Copies what the JVM writes to our stderr, line by line, without `_NOISE`.
+
+    What it logs as errors, traces with them, is held back: whoever catches the error tells it in a sentence.
+    """
 
     def __init__(self, source: BinaryIO) -> None:
         self._source = source
         self._lines: deque[bytes] = deque(maxlen=5)
+        self._holding = False
         self.thread = threading.Thread(target=self._run, name="jvm-stderr", daemon=True)
         self.thread.start()
 
@@ -223,14 +232,26 @@ class _Relay:
                 *lines, rest = (rest + block).split(b"\n")
                 for line in lines:
                     if not line.startswith(_NOISE):
-                        self._lines.append(line)
-                        target.write(line + b"\n")
+                        self._pass_on(line, target)
             if rest:
-                self._lines.append(rest)
-                target.write(rest)
+                self._pass_on(rest, target)
+
+    def _pass_on(self, line: bytes, target: BinaryIO) -> None:
+        self._lines.append(line)
+        if entry := _LOG_ENTRY.match(line):
+            self._holding = entry[1] in (b"ERROR", b"FATAL")
+        if self._holding:
+            _HELD_BACK.append(line)
+        else:
+            target.write(line + b"\n")
 
     def last_words(self) -> str:
         return b" / ".join(self._lines).decode(errors="replace")
+
+
+def logged_errors() -> str:
+    """What the JVMs of this process logged as errors so far, traces included; the latest lines of very many."""
+    return b"\n".join(_HELD_BACK).decode(errors="replace")
 
 
 def _provided_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
