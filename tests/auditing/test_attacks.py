@@ -105,6 +105,7 @@ QUESTIONS: tuple[Question, ...] = (
         lambda answer: answer.codes() & {"REP-LEADER-SHORTER", "HWM-LOSS"} and not answer.exact,
         "kip-101",
     ),
+    Question("12-minor/total-loss-without-ids", "t-0", lambda answer: answer.verdict == "COMMITTED_LOSS"),
     Question(
         "10-quiesced-tail-of-later-epoch/real-zookeeper",
         "pp-1",

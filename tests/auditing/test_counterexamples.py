@@ -79,7 +79,7 @@ def test_logs_without_topic_ids_and_without_a_common_batch_are_not_compared(tmp_
     answer = audit(
         tmp_path,
         {
-            1: Broker(written(0, 20, 3, "second life "), topic_id=None),
+            1: Broker(written(0, 20, 2, "second life "), topic_id=None),
             2: Broker(written(0, 20, 2), topic_id=None),
         },
         isr=(1,),

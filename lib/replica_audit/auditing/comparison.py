@@ -55,6 +55,8 @@ class Comparison:
     """Of a compacted pair whose batches differ, where their records could be read."""
     problems: tuple[RecordProblem, ...] = ()
     """Batches whose records were wanted and could not be had."""
+    doubt: str | None = None
+    """What else would explain that the two differ, so that nothing of it is proven; None: nothing would."""
 
     @property
     def conflicts(self) -> bool:

@@ -96,6 +96,14 @@ def finding(
     )
 
 
+def doubted(found: Finding, item: Comparison) -> Finding:
+    """A finding of a comparison: not proven where something else would explain the difference."""
+    if item.doubt is None:
+        return found
+    confidence = "likely" if found.confidence == "proven" else found.confidence
+    return replace(found, confidence=confidence, evidence=(*found.evidence, considered(item.doubt)))
+
+
 def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Findings with one place each: those of one code, broker, start offset and replica epoch have one id, and become one.
 
@@ -169,6 +177,8 @@ class Case:
     """Replicas of another topic id, not compared."""
     duplicates: tuple[ReplicaFacts, ...] = ()
     """Second copies on one broker, not used."""
+    strangers: tuple[tuple[Comparison, str], ...] = ()
+    """Replicas of which it is not known whether they are of the same topic, and why; nothing is concluded from them."""
     set_aside: tuple[ReplicaFacts, ...] = ()
     """Logs that are known from a text or table which cannot be compared with the reference's."""
     orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
@@ -182,8 +192,9 @@ class Case:
 
     @property
     def replicas(self) -> tuple[ReplicaFacts, ...]:
-        """The reference and all that were compared with it, by broker id."""
-        everyone = (self.reference.facts, *(item.follower for item in self.comparisons))
+        """The reference and all that were laid beside it, by broker id."""
+        strangers = (item.follower for item, _ in self.strangers)
+        everyone = (self.reference.facts, *(item.follower for item in self.comparisons), *strangers)
         return tuple(sorted(everyone, key=lambda facts: facts.key))
 
     @property

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -26,8 +26,9 @@ from replica_audit.auditing.contents import RecordSource
 from replica_audit.auditing.elections import with_causes
 from replica_audit.auditing.exactness import narrow_high_watermark
 from replica_audit.auditing.facts import ReplicaFacts
-from replica_audit.auditing.findings import Case, Finding, considered, finding, merge_findings
+from replica_audit.auditing.findings import Case, Finding, finding, merge_findings
 from replica_audit.auditing.grouping import Grouping, group_replicas, is_tiered
+from replica_audit.auditing.other_lives import other_life
 from replica_audit.auditing.reference import Reference
 from replica_audit.auditing.rules import judge
 from replica_audit.auditing.rules.capture import judge_copy
@@ -135,6 +136,8 @@ def audit_partition(
         )
         for follower, chunks in _needs(evidence, grouping)
     ]
+    events = of_present_topic(evidence.log_events, reference.facts.directory.topic_id)
+    compared, strangers = _apart(reference, compared, evidence.leadership, events)
     replicas = (reference.facts, *(item.follower for item in compared))
     terms = sole_terms(replicas, evidence.leadership, evidence.kafka_version)
     compared = with_causes(with_proofs(compared, terms), reference, evidence.leadership)
@@ -149,7 +152,6 @@ def audit_partition(
         shorter=shorter,
     )
     mark = narrow_high_watermark(mark, reference, compared, evidence.leadership, evidence.kafka_version)
-    events = of_present_topic(evidence.log_events, reference.facts.directory.topic_id)
     mark = tighten_by_logs(mark, reference, evidence.leadership, events, evidence.kafka_version)
     case = Case(
         topic_partition=evidence.topic_partition,
@@ -162,6 +164,7 @@ def audit_partition(
         quiesced=_quiesced(evidence),
         one_moment=one_moment,
         foreign=grouping.foreign,
+        strangers=tuple(strangers),
         duplicates=grouping.duplicates,
         set_aside=grouping.set_aside,
         orphans=evidence.orphans,
@@ -169,21 +172,27 @@ def audit_partition(
         times=evidence.times,
         transactions=transactions or {},
     )
-    strangers = [item for item in case.comparisons if _nothing_in_common(reference, item)]
-    findings = tuple(
-        item
-        for item in judge(case)
-        if not (
-            item.broker_id in {one.follower.broker_id for one in strangers} and item.code.startswith(_OF_COMPARISON)
-        )
-    )
-    observed = timeline_findings(evidence.timeline)
-    findings = merge_findings((*findings, *(_stranger(reference, item) for item in strangers), *observed))
+    findings = merge_findings((*judge(case), *timeline_findings(evidence.timeline)))
     verdict = worst_verdict(item.verdict for item in findings if item.verdict is not None)
     return PartitionAudit(evidence, case, findings, verdict)
 
 
-_OF_COMPARISON = ("DIV-", "TRN-", "HWM-LOSS", "HWM-ABOVE", "EPO-START", "EPO-UNKNOWN")
+def _apart(
+    reference: Reference,
+    compared: Sequence[Comparison],
+    leadership: Leadership | None,
+    events: Sequence[BrokerLogEvent],
+) -> tuple[list[Comparison], list[tuple[Comparison, str]]]:
+    """The comparisons that are judged, some with a doubt, and those of logs that may be of another topic, with the reason."""
+    kept, strangers = [], []
+    for item in compared:
+        found = other_life(reference, item, leadership, events)
+        if found is None or found.judged:
+            kept.append(item if found is None else replace(item, doubt=found.reason))
+        else:
+            uncommitted = (replace(run, committed_end=None, committed_records=0, proof=None) for run in item.runs)
+            strangers.append((replace(item, runs=tuple(uncommitted), committed_drops=dict.fromkeys(item.drops, 0)), found.reason))
+    return kept, strangers
 
 
 def _needs(evidence: PartitionEvidence, grouping: Grouping) -> Iterator[tuple[ReplicaFacts, set[int]]]:
@@ -229,33 +238,4 @@ def _without_replicas(evidence: PartitionEvidence, grouping: Grouping) -> Partit
     )
     return PartitionAudit(
         evidence, None, merge_findings((found, *timeline_findings(evidence.timeline))), "INCONCLUSIVE"
-    )
-
-
-def _nothing_in_common(reference: Reference, item: Comparison) -> bool:
-    """Two logs without topic ids that both begin at one offset and have not one batch in common (F.4, suppressors)."""
-    leader, follower = reference.facts, item.follower
-    if leader.directory.topic_id is not None or follower.directory.topic_id is not None or not item.runs:
-        return False
-    floor = max(leader.local_start_offset, follower.local_start_offset)
-    if leader.empty:
-        # A topic that was created again begins in epoch 0, which no record of its first life is older than.
-        return False
-    if leader.local_start_offset != follower.local_start_offset or item.runs[0].start_offset > floor:
-        return False
-    theirs = {(batch.base_offset, batch.crc, batch.size) for batch in item.alignment.reference}
-    own = {(batch.base_offset, batch.crc, batch.size) for batch in item.alignment.own}
-    untouched = leader.chunks.keys() & follower.chunks.keys()
-    same = any(leader.chunks[number].digest == follower.chunks[number].digest for number in untouched)
-    return not same and not theirs & own
-
-
-def _stranger(reference: Reference, item: Comparison) -> Finding:
-    return finding(
-        "META-TOPICID-MISMATCH",
-        f"broker {item.follower.broker_id} and broker {reference.facts.broker_id} have no batch in common: the topic was "
-        "probably deleted and created again; without topic ids it cannot be told",
-        confidence="suspect",
-        broker_id=item.follower.broker_id,
-        evidence=[considered("divergence: two logs of one topic share at least their first batches")],
     )

@@ -28,8 +28,9 @@ def report_rows(audit: PartitionAudit) -> dict[str, list[dict]]:
     for facts in (*case.replicas, *case.set_aside, *case.foreign, *case.duplicates):
         rows["replicas"].append(_replica_row(case, facts, loss))
     rows["high_watermarks"].append(_high_watermark_row(case))
-    for comparison in case.comparisons:
-        rows["divergences"].extend(_divergence_rows(case, comparison, loss))
+    compared = [(item, loss) for item in case.comparisons] + [(item, Loss(None)) for item, _ in case.strangers]
+    for comparison, counted in compared:
+        rows["divergences"].extend(_divergence_rows(case, comparison, counted))
         rows["truncations"].extend(_truncation_rows(case, comparison))
     return rows
 
@@ -49,7 +50,9 @@ def _loss(case: Case | None, findings: Sequence[Finding]) -> Loss:
     if case is None:
         return Loss(None)
     shorter = {item.broker_id for item in findings if item.code == "REP-LEADER-SHORTER"}
-    return count_loss(case.reference.facts, case.comparisons, shorter)
+    loss = count_loss(case.reference.facts, case.comparisons, shorter)
+    uncompared = case.strangers or case.set_aside
+    return Loss(None) if uncompared and loss.total is not None and not loss.total.records else loss
 
 
 def _partition_row(audit: PartitionAudit, topic_id: str | None, loss: Loss) -> dict:
@@ -59,12 +62,12 @@ def _partition_row(audit: PartitionAudit, topic_id: str | None, loss: Loss) -> d
         **_names(audit.evidence),
         "topic_id": topic_id,
         "verdict": audit.verdict,
-        "unread_replicas": list(audit.unread_replicas),
         "leader_id": leadership.leader_id if leadership else None,
         "reference_id": None,
         "leader_epoch": leadership.leader_epoch if leadership else None,
         "isr": list(leadership.isr) if leadership and leadership.isr is not None else None,
         "under_replicated": None,
+        "unread_replicas": list(audit.unread_replicas),
         "hw_lower": None,
         "hw_upper": None,
         "max_lag_records": None,
@@ -79,7 +82,7 @@ def _partition_row(audit: PartitionAudit, topic_id: str | None, loss: Loss) -> d
     }
     if case is None:
         return row
-    reference = case.reference
+    reference, strangers = case.reference, [item for item, _ in case.strangers]
     assigned = leadership.replicas if leadership else None
     lagging = [item for item in case.comparisons if assigned is None or item.follower.broker_id in assigned]
     behind = [max(0, reference.facts.log_end_offset - item.follower.log_end_offset) for item in lagging]
@@ -95,7 +98,7 @@ def _partition_row(audit: PartitionAudit, topic_id: str | None, loss: Loss) -> d
         hw_upper=case.high_watermark.hw_upper,
         max_lag_records=max(behind, default=0),
         max_lag_bytes=max((item.lag.size_bytes for item in lagging), default=0),
-        dropped_records=sum(item.drops[case.protocol].record_count for item in case.comparisons),
+        dropped_records=sum(item.drops[case.protocol].record_count for item in (*case.comparisons, *strangers)),
         committed_dropped=sum(item.committed_drops[case.protocol] for item in case.comparisons),
         promised_dropped=_promised_dropped(case),
     )
@@ -116,7 +119,8 @@ def _promised_dropped(case: Case) -> int | None:
 def _role(case: Case, facts: ReplicaFacts) -> str:
     if facts is case.reference.facts:
         return "leader" if facts.broker_id == case.reference.leader_id else "reference"
-    others = {"foreign": case.foreign, "duplicate": case.duplicates, "set_aside": case.set_aside}
+    aside = (*case.set_aside, *(item.follower for item, _ in case.strangers))
+    others = {"foreign": case.foreign, "duplicate": case.duplicates, "set_aside": aside}
     return next((role for role, copies in others.items() if any(facts is one for one in copies)), "compared")
 
 

@@ -49,7 +49,9 @@ CODES = (
         summary="Directories of one name belong to different topics",
         meaning="The topic was deleted and created again while a broker was away, or a directory was restored. Logs of "
         "different topic ids are never compared.",
-        proof="The topic ids and their files; or, without ids, no batch in common at all (suspect).",
+        proof="The topic ids and their files; or, without ids, no batch in common at all (suspect). Where the leader's log then "
+        "begins in a later leader epoch than the other ever had, an empty replica was elected or the topic was created anew: that "
+        "is judged as loss, likely and never proven, unless a broker's log dates the creation after the other's last record.",
         remedy="None if the older directory's broker is about to return: it becomes a -stray directory. Otherwise "
         "remove it.",
         traps="",

@@ -131,6 +131,14 @@ def _missing_replicas(case: Case) -> Iterator[Finding]:
 
 def _topic_ids(case: Case) -> Iterator[Finding]:
     """Copies of another topic id: an earlier life of the name where the listing tells the present id, else unclear."""
+    for item, reason in case.strangers:
+        yield finding(
+            "META-TOPICID-MISMATCH",
+            reason,
+            confidence="suspect",
+            broker_id=item.follower.broker_id,
+            evidence=[considered("divergence: two logs of one topic share at least their first batches")],
+        )
     known = case.leadership.topic_id if case.leadership else None
     for facts in case.foreign:
         present = case.reference.facts.directory.topic_id

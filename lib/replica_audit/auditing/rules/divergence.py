@@ -8,7 +8,7 @@ from replica_audit.auditing.compaction import Compaction
 from replica_audit.auditing.comparison import Comparison, Run
 from replica_audit.auditing.elections import describe
 from replica_audit.auditing.facts import ReplicaFacts
-from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding, offsets
+from replica_audit.auditing.findings import Case, Evidence, Finding, considered, doubted, finding, offsets
 from replica_audit.moments import render_time
 from replica_audit.wording import count
 
@@ -25,7 +25,7 @@ def judge(case: Case) -> Iterator[Finding]:
     """DIV-* and LOG-CRC-BLIND."""
     for item in case.comparisons:
         for run in item.runs:
-            yield _run(case, item, run)
+            yield doubted(_run(case, item, run), item)
         for pair in item.alignment.corrupt:
             yield finding(
                 "DIV-CORRUPT" if pair.kind == "crc" else "LOG-CRC-BLIND",

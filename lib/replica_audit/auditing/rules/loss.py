@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from replica_audit.auditing.comparison import Comparison, Run
 from replica_audit.auditing.elections import describe
-from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding, offsets
+from replica_audit.auditing.findings import Case, Evidence, Finding, considered, doubted, finding, offsets
 
 #: KAFKA-14704: between these a follower could checkpoint a high watermark over records that it was about to cut.
 _HIGH_WATERMARK_OVER_TAIL = ((2, 8), (3, 5))
@@ -17,7 +17,7 @@ def judge(case: Case) -> Iterator[Finding]:
     for item in case.comparisons:
         for run in item.runs:
             if run.committed_end is not None:
-                yield _loss(case, item, run)
+                yield doubted(_loss(case, item, run), item)
 
 
 def _loss(case: Case, item: Comparison, run: Run) -> Finding:
@@ -34,7 +34,7 @@ def _loss(case: Case, item: Comparison, run: Run) -> Finding:
     return finding(
         "HWM-LOSS",
         f"{records} {'is' if count == 1 else 'are'} not on broker {leader.broker_id}; broker {follower.broker_id} still has {them}: "
-        f"{proof.text}",
+        f"{proof.text}" + ("; unless the topic was deleted and created again" if item.doubt is not None else ""),
         confidence="suspect" if suspect else "proven",
         broker_id=follower.broker_id,
         start_offset=run.start_offset,

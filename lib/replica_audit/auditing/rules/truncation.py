@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replica_audit.auditing.comparison import Comparison
-from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding
+from replica_audit.auditing.findings import Case, Evidence, Finding, considered, doubted, finding
 
 
 def judge(case: Case) -> Iterator[Finding]:
     """TRN-*, of the protocol that was chosen."""
     for item in case.comparisons:
-        yield from _below_high_watermark(case, item)
-        yield from _against_prefix(case, item)
-        yield from _how(case, item)
+        for found in (*_below_high_watermark(case, item), *_against_prefix(case, item), *_how(case, item)):
+            yield doubted(found, item)
 
 
 def _replay(case: Case, item: Comparison) -> Evidence:

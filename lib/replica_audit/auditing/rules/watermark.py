@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replica_audit.auditing.facts import ReplicaFacts
-from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding
+from replica_audit.auditing.findings import Case, Evidence, Finding, considered, doubted, finding
 
 def judge(case: Case) -> Iterator[Finding]:
     """HWM-*, but for HWM-LOSS and HWM-UNDER-MIN-ISR."""
@@ -95,7 +95,7 @@ def _suffix(case: Case) -> Iterator[Finding]:
         return
     broker_id, start = suffix
     lower = case.high_watermark.hw_lower
-    yield finding(
+    found = finding(
         "HWM-ABOVE-ISR-PREFIX",
         f"broker {broker_id} counts as in sync but has other or unreadable records from {start} on, though everything below {lower} is committed",
         broker_id=broker_id,
@@ -103,3 +103,4 @@ def _suffix(case: Case) -> Iterator[Finding]:
         end_offset=lower,
         evidence=[Evidence("checkpoint", case.high_watermark.lower_evidence)],
     )
+    yield doubted(found, next(item for item in case.comparisons if item.follower.broker_id == broker_id))

@@ -1,0 +1,29 @@
+"""Rows have exactly the columns of their tables, in the order in which tables.py has them."""
+
+from __future__ import annotations
+
+import pytest
+from tests.auditing.captures import audit_capture
+
+from replica_audit.auditing.tables import report_rows
+from replica_audit.auditing.partition import PartitionEvidence, audit_partition
+from replica_audit.model import TopicPartition
+from replica_audit.tables import REPORT_TABLES
+
+#: `show` gives the bronze rows of `partition_states`, whose columns the engine puts in order.
+TABLES = tuple(name for name in REPORT_TABLES if name != "partition_states")
+
+
+@pytest.mark.parametrize("capture", ["diverged-unclean", "reassigned-2-done", "recreated-1-before", "txn-failover-1-unclean"])
+def test_rows_are_those_of_their_tables(capture):
+    for results in audit_capture(capture).values():
+        for table in TABLES:
+            names = [column.name for column in REPORT_TABLES[table]]
+            assert all(list(row) == names for row in results.tables[table]), table
+
+
+def test_a_partition_without_any_replica_has_them_too():
+    audit = audit_partition(PartitionEvidence(TopicPartition("orders", 0), ()))
+    rows = report_rows(audit)
+    for table in ("partitions", "findings"):
+        assert [list(row) for row in rows[table]] == [[column.name for column in REPORT_TABLES[table]]], table
