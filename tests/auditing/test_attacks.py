@@ -62,6 +62,10 @@ def accuses_no_leader(answer: Answer) -> bool:
     return not answer.codes() & {"HWM-AHEAD", "HWM-STUCK", "HWM-REGRESSED"}
 
 
+def rotten(answer: Answer) -> bool:
+    return answer.verdict == "LATENT_CORRUPTION" and not answer.loud("critical")
+
+
 QUESTIONS: tuple[Question, ...] = (
     Question("01-purged-restarted/real-restarted", "purge-0", quiet),
     Question("01-purged-restarted/real-all-restarted", "purge-0", quiet),
@@ -87,6 +91,10 @@ QUESTIONS: tuple[Question, ...] = (
     Question("07-timeline/no-last-caught-up", "t-0", accuses_no_leader),
     Question("07-timeline/outsider-row-absent", "t-0", accuses_no_leader),
     Question("07-timeline/window-expired-between", "t-0", accuses_no_leader),
+    *(
+        Question(f"06-epoch-bit-rot/{name}", "t-0", rotten)
+        for name in ("follower-last", "leader-last", "follower-first", "follower-last-listing")
+    ),
     Question("03-isr-member-lost-tail/real", "pl-0", lambda answer: answer.may_be(80)),
     Question("03-isr-member-lost-tail/real", "pm-0", lambda answer: answer.may_be(80)),
     Question("03-isr-member-lost-tail/recovery-point", "t-0", lambda answer: answer.may_be(92)),

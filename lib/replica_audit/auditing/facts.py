@@ -52,6 +52,23 @@ class Cleaning:
 
 
 @dataclass(frozen=True, slots=True)
+class EpochRot:
+    """Batches of one copy whose leader epoch was changed on its disk (`auditing.epoch_rot`)."""
+
+    key: tuple[int, str]
+    start_offset: int
+    end_offset: int
+    leader_epoch: int
+    """As found."""
+    true_epoch: int
+    """That of the same batches on another replica."""
+    good_key: tuple[int, str]
+    confidence: str
+    in_file: bool
+    """The copy's own epoch file has the changed epoch too: recovery wrote it there."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicaFacts:
     """One replica as found. Built by `replica_facts`; offsets are int64, ranges half-open."""
 
@@ -81,6 +98,10 @@ class ReplicaFacts:
     loaded: LoadedLog
     recovered: LoadedLog
     has_epochs: bool
+    epoch_starts: tuple[tuple[int, int], ...] = ()
+    """(leader epoch, base offset) of the first batch of each stretch of one epoch, in order; changed epochs restored."""
+    rot: tuple[EpochRot, ...] = ()
+    """Batches whose epoch was changed: all that is concluded goes by the epoch that they were written in."""
     killed: bool = False
     """The broker is down, and its next start recovers the log (`loaded`) before it follows anybody."""
     compacted: bool = False
@@ -194,10 +215,7 @@ class ReplicaFacts:
     @property
     def last_leader_epoch(self) -> int | None:
         """Leader epoch of the last batch that has one."""
-        for segment in reversed(self.segments):
-            if segment.epoch_starts and segment.epoch_starts[-1].leader_epoch >= 0:
-                return segment.epoch_starts[-1].leader_epoch
-        return None
+        return next((epoch for epoch, _ in reversed(self.epoch_starts) if epoch >= 0), None)
 
     def state(self, lineage: Lineage) -> ReplicaState:
         """What truncation looks at, as found, with the lineage that the caller wants replayed."""
@@ -231,6 +249,7 @@ def replica_facts(
     *,
     tiered: bool = False,
     killed: bool = False,
+    rot: Sequence[EpochRot] = (),
 ) -> ReplicaFacts:
     """Facts of `directory`, whose scanned segments are given in any order; `with_cleaning` says what was compacted."""
     ordered = tuple(sorted(segments, key=lambda segment: segment.base_offset))
@@ -242,6 +261,7 @@ def replica_facts(
     found_end = max([log_end, *(item.last_offset + 1 for _, item in irregularities if item.kind == "crc")])
     unreadable = unreadable_stretches(ordered, irregularities, found_end)
     missing = tuple(border_gaps(ordered))
+    epoch_starts = _epoch_starts(ordered, rot, found_end)
     shutdown, recovery_point = directory.clean_shutdown, directory.recovery_point_checkpoint
     return ReplicaFacts(
         directory=directory,
@@ -250,7 +270,7 @@ def replica_facts(
         local_start_offset=max(log_start, first_base),
         log_end_offset=log_end,
         found_end_offset=found_end,
-        lineage=_readable_lineage(ordered, log_start, log_end),
+        lineage=_readable_lineage(epoch_starts, log_start, log_end),
         file_lineage=_file_lineage(directory, log_end, log_start),
         irregularities=irregularities,
         unreadable=unreadable,
@@ -265,25 +285,42 @@ def replica_facts(
         loaded=load_log(ordered, clean=shutdown, recovery_point=recovery_point, log_start_checkpoint=checkpoint),
         recovered=load_log(ordered, clean=False, recovery_point=0, log_start_checkpoint=checkpoint),
         has_epochs=any(segment.has_epochs for segment in ordered),
+        epoch_starts=epoch_starts,
+        rot=tuple(rot),
         killed=killed,
     )
 
 
-def lineage_of_batches(segments: Sequence[SegmentSummary]) -> Lineage:
+def _epoch_starts(
+    segments: Sequence[SegmentSummary], rot: Sequence[EpochRot], found_end: int
+) -> tuple[tuple[int, int], ...]:
+    starts = [(start.leader_epoch, start.base_offset) for segment in segments for start in segment.epoch_starts]
+    for one in rot:
+        within = [place for place, (_, start) in enumerate(starts) if start <= one.start_offset]
+        before = starts[: within[-1] + 1] if within else []
+        after = [entry for entry in starts[len(before) :] if entry[1] >= one.end_offset]
+        last = starts[len(starts) - len(after) - 1][0]
+        goes_on = (not after or after[0][1] > one.end_offset) and one.end_offset < found_end
+        before = before[:-1] if before and before[-1][1] == one.start_offset else before
+        starts = [*before, (one.true_epoch, one.start_offset), *([(last, one.end_offset)] if goes_on else []), *after]
+    joined = [entry for place, entry in enumerate(starts) if place == 0 or starts[place - 1][0] != entry[0]]
+    return tuple(joined)
+
+
+def lineage_of_batches(epoch_starts: Sequence[tuple[int, int]]) -> Lineage:
     """The lineage that recovery builds: an entry for every batch whose epoch is above all before it (`LogLoader`)."""
     lineage = Lineage()
-    for segment in segments:
-        for start in segment.epoch_starts:
-            if start.leader_epoch > (-1 if lineage.latest_epoch is None else lineage.latest_epoch):
-                lineage = lineage.assign(start.leader_epoch, start.base_offset)
+    for epoch, start in epoch_starts:
+        if epoch > (-1 if lineage.latest_epoch is None else lineage.latest_epoch):
+            lineage = lineage.assign(epoch, start)
     return lineage
 
 
-def _readable_lineage(segments: Sequence[SegmentSummary], log_start: int, log_end: int) -> Lineage:
+def _readable_lineage(epoch_starts: Sequence[tuple[int, int]], log_start: int, log_end: int) -> Lineage:
     """The lineage of the batches that can still be read: an epoch all of whose batches were deleted needs no entry."""
     if log_start >= log_end:
         return Lineage()
-    return lineage_of_batches(segments).truncate_from_start(log_start)
+    return lineage_of_batches(epoch_starts).truncate_from_start(log_start)
 
 
 def _file_lineage(directory: ReplicaDir, log_end: int, log_start: int) -> Lineage | None:

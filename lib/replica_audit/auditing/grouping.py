@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from replica_audit.auditing.capture_times import CaptureTimes
 from replica_audit.auditing.cleaning import with_cleaning
-from replica_audit.auditing.facts import ReplicaFacts, replica_facts
+from replica_audit.auditing.facts import EpochRot, ReplicaFacts, replica_facts
 from replica_audit.auditing.provenance import why_not_comparable
 from replica_audit.auditing.reference import Reference, choose_reference
 from replica_audit.model import Leadership, ReplicaDir, SegmentSummary
@@ -23,19 +24,35 @@ class Grouping:
     duplicates: tuple[ReplicaFacts, ...] = ()
     set_aside: tuple[ReplicaFacts, ...] = ()
 
+    @property
+    def compared(self) -> tuple[ReplicaFacts, ...]:
+        """The reference and all that are compared with it."""
+        return () if self.reference is None else (self.reference.facts, *self.followers)
+
+    def turned(self) -> Iterator[Grouping]:
+        """The same with each of those as the reference."""
+        for facts in self.compared:
+            others = tuple(one for one in self.compared if one is not facts)
+            yield replace(self, reference=replace(self.reference, facts=facts), followers=others)
+
 
 def group_replicas(
     replicas: Sequence[tuple[ReplicaDir, tuple[SegmentSummary, ...]]],
     leadership: Leadership | None,
     times: CaptureTimes = CaptureTimes(),
+    rot: Mapping[tuple[int, str], Sequence[EpochRot]] = MappingProxyType({}),
 ) -> Grouping:
-    """Topic ids first, then one copy per broker, then the reference (F.1)."""
+    """Topic ids first, then one copy per broker, then the reference (F.1).
+
+    `rot`: batches whose epoch is known to have been changed, by copy.
+    """
     copies = [
         replica_facts(
             directory,
             segments,
             tiered=is_tiered(leadership),
             killed=times.was_killed(directory.broker_id, directory.log_dir),
+            rot=rot.get((directory.broker_id, directory.log_dir), ()),
         )
         for directory, segments in sorted(replicas, key=lambda pair: (pair[0].broker_id, pair[0].log_dir))
     ]

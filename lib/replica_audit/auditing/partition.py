@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,8 +24,9 @@ from replica_audit.auditing.comparison import (
 )
 from replica_audit.auditing.contents import RecordSource
 from replica_audit.auditing.elections import with_causes
+from replica_audit.auditing.epoch_rot import confirm_rot, doubtful_epochs, restore_epochs
 from replica_audit.auditing.exactness import narrow_high_watermark
-from replica_audit.auditing.facts import ReplicaFacts
+from replica_audit.auditing.facts import EpochRot, ReplicaFacts
 from replica_audit.auditing.findings import Case, Finding, finding, merge_findings
 from replica_audit.auditing.grouping import Grouping, group_replicas, is_tiered
 from replica_audit.auditing.other_lives import other_life
@@ -90,12 +91,25 @@ def needed_batches(evidence: PartitionEvidence) -> dict[CopyKey, set[int]]:
     wanted: dict[CopyKey, set[int]] = {}
     if grouping.reference is None:
         return wanted
-    for follower, chunks in _needs(evidence, grouping):
-        if chunks:
-            of_reference, of_follower = chunks_for_keys(grouping.reference.facts, follower)
-            wanted.setdefault(grouping.reference.facts.key, set()).update(chunks, of_reference)
-            wanted.setdefault(follower.key, set()).update(chunks, of_follower)
+    groupings = [grouping]
+    if doubts := doubtful_epochs(grouping.compared, evidence.leadership):
+        # Whether an epoch was changed, and so who is the reference and where it cuts, only the batches will tell.
+        restored = group_replicas(evidence.replicas, evidence.leadership, evidence.times, _by_copy(doubts))
+        groupings = [*grouping.turned(), *restored.turned()]
+    for grouping in groupings:
+        for follower, chunks in _needs(evidence, grouping):
+            if chunks:
+                of_reference, of_follower = chunks_for_keys(grouping.reference.facts, follower)
+                wanted.setdefault(grouping.reference.facts.key, set()).update(chunks, of_reference)
+                wanted.setdefault(follower.key, set()).update(chunks, of_follower)
     return wanted
+
+
+def _by_copy(doubts: Iterable[EpochRot]) -> dict[CopyKey, list[EpochRot]]:
+    found: dict[CopyKey, dict[tuple[int, int], EpochRot]] = defaultdict(dict)
+    for one in doubts:
+        found[one.key].setdefault((one.start_offset, one.end_offset), one)
+    return {key: list(parts.values()) for key, parts in found.items()}
 
 
 def open_producers(evidence: PartitionEvidence) -> set[int]:
@@ -120,6 +134,10 @@ def audit_partition(
     if reference is None:
         return _without_replicas(evidence, grouping)
     rows = defaultdict(lambda: np.empty(0, BATCH_DTYPE), batches or {})
+    if rot := confirm_rot(doubtful_epochs(grouping.compared, evidence.leadership), rows):
+        rows.update({key: restore_epochs(rows[key], parts) for key, parts in rot.items()})
+        grouping = group_replicas(evidence.replicas, evidence.leadership, evidence.times, rot)
+        reference = grouping.reference
     tiered = is_tiered(evidence.leadership)
     compared = [
         # Another follower may have asked for more of the reference than this pair needs: what was not asked for here

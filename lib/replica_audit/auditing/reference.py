@@ -72,10 +72,10 @@ def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | 
     stopped = [facts for facts in eligible if last is not None and facts.broker_id == last.leader_id]
     facts = max(
         later or led or stopped or eligible or replicas,
-        key=lambda facts: (current_epoch(facts), facts.log_end_offset, -facts.broker_id),
+        key=lambda facts: (_credible_epoch(facts, replicas), facts.log_end_offset, -facts.broker_id),
     )
     said = None if inferred or later else leadership.leader_epoch
-    epoch = current_epoch(facts) if said is None else said
+    epoch = _credible_epoch(facts, replicas) if said is None else said
     return Reference(
         facts=facts,
         leader_id=facts.broker_id if inferred else leader_id,
@@ -127,6 +127,21 @@ def _of_later_epochs(
         and facts.file_lineage is not None
         and facts.file_lineage.latest_epoch == facts.last_leader_epoch
     ]
+
+
+def _credible_epoch(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> int:
+    """`current_epoch`, but that one changed header at the log's end crowns nobody, and deposes nobody.
+
+    That is a single last batch of an epoch that the replica's own file does not give for it: too high and known to no
+    other replica, or lower than what the file says.
+    """
+    epoch, entries = current_epoch(facts), facts.directory.checkpoint_epochs
+    if not entries or facts.epoch_starts[-1:] != ((epoch, facts.segments[-1].last_base_offset),):
+        return epoch
+    said = Lineage.of(entries).epoch_for_offset(facts.log_end_offset - 1)
+    others = [one for one in replicas if one is not facts]
+    known = any(epoch in {one for one, _ in (*other.epoch_starts, *(other.file_lineage or ()))} for other in others)
+    return epoch if said is None or (epoch >= said and known) else said
 
 
 def current_epoch(facts: ReplicaFacts) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replica_audit.auditing.facts import ReplicaFacts
+from replica_audit.auditing.facts import EpochRot, ReplicaFacts
 from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding, offsets
 from replica_audit.model import Damage, Irregularity, SegmentSummary
 from replica_audit.wording import brokers, count
@@ -32,6 +32,8 @@ def judge(case: Case) -> Iterator[Finding]:
                 yield _gap(facts, segment, item)
             elif not _was_told_to_begin_anew(case, item):
                 yield _irregular(facts, segment, item)
+        for one in facts.rot:
+            yield _changed_epoch(facts, one)
         for stretch in facts.missing:
             yield _missing_file(case, facts, stretch.start_offset, stretch.end_offset)
         yield from _orphan_indexes(facts)
@@ -204,6 +206,39 @@ def _irregular(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity)
         end_offset=item.last_offset + 1,
         evidence=[_place(facts, segment, item.position, item.detail)],
     )
+
+
+def _changed_epoch(facts: ReplicaFacts, one: EpochRot) -> Finding:
+    where, good = offsets(one.start_offset, one.end_offset), one.good_key[0]
+    known = (
+        "its own epoch file has that epoch, as recovery writes it after an unclean stop, and nothing else knows it"
+        if one.in_file
+        else "neither its own epoch file nor anything else knows that epoch there"
+    )
+    return finding(
+        "LOG-CRC-BLIND",
+        f"broker {facts.broker_id}: {where} read leader epoch {one.leader_epoch}, which no checksum covers; broker {good} has the "
+        f"same bytes in epoch {one.true_epoch}, and {known}",
+        confidence=one.confidence,
+        broker_id=facts.broker_id,
+        start_offset=one.start_offset,
+        end_offset=one.end_offset,
+        replica_epoch=one.leader_epoch,
+        evidence=[
+            Evidence("batch", f"leader epoch {one.leader_epoch} here, {one.true_epoch} on broker {good}", facts.broker_id),
+            Evidence("lineage", _entries(facts), facts.broker_id, facts.directory.epoch_file.path),
+            considered(
+                "a producer's retry to a new leader: no election began that epoch there, by the epoch files and the metadata log"
+                if one.confidence == "proven"
+                else "a producer's retry to a new leader: an election whose only trace is this replica's would look the same"
+            ),
+        ],
+    )
+
+
+def _entries(facts: ReplicaFacts) -> str:
+    entries = facts.directory.checkpoint_epochs
+    return "no entries" if not entries else ", ".join(f"epoch {epoch} from {start} on" for epoch, start in entries)
 
 
 def _missing_file(case: Case, facts: ReplicaFacts, start: int, end: int) -> Finding:

@@ -1,0 +1,190 @@
+"""Bit rot in a batch's leader epoch, which no checksum covers: LOG-CRC-BLIND, and nothing is lost or diverges by it."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from tests.auditing.scenario import TOPIC, TOPIC_ID, Broker, audit, written
+from tests.support import metadata_log as write
+
+from replica_audit.model import PROTOCOLS
+
+TWO = [*written(0, 20, 2), *written(20, 40, 3)]
+EPOCHS = [(2, 0), (3, 20)]
+#: What no answer about changed epochs may say.
+LOSS = ("HWM-LOSS", "HWM-ABOVE-ISR-PREFIX", "TRN-BELOW-HW", "TRN-REPLAY-GAP", "TRN-OVER-TRUNCATE", "EPO-UNKNOWN-TO-LEADER")
+
+
+def _changed(log: list[bytes], epoch: int, *offsets: int) -> list[bytes]:
+    """`log` with the leader epoch of the batches at `offsets` overwritten."""
+    field = epoch.to_bytes(4, "big", signed=True)
+    return [
+        batch[:12] + field + batch[16:] if int.from_bytes(batch[:8], "big") in offsets else batch for batch in log
+    ]
+
+
+def _controller(path, *leaders: int | None, first: int = 0):
+    """A metadata log whose partition was led by each of `leaders` in turn, from leader epoch `first` on."""
+    start = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2, 3), leaders[0], leader_epoch=first)]
+    log = write.leader_change(0, 100, (100,)) + write.batch(1, start)
+    for place, leader in enumerate(leaders[1:]):
+        one = write.change(TOPIC_ID, leader=-1 if leader is None else leader)
+        log += write.batch(3 + place, [one], time_ms=write.TIME_MS + 1000 * (1 + place))
+    return lambda: write.write_metadata_log(path, "controller-100", 100, {0: log})
+
+
+def _audit(path, brokers, source, **options):
+    if source != "metadata_log":
+        return audit(path, brokers, source=source, **options)
+    return audit(path, brokers, source="inferred", before_audit=_controller(path, 2, 3, 2, 1), **options)
+
+
+def _is_rot(answer, broker: int, protocol: str = "fetch") -> None:
+    found = {row["broker_id"] for row in answer.found("LOG-CRC-BLIND")}
+    assert found == {broker}, answer
+    assert answer.verdict == "LATENT_CORRUPTION", answer
+    assert not answer.codes("critical") and not answer.tables["divergences"], answer
+    assert not [row for code in LOSS for row in answer.found(code)], answer
+    cuts = [row["truncate_to"] for row in answer.tables["truncations"] if row["protocol"] == protocol]
+    assert cuts == [40] * len(cuts), answer
+    assert answer.interval == (40, 40)
+
+
+PLACES = {
+    "first batch": (0,),
+    "first of its epoch": (20,),
+    "last of its epoch": (15,),
+    "middle": (30,),
+    "last": (35,),
+    "last two": (30, 35),
+    "here and there": (5, 25),
+    "whole log": tuple(range(0, 40, 5)),
+}
+
+
+@pytest.mark.parametrize("source", ["metadata_log", "topics_describe", "inferred"])
+@pytest.mark.parametrize(("place", "epoch"), itertools.product(PLACES, (1, 7, 2 + 2**20)))
+def test_on_any_replica(tmp_path, source, place, epoch):
+    for broker in (1, 2):
+        logs = {1: TWO, 2: TWO, 3: TWO} if epoch == 7 else {1: TWO, 2: TWO}
+        logs[broker] = _changed(TWO, epoch, *PLACES[place])
+        brokers = {one: Broker(log, epochs=EPOCHS) for one, log in logs.items()}
+        answer = _audit(tmp_path / str(broker), brokers, source)
+        _is_rot(answer, broker)
+        assert {row["confidence"] for row in answer.found("LOG-CRC-BLIND")} == {"proven"}
+        assert [answer.replica(one)["epochs"] for one in brokers] == [[[2, 0], [3, 20]]] * len(brokers)
+        assert answer.tables["partitions"][0]["leader_epoch"] == 3
+        assert answer.tables["partitions"][0]["reference_id"] == 1
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(("epoch", "offset"), [(2, 20), (3, 15), (2, 35), (3, 5), (-5, 30)])
+def test_an_epoch_that_the_partition_had_elsewhere(tmp_path, protocol, epoch, offset):
+    """The file says which epoch wrote the offset, and so does the other replica."""
+    for source in ("metadata_log", "topics_describe", "inferred"):
+        brokers = {1: Broker(TWO, epochs=EPOCHS), 2: Broker(_changed(TWO, epoch, offset), epochs=EPOCHS)}
+        _is_rot(_audit(tmp_path / source, brokers, source, protocol=protocol), 2, protocol)
+
+
+def test_an_epoch_that_the_metadata_log_knows_from_a_later_start(tmp_path):
+    """Leader 1 was elected again in epoch 5, without a record since; epoch 4 had no leader."""
+    for epoch in (4, 5):
+        path = tmp_path / str(epoch)
+        brokers = {1: Broker(TWO, epochs=[*EPOCHS, (5, 40)]), 2: Broker(_changed(TWO, epoch, 35), epochs=EPOCHS)}
+        _is_rot(audit(path, brokers, source="inferred", before_audit=_controller(path, 2, 2, 2, 1, None, 1)), 2)
+
+
+@pytest.mark.parametrize("broker", [1, 2])
+@pytest.mark.parametrize("offset", [35, 25, 15])
+def test_recovery_writes_the_epoch_into_the_file_which_is_no_witness_then(tmp_path, broker, offset):
+    """After an unclean stop; later batches of a smaller epoch get no entry."""
+    recovered = [(2, 0), *([(3, 20)] if offset > 20 else []), (7, offset)]
+    brokers = {1: Broker(TWO, epochs=EPOCHS), 2: Broker(TWO, epochs=EPOCHS)}
+    brokers[broker] = Broker(_changed(TWO, 7, offset), epochs=recovered)
+    answer = _audit(tmp_path / "log", brokers, "metadata_log")
+    assert {row["confidence"] for row in answer.found("LOG-CRC-BLIND")} == {"proven"}
+    for source in ("topics_describe", "inferred"):
+        answer = audit(tmp_path / source, brokers, source=source)
+        expected = "suspect" if offset == 35 else "proven"
+        assert {row["confidence"] for row in answer.found("LOG-CRC-BLIND", broker)} == {expected}, answer
+        assert answer.verdict == "LATENT_CORRUPTION" and not answer.codes("critical"), answer
+        assert not answer.tables["divergences"]
+
+
+@pytest.mark.parametrize("epochs", [None, "corrupt"])
+def test_without_an_epoch_file_of_its_own(tmp_path, epochs):
+    file = {"orders-0/leader-epoch-checkpoint": b"nonsense"} if epochs else {}
+    odd = Broker(_changed(TWO, 7, 35), epochs=None, replace=file)
+    for source, confidence in (("metadata_log", "proven"), ("topics_describe", "suspect")):
+        answer = _audit(tmp_path / source, {1: Broker(TWO, epochs=EPOCHS), 2: odd}, source)
+        assert {row["confidence"] for row in answer.found("LOG-CRC-BLIND", 2)} == {confidence}, answer
+        assert not answer.codes("critical") and answer.verdict == "LATENT_CORRUPTION", answer
+
+
+RETRY = {1: Broker([*TWO[:7], *_changed(TWO[7:], 4, 35)], epochs=[*EPOCHS, (4, 35)]), 2: Broker(TWO, epochs=EPOCHS)}
+
+
+@pytest.mark.parametrize(
+    ("case", "one", "two"),
+    [
+        ("elected", {}, {"high_watermark": 35}),
+        ("both know", {}, {"epochs": [*EPOCHS, (4, 40)]}),
+        ("more since", {"batches": [*RETRY[1].batches, *written(40, 50, 4)]}, {}),
+        ("other bytes", {"batches": [*TWO[:7], *written(35, 40, 4, "other ")]}, {}),
+    ],
+)
+@pytest.mark.parametrize("source", ["metadata_log", "topics_describe", "inferred"])
+def test_a_producers_retry_to_a_new_leader_stays_a_divergence(tmp_path, case, one, two, source):
+    """Broker 1 was elected in epoch 4 without the last batch of epoch 3, and got it again."""
+    brokers = {}
+    for broker, changes in ((1, one), (2, two)):
+        fields = {"batches": RETRY[broker].batches, "epochs": RETRY[broker].epochs, **changes}
+        brokers[broker] = Broker(**fields)
+    path = tmp_path / case
+    if source == "metadata_log":
+        answer = audit(path, brokers, source="inferred", before_audit=_controller(path, 2, 2, 2, 2, 1))
+    else:
+        answer = audit(path, brokers, source=source, isr=(1,))
+    assert not answer.found("LOG-CRC-BLIND"), answer
+    code = "DIV-TAIL-PENDING" if (source, case) == ("metadata_log", "elected") else "DIV-EPOCH"
+    assert answer.runs(2)[0][:5] == (code, 35, 40, 4, 3), answer
+
+
+@pytest.mark.parametrize(("epoch", "length"), [(7, 40), (1, 40), (7, 35)])
+def test_a_changed_last_batch_crowns_nobody(tmp_path, epoch, length):
+    """Nobody says who leads, and broker 2, which is longest, alone has the changed batch."""
+    brokers = {1: Broker(TWO[: length // 5], epochs=EPOCHS), 2: Broker(_changed(TWO, epoch, 35), epochs=EPOCHS)}
+    answer = audit(tmp_path, brokers, source="inferred")
+    row = answer.tables["partitions"][0]
+    assert (row["leader_epoch"], row["reference_id"]) == (3, 1 if length == 40 else 2), answer
+    assert not answer.codes("critical") and not answer.tables["divergences"], answer
+
+
+def test_beside_a_real_divergence(tmp_path):
+    """Broker 2 has a changed batch in what both hold and a tail that the leader has not."""
+    old = [*written(0, 20, 2), *written(20, 35, 3), *written(35, 50, 3, "old ")]
+    new = [*written(0, 20, 2), *written(20, 35, 3), *written(35, 45, 5)]
+    for offset in (0, 15, 20, 30):
+        brokers = {
+            1: Broker(new, epochs=[*EPOCHS, (5, 35)]),
+            2: Broker(_changed(old, 9, offset), epochs=EPOCHS, high_watermark=35),
+        }
+        answer = audit(tmp_path / str(offset), brokers, isr=(1,))
+        assert [row["broker_id"] for row in answer.found("LOG-CRC-BLIND")] == [2], answer
+        assert [run[:5] for run in answer.runs(2)] == [("DIV-EPOCH", 35, 45, 5, 3), ("DIV-EPOCH", 45, 50, None, 3)]
+        assert answer.cut(2)["truncate_to"] == 35
+        assert not answer.codes("critical"), answer
+
+
+def test_another_replica_that_is_behind_and_one_that_retention_shortened(tmp_path):
+    brokers = {
+        1: Broker(TWO, epochs=EPOCHS),
+        2: Broker(_changed(TWO, 7, 30), epochs=EPOCHS),
+        3: Broker(TWO[:5], epochs=EPOCHS, high_watermark=20),
+        4: Broker(TWO[5:], first_base_offset=25, epochs=[(3, 25)]),
+    }
+    answer = audit(tmp_path, brokers, isr=(1, 2))
+    assert {row["broker_id"] for row in answer.found("LOG-CRC-BLIND")} == {2}, answer
+    assert not answer.codes("critical") and not answer.tables["divergences"], answer
+    assert answer.cut(3)["truncate_to"] == 25
