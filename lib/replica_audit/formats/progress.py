@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -21,6 +22,7 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from replica_audit.formats.errors import FormatError
+from replica_audit.formats.progress_rows import NULLS, plainly_none
 from replica_audit.formats.storage import Snapshot
 from replica_audit.model import QuarantineRow
 from replica_audit.wording import count
@@ -57,6 +59,9 @@ _HINT = "the README has the columns of replica_progress"
 PART_BYTES = 32 << 20
 #: Rows of one part that cannot be used are told one by one up to this many, then counted.
 _TOLD = 20
+#: How often a group of lines with a bad one among them is halved.
+_HALVINGS = 500
+_GREATEST_HEADER = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +172,48 @@ def _from_text(path: str, form: str, header: bytes, data: bytes, position: int) 
     try:
         return _from_columns(_parse_csv(names, data) if form == "csv" else _parse_json(data)), []
     except (pa.ArrowException, FormatError):
-        return _row_by_row(path, form, names, data, position)
+        return _find_rows(path, form, names, data, position)
+
+
+def _find_rows(
+    path: str, form: str, names: list[str], data: bytes, position: int
+) -> tuple[pa.Table, list[QuarantineRow]]:
+    """The lines that are rows, and a quarantine row for each that is none.
+
+    Arrow decides, over many lines at once: those that are plainly no rows are taken out first, and a group that it
+    refuses is halved, as often as `_HALVINGS` allows.
+    """
+    is_plainly_none = plainly_none(form, names, PROGRESS_SCHEMA)
+    lines: list[tuple[int, bytes]] = []
+    bad: list[tuple[int, bytes, str]] = []
+    at = position
+    for line in data.splitlines(keepends=True):
+        reason = is_plainly_none(line) if line.strip() else None
+        if reason is not None:
+            bad.append((at, line, reason))
+        elif line.strip():
+            lines.append((at, line if line.endswith(b"\n") else line + b"\n"))
+        at += len(line)
+    tables, groups, left = [], [lines] if lines else [], _HALVINGS
+    while groups:
+        group = groups.pop()
+        text = b"".join(line for _, line in group)
+        try:
+            tables.append(_from_columns(_parse_csv(names, text) if form == "csv" else _parse_json(text)))
+        except (pa.ArrowException, FormatError) as error:
+            half = len(group) // 2
+            if half and left:
+                left -= 1
+                groups += [group[half:], group[:half]]
+            else:
+                bad += [(at, line, " ".join(str(error).split())[:120]) for at, line in group]
+    rows = [
+        QuarantineRow(
+            None, path, at, len(line), "INPUT-IGNORED", f"expected a row of replica_progress, found {reason}; {_HINT}"
+        )
+        for at, line, reason in sorted(bad)
+    ]
+    return pa.concat_tables(tables) if tables else PROGRESS_SCHEMA.empty_table(), rows
 
 
 def _parse_json(data: bytes) -> pa.Table:
@@ -181,7 +227,7 @@ def _parse_csv(names: list[str], data: bytes) -> pa.Table:
     types = {field.name: pa.string() if field.name in _LISTS else field.type for field in PROGRESS_SCHEMA}
     convert = pa.csv.ConvertOptions(
         column_types={name: types.get(name, pa.string()) for name in names},
-        null_values=["", "null", "NULL", "None", "none"],
+        null_values=list(NULLS),
         strings_can_be_null=True,
         quoted_strings_can_be_null=True,
         true_values=["true", "True", "TRUE", "1"],
@@ -192,7 +238,15 @@ def _parse_csv(names: list[str], data: bytes) -> pa.Table:
 
 
 def _header_names(path: str, header: bytes) -> list[str]:
-    names = [name.strip() for name in next(csv.reader([header.decode("utf-8-sig").strip()]), [])]
+    if len(header) > _GREATEST_HEADER:
+        raise FormatError(path, 0, f"a header of at most {_GREATEST_HEADER} bytes", f"{len(header)} bytes", _HINT)
+    try:
+        names = [name.strip() for name in next(csv.reader([header.decode("utf-8-sig").strip()]), [])]
+    except csv.Error as error:
+        raise FormatError(path, 0, "a header, and lines that end in LF or CRLF", str(error), _HINT) from None
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise FormatError(path, 0, "each column once", f"{twice[0][:80]!r} twice", _HINT)
     lacking = [name for name in _REQUIRED if name not in names]
     if lacking:
         raise FormatError(
@@ -243,23 +297,6 @@ def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
     zoned = pc.match_substring_regex(column, r"(?:Z|[+-]\d\d:?\d\d)$")
     whole = pc.if_else(zoned, column, pc.binary_join_element_wise(column, "Z", ""))
     return whole.cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
-
-
-def _row_by_row(
-    path: str, form: str, names: list[str], data: bytes, position: int
-) -> tuple[pa.Table, list[QuarantineRow]]:
-    """The lines that are rows, and a quarantine row for each that is none."""
-    tables, bad = [], []
-    at = position
-    for line in data.splitlines(keepends=True):
-        if line.strip():
-            try:
-                tables.append(_from_columns(_parse_csv(names, line) if form == "csv" else _parse_json(line)))
-            except (pa.ArrowException, FormatError) as error:
-                reason = f"expected a row of replica_progress, found {' '.join(str(error).split())[:120]}; {_HINT}"
-                bad.append(QuarantineRow(None, path, at, len(line), "INPUT-IGNORED", reason))
-        at += len(line)
-    return pa.concat_tables(tables) if tables else PROGRESS_SCHEMA.empty_table(), bad
 
 
 def _unreadable(path: str, position: int | None, reason: str, code: str = "CAP-UNREADABLE") -> QuarantineRow:
