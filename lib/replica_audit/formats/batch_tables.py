@@ -194,7 +194,10 @@ def _column_names(snapshot: Snapshot, path: str) -> set[str]:
 
 
 def _csv_names(head: str) -> Sequence[str]:
-    return next(csv.reader(io.StringIO(head.partition("\n")[0])), [])
+    try:
+        return next(csv.reader(io.StringIO(head.partition("\n")[0])), [])
+    except csv.Error:
+        return []
 
 
 def _json_names(head: str) -> Sequence[str]:

@@ -26,7 +26,7 @@ _ZSTD_MAGIC, _ZSTD_SKIPPED = b"\x28\xb5\x2f\xfd", b"\x2a\x4d\x18"
 _RAW, _RLE, _, _RESERVED = range(4)
 _GREATEST_ZSTD_BLOCK = 128 << 10
 #: Many times what a producer makes of the largest message.
-_GREATEST_BLOCKS, _GREATEST_MEMBERS = 1 << 20, 1000
+_GREATEST_BLOCKS, _GREATEST_MEMBERS = 1 << 16, 1000
 
 
 class CodecError(ValueError):

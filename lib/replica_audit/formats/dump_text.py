@@ -61,6 +61,12 @@ def find_sections(stream: BinaryIO) -> list[Section]:
     return sections or ([] if candidates else _nameless_sections(stream, size))
 
 
+def shows_files(stream: BinaryIO) -> bool:
+    """Whether a text has a listing of any file; one of indexes or snapshots only has none of a log."""
+    candidates, size = _find_headlines(stream, DUMPING)
+    return any(_read_headline(stream, start, size)[1] for start in candidates)
+
+
 def _nameless_sections(stream: BinaryIO, size: int) -> list[Section]:
     """The listings of a text without `Dumping` lines: each begins with its starting offset, or is the whole text."""
     starts = sorted(
@@ -129,7 +135,8 @@ def read_lines(stream: BinaryIO, start: int, end: int) -> Iterator[tuple[int, by
     while reached < end:
         chunk = stream.read(min(_STEP, end - reached))
         if not chunk:
-            raise FormatError("dump text", reached, f"text up to byte {end}", "its end", "the file changed while it was read")
+            hint = "the file changed while it was read"
+            raise FormatError("dump text", reached, f"text up to byte {end}", "its end", hint)
         reached += len(chunk)
         # At line feeds only; a payload may have carriage returns of its own.
         *parts, rest = (rest + chunk).split(b"\n")

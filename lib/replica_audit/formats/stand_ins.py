@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from replica_audit.formats.batch_tables import LogKey, LogRows, count_table, table_columns, table_kind
-from replica_audit.formats.dump_text import find_sections
+from replica_audit.formats.dump_text import find_sections, shows_files
 from replica_audit.formats.errors import FormatError
 from replica_audit.formats.inventory import LogDir, Part, SegmentFile
 from replica_audit.formats.listed_paths import find_log_dir, read_dumped_path
@@ -101,6 +101,11 @@ class _StandIns:
         """Note the listings of one text of kafka-dump-log."""
         with self._snapshot.open_file(path) as stream:
             sections = find_sections(stream)
+            is_other = not sections and not shows_files(stream)
+        if is_other:
+            code = "CAP-UNREADABLE" if path.endswith(".dump.txt") else "INPUT-IGNORED"
+            reason = "no listing of kafka-dump-log is in it"
+            self._quarantine.append(QuarantineRow(None, path, None, None, code, reason))
         nameless: set[str] = set()
         for section in sections:
             dumped = read_dumped_path(section.dumped_path, path, self._found.log_dirs, self._snapshot.name)
