@@ -13,7 +13,7 @@ from tests.support.samples import SAMPLES
 from replica_audit.auditing.snapshot import audit_one
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
-from replica_audit.reporting.command_lines import render_command, split_commands
+from replica_audit.reporting.command_lines import render_command, split_words
 
 
 @pytest.mark.parametrize(
@@ -40,15 +40,20 @@ def test_an_audit_knows_where_its_snapshot_was_read_from(tmp_path, monkeypatch):
     assert shlex.split(render_command(found, "show"))[2] == "two words"
 
 
-def test_commands_within_sentences_are_told_apart():
-    text = "To copy: tar -czf broker-2.tgz -C LOG_DIR 'a b-0' orders-0, with its log.dirs as LOG_DIR."
-    assert split_commands(text) == [
-        ("To copy: ", False),
-        ("tar -czf broker-2.tgz -C LOG_DIR 'a b-0' orders-0", True),
-        (", with its log.dirs as LOG_DIR.", False),
+def test_commands_and_names_within_sentences_are_told_apart():
+    text = "To copy orders-0: tar -czf broker-2.tgz -C LOG_DIR 'a b-0' orders-0, with its log.dirs as LOG_DIR."
+    assert list(split_words(text)) == [
+        ("To copy ", ""),
+        ("orders-0", "name"),
+        (": ", ""),
+        ("tar -czf broker-2.tgz -C LOG_DIR 'a b-0' orders-0", "command"),
+        (", with its log.dirs as LOG_DIR.", ""),
     ]
-    assert split_commands(": kafka-transactions.sh --bootstrap-server HOST:PORT abort --start-offset 9.")[1] == (
-        "kafka-transactions.sh --bootstrap-server HOST:PORT abort --start-offset 9",
-        True,
+    assert ("kafka-transactions.sh --bootstrap-server HOST:PORT abort --start-offset 9", "command") in split_words(
+        "End it: kafka-transactions.sh --bootstrap-server HOST:PORT abort --start-offset 9."
     )
-    assert split_commands("Nothing to run, tar is not needed.") == [("Nothing to run, tar is not needed.", False)]
+    assert list(split_words("Nothing to run, tar is not needed.")) == [("Nothing to run, tar is not needed.", "")]
+    assert list(split_words("on 2026-11-21, in a-1 and " + "x" * 60 + "-1")) == [
+        ("on ", ""), ("2026-11-21", "name"), (", in ", ""), ("a-1", "name"), (" and " + "x" * 60 + "-1", ""),
+    ]  # fmt: skip
+    assert "".join(part for part, _ in split_words(text)) == text

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 
 from replica_audit.results import Results
 
 #: A command within a sentence of ours: it ends at a comma, or with the sentence.
 _COMMAND = re.compile(r"((?:tar -|kafka-[a-z-]+\.sh --|replica-audit [a-z-]+ )[^,]*?)(?=,|\.?$)")
+
+#: A partition or a date: a line may not end after one of its hyphens, unless it is very long.
+_NAME = re.compile(r"((?<!\S)(?=\S*-\d)[^\s,;:]{3,40}(?![^\s,;:]))")
 
 #: What stands for a snapshot whose place nobody knows.
 UNKNOWN_PLACE = "SNAPSHOT"
@@ -25,6 +29,12 @@ def render_command(results: Results, command: str, *arguments: object) -> str:
     return shlex.join(["replica-audit", command, place, *map(str, arguments)])
 
 
-def split_commands(text: str) -> list[tuple[str, bool]]:
-    """Parts of a sentence, each with whether it is a command, so that a page can set it as such."""
-    return [(part, number % 2 == 1) for number, part in enumerate(_COMMAND.split(text)) if part]
+def split_words(text: str) -> Iterator[tuple[str, str]]:
+    """Parts of a sentence, each with what it is: command, name (of a partition, a date) or "", so that a page can set
+    commands as such and leaves names in one piece.
+    """
+    for number, part in enumerate(_COMMAND.split(text)):
+        if number % 2:
+            yield part, "command"
+        else:
+            yield from ((word, "name" if place % 2 else "") for place, word in enumerate(_NAME.split(part)) if word)

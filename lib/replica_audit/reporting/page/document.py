@@ -13,7 +13,7 @@ from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
 from replica_audit.auditing.earlier import Earlier
 from replica_audit.reporting.answer import VERDICT_WORDS, Answer, build_answer
 from replica_audit.reporting.changes import compare_partition, count_moves, has_baseline, is_compared
-from replica_audit.reporting.command_lines import render_command, split_commands
+from replica_audit.reporting.command_lines import render_command, split_words
 from replica_audit.reporting.grouping import render_lost, rows_by_partition, worst_partitions
 from replica_audit.reporting.layout import clean, render_count, render_interval, render_size
 from replica_audit.reporting.losses import count_held
@@ -72,7 +72,7 @@ def render_page(
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["clean"] = clean
     environment.filters["lost"] = render_lost
-    environment.filters["commands"] = split_commands
+    environment.filters["pieces"] = split_words
     environment.filters["interval"] = lambda row: render_interval(row["hw_lower"], row["hw_upper"])
     partitions = worst_partitions(results)
     return environment.from_string(_asset("page.html")).render(

@@ -34,7 +34,7 @@ function factItem(page, rows) {
   const left = messages.length - SENTENCES;
   return el('li', { class: head.status === 'resolved' ? 'gone' : null },
     el('p', null, el('span', { class: `tag s-${head.severity}` }, head.severity), ' ', el('code', null, head.code), ' ', el('span', { class: 'soft' }, place)),
-    messages.slice(0, SENTENCES).map((message) => el('p', { class: 'told' }, message)),
+    messages.slice(0, SENTENCES).map((message) => el('p', { class: 'told' }, unbroken(message))),
     left > 0 && el('p', { class: 'soft' }, `and ${left} more like ${SENTENCES === 1 ? 'it' : 'these'}, below`),
     el('details', null, el('summary', null, 'How it is proven, and what it is not'),
       same.map((row) => proofOf(row, messages.length > 1 ? row.message : null)), codeTold(page, head.code)),

@@ -56,9 +56,14 @@ function bytes(size) {
   return unit ? `${value.toFixed(1)} ${units[unit]}` : `${size} bytes`;
 }
 
+// A text in which no line ends within a partition's name or a time, unless it is very long.
+function unbroken(text) {
+  return String(text).split(/((?<!\S)(?=\S*-\d)[^\s,;]{3,40}(?![^\s,;]))/).map((part, index) => (index % 2 ? el('span', { class: 'nb' }, part) : part));
+}
+
 // A sentence of plain and stressed parts by turns.
 function sentence(parts) {
-  return parts.map((part, index) => (index % 2 && part ? el('b', null, part) : part));
+  return parts.map((part, index) => (index % 2 && part ? el('b', null, unbroken(part)) : unbroken(part)));
 }
 
 const reducedMotion = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
