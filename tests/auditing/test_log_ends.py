@@ -201,6 +201,13 @@ def test_clean_flags_count_beside_a_metadata_log_that_knows_every_epoch(tmp_path
     for name, brokers in (("stale", stale), ("killed", {1: ahead[1], 2: replace(ahead[2], clean_shutdown=False)})):
         answer = scene(tmp_path / name, brokers, change(isr=(1,)))
         assert not answer.found("REP-LEADER-SHORTER") and answer.codes("high") == set(), answer
+    # But a member that lacks what is proven committed is short, whoever leads.
+    for name, brokers in (("ahead", {1: whole(40, 30), 2: whole(50, 47)}), ("lost", {1: whole(40, 30), 2: whole(45, 47)})):
+        short = audit(tmp_path / name, brokers, leader=3, isr=(1, 3), quiesced=True)
+        assert short.one("REP-ISR-SHORT", 1) == ("high", "likely", 40, 47), short
+        assert short.interval == (40, None)
+        running = audit(tmp_path / f"{name}, running", brokers, leader=3, isr=(1, 3))
+        assert not running.found("REP-ISR-SHORT")
         assert answer.one("CAP-SKEW", 2)[2:] == (40, 50)
 
 
@@ -224,6 +231,13 @@ def test_a_tail_past_a_replica_that_stands_in_for_the_leader_accuses_nobody(tmp_
     answer = audit(tmp_path, brokers, leader=3, isr=(1, 3), quiesced=True)
     assert answer.tables["partitions"][0]["reference_id"] == 1
     assert not answer.found("REP-LEADER-SHORTER") and answer.codes("high") == set(), answer
+    # But a member that lacks what is proven committed is short, whoever leads.
+    for name, brokers in (("ahead", {1: whole(40, 30), 2: whole(50, 47)}), ("lost", {1: whole(40, 30), 2: whole(45, 47)})):
+        short = audit(tmp_path / name, brokers, leader=3, isr=(1, 3), quiesced=True)
+        assert short.one("REP-ISR-SHORT", 1) == ("high", "likely", 40, 47), short
+        assert short.interval == (40, None)
+        running = audit(tmp_path / f"{name}, running", brokers, leader=3, isr=(1, 3))
+        assert not running.found("REP-ISR-SHORT")
 
 
 def test_a_checkpoint_of_before_a_truncation_is_no_loss(tmp_path):
@@ -234,3 +248,4 @@ def test_a_checkpoint_of_before_a_truncation_is_no_loss(tmp_path):
         answer = audit(tmp_path / name, {1: leader, 2: cut}, isr=isr)
         assert not answer.codes("medium"), answer
         assert answer.interval == (55, 60)
+        assert bool(answer.found("CAP-SKEW", 2)) == (name == "inside")

@@ -96,7 +96,10 @@ def tighten_by_logs(
         f"{best.leader_epoch} at {best.offset} ({place(best)})"
     )
     method = "bounds_meet" if value == mark.hw_upper else mark.method
-    return replace(mark, hw_lower=value, proven_lower=value, proof=text, lower_evidence=text, method=method)
+    reached = max(value, mark.reached)
+    return replace(
+        mark, hw_lower=value, proven_lower=value, reached=reached, proof=text, lower_evidence=text, method=method
+    )
 
 
 def lineage_entries(reference: Reference) -> set[tuple[int, int]]:

@@ -10,7 +10,7 @@ from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.log_ends import is_led
 from replica_audit.auditing.reference import Reference
 from replica_audit.model import Leadership
-from replica_audit.protocol.election import are_known_clean
+from replica_audit.protocol.election import CleanElections
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,27 +33,29 @@ def recorded_marks(
     whose election may have been unclean: the replica may have been cut there since.
     """
     leader, led = reference.facts, is_led(reference, leadership)
+    clean = CleanElections.of(() if leadership is None else leadership.history)
+    last_epoch = None if leadership is None else leadership.leader_epoch
     latest = reference.augmented_lineage.latest_epoch
     start = leader.log_start_offset
     found = [Proof(start, start, f"log start {start} of broker {leader.broker_id}")]
-    if not led and _may_have_been_cut(leadership, leader):
+    if not led and _may_have_been_cut(leader, last_epoch, clean):
         found = [Proof(0, 0, "nothing: the leader may have been elected without what the others have")]
     for facts, stretches, agreed_above in (
         (leader, (), -1),
         *((item.follower, item.stretches, _unseen_below(reference, item)) for item in comparisons),
     ):
-        if not led and _may_have_been_cut(leadership, facts):
+        if not led and _may_have_been_cut(facts, last_epoch, clean):
             continue
         for value, name in _values(facts, cleaner_bound):
             offset = min(value, leader.log_end_offset)
             if offset > facts.log_end_offset and not _wrote_up_to(leader, facts, offset):
                 offset = facts.log_end_offset
             if value > min(facts.log_end_offset, leader.log_end_offset):
-                offset = min(offset, _first_doubtful_start(leader, leadership, value))
+                offset = min(offset, _first_doubtful_start(leader, value, clean))
             held = min(offset, facts.log_end_offset)
             if held > agreed_above and not any(part.start_offset < held <= part.end_offset for part in stretches):
                 text = f"{name} {value} of broker {facts.broker_id}"
-                text += "" if offset == value else f", which proves what both have below {offset}"
+                text += "" if offset == value else f", which proves everything below {offset}"
                 conflicting = any(part.start_offset < value <= part.end_offset for part in stretches)
                 # Of the reference's leadership or a later one; what was recorded before it, it may rightly lack.
                 current = latest is None or _latest_known_epoch(facts) >= latest
@@ -97,24 +99,22 @@ def _latest_known_epoch(facts: ReplicaFacts) -> int:
     return max((epoch for epoch, _ in entries), default=-1)
 
 
-def _may_have_been_cut(leadership: Leadership | None, facts: ReplicaFacts) -> bool:
+def _may_have_been_cut(facts: ReplicaFacts, last_epoch: int | None, clean: CleanElections) -> bool:
     """Whether a leader whose log is not here may have been elected, uncleanly, without what a replica recorded before."""
-    latest = None if leadership is None else leadership.leader_epoch
     known = _latest_known_epoch(facts)
-    return latest is not None and latest > known and not are_known_clean(leadership.history, known, latest)
+    return last_epoch is not None and last_epoch > known and not clean.between(known, last_epoch)
 
 
-def _first_doubtful_start(leader: ReplicaFacts, leadership: Leadership | None, value: int) -> int:
+def _first_doubtful_start(leader: ReplicaFacts, value: int, clean: CleanElections) -> int:
     """Where the leader's first epoch begins, below `value`, that an unclean election may have preceded; else `value`.
 
     The first epoch of a log counts as clean.
     """
-    history = () if leadership is None else leadership.history
     starts: dict[int, int] = {}
     for epoch, start in (*leader.lineage, *(leader.file_lineage or ())):
         starts[epoch] = min(start, starts.get(epoch, start))
     entries = sorted(starts.items())
     for (before, _), (epoch, start) in zip(entries, entries[1:]):
-        if start < value and not are_known_clean(history, before, epoch):
+        if start < value and not clean.between(before, epoch):
             return start
     return value

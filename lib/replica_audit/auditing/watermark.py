@@ -22,6 +22,8 @@ class HighWatermark:
     """None: no log end bounds it."""
     proven_lower: int
     """Everything below it was committed, also where copies of different moments put the interval lower."""
+    reached: int
+    """How far a replica saw the high watermark: past `proven_lower` where the reference does not have what lies between."""
     method: str
     proof: str
     """What `proven_lower` stands on, in words."""
@@ -48,6 +50,7 @@ class HighWatermark:
             hw_lower=value,
             hw_upper=value,
             proven_lower=value,
+            reached=value,
             method=method,
             proof=evidence,
             lower_evidence=evidence,
@@ -71,33 +74,54 @@ def bound_high_watermark(
     `shorter`: the reference lost its tail or is not the leader, as another replica's records past its end tell.
     """
     proofs = recorded_marks(reference, comparisons, leadership, cleaner_bound)
-    proof = max(proofs, key=lambda one: one.offset)
+    proof = max(proofs, key=lambda one: (one.offset, one.reached))
     lower = proof.offset
     ends, reasons = bounding_ends(reference, comparisons, leadership)
     # What was committed past the reference's end, a log end short of that cannot bound.
-    passed = max(one.reached for one in proofs if one.offset == lower)
-    for end in [end for end in ends if lower <= end.offset < passed or (shorter and end.of_reference)]:
+    for end in [end for end in ends if lower <= end.offset < proof.reached or (shorter and end.of_reference)]:
         ends.remove(end)
         reasons.append(f"broker {end.broker_id} ends at {end.offset}, and another replica shows that there was more")
     suffix = _lowest_suffix(reference, comparisons, lower)
     short = [end for end in ends if end.offset < lower]
+    open_above = HighWatermark(
+        hw_lower=lower,
+        hw_upper=None,
+        proven_lower=lower,
+        reached=proof.reached,
+        method="interval",
+        proof=proof.text,
+        lower_evidence=proof.text,
+        upper_evidence="",
+        limiting_broker_id=None,
+        leader_end_bounds=False,
+        lowest_suffix=suffix,
+    )
     if short and suffix is None and not one_moment:
         least = min(short, key=lambda end: end.offset)
-        return HighWatermark(
-            least.offset, lower, lower, "capture_skew", proof.text, least.text, proof.text, _limiting(least), False
+        return replace(
+            open_above,
+            hw_lower=least.offset,
+            hw_upper=lower,
+            method="capture_skew",
+            lower_evidence=least.text,
+            upper_evidence=proof.text,
+            limiting_broker_id=_limiting(least),
         )
     ends = [end for end in ends if end not in short and (suffix is None or end.of_reference)]
-    led = any(end.of_reference for end in ends)
     reasons += [f"broker {end.broker_id} ends at {end.offset}, below what is proven" for end in short]
     if reference.isr is None:
         reasons.append("the in-sync replicas are not known")
     if not ends:
-        text = "; ".join(["no log end bounds it", *reasons])
-        return HighWatermark(lower, None, lower, "interval", proof.text, proof.text, text, None, led, suffix)
+        return replace(open_above, upper_evidence="; ".join(["no log end bounds it", *reasons]))
     least = min(ends, key=lambda end: end.offset)
-    method = "bounds_meet" if lower == least.offset else "interval"
-    text = "; ".join([least.text, *reasons])
-    return HighWatermark(lower, least.offset, lower, method, proof.text, proof.text, text, _limiting(least), led, suffix)
+    return replace(
+        open_above,
+        hw_upper=least.offset,
+        method="bounds_meet" if lower == least.offset else "interval",
+        upper_evidence="; ".join([least.text, *reasons]),
+        limiting_broker_id=_limiting(least),
+        leader_end_bounds=any(end.of_reference for end in ends),
+    )
 
 
 def _limiting(end: LogEnd) -> int | None:

@@ -5,6 +5,7 @@ Kafka: `PartitionChangeBuilder.electLeader`, `PartitionRegistration.merge`; KIP-
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -83,9 +84,21 @@ def first_known_epoch(history: Sequence[PartitionState]) -> int | None:
     return -1 if history[0].occasion == "created" else history[0].leader_epoch
 
 
-def are_known_clean(history: Sequence[PartitionState], after: int, to: int) -> bool:
-    """Whether every election of an epoch above `after`, up to `to`, is in the history and was clean."""
-    known_from = first_known_epoch(history)
-    if known_from is None or after < known_from:
-        return False
-    return all(one.clean for one in elections(history) if after < one.leader_epoch <= to)
+@dataclass(frozen=True, slots=True)
+class CleanElections:
+    """Which elections of a history are known to have been clean."""
+
+    known_from: int | None
+    """As of `first_known_epoch`."""
+    unclean_epochs: tuple[int, ...]
+    """In ascending order."""
+
+    @classmethod
+    def of(cls, history: Sequence[PartitionState]) -> CleanElections:
+        return cls(first_known_epoch(history), tuple(one.leader_epoch for one in elections(history) if not one.clean))
+
+    def between(self, after: int, to: int) -> bool:
+        """Whether every election of an epoch above `after`, up to `to`, is in the history and was clean."""
+        if self.known_from is None or after < self.known_from:
+            return False
+        return bisect_right(self.unclean_epochs, after) == bisect_right(self.unclean_epochs, to)

@@ -100,12 +100,12 @@ def _leader(case: Case) -> Iterator[Finding]:
             ],
         )
     if reference.isr is None:
-        bound = f"the log end of broker {reference.facts.broker_id} only"
+        bound = f"only the log end of broker {reference.facts.broker_id} bounds the high watermark from above"
         if case.high_watermark.hw_upper is None:
-            bound = "nothing"
+            bound = "no log end bounds the high watermark from above"
         yield finding(
             "META-ISR-UNKNOWN",
-            f"nothing says who is in sync (leadership: {reference.source}); the high watermark is bounded above by {bound}",
+            f"nothing says who is in sync (leadership: {reference.source}); {bound}",
             evidence=[Evidence("leadership", reference.source)],
         )
 

@@ -8,11 +8,13 @@ from replica_audit.auditing.capture_times import lacks_tail
 from replica_audit.auditing.comparison import Comparison
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding, offsets
+from replica_audit.auditing.rules.watermark import is_tail_lost
 from replica_audit.wording import brokers, count
 
 
 def judge(case: Case) -> Iterator[Finding]:
     """REP-*, HWM-UNDER-MIN-ISR, and CAP-SKEW where copies of different moments explain an end."""
+    yield from _short_stand_in(case)
     for item in case.comparisons:
         yield from _ahead(case, item)
         yield from _short(case, item)
@@ -105,9 +107,29 @@ def _short(case: Case, item: Comparison) -> Iterator[Finding]:
             evidence=[proof, considered("capture skew: possible, a manifest with quiesced: true would decide")],
             **shared,
         )
-    elif checkpoint is None or checkpoint <= follower.log_end_offset:
-        # One whose own checkpoint is above its end has lost records: HWM-CP-ABOVE-LEO.
+    elif not is_tail_lost(case, follower):  # HWM-CP-ABOVE-LEO says more
         yield _skew(case, follower, text, start, end)
+
+
+def _short_stand_in(case: Case) -> Iterator[Finding]:
+    """The same of the replica that the others are compared with, where the leader's own log is not here."""
+    reference, mark = case.reference, case.high_watermark
+    facts, end = reference.facts, reference.facts.log_end_offset
+    if reference.leader_id in (None, facts.broker_id) or not (case.one_moment and case.in_isr(facts.broker_id)):
+        return
+    if mark.reached > end and not is_tail_lost(case, facts):
+        yield finding(
+            "REP-ISR-SHORT",
+            f"broker {facts.broker_id} is in sync but ends at {end}, and the high watermark had reached {mark.reached}: if "
+            "it leads next, committed records are gone",
+            severity="high",
+            verdict="WILL_LOSE_ON_TRUNCATION",
+            confidence="likely",
+            broker_id=facts.broker_id,
+            start_offset=end,
+            end_offset=mark.reached,
+            evidence=[Evidence("checkpoint", mark.proof), considered("capture skew: no, the cluster was at rest")],
+        )
 
 
 def _lag(case: Case, item: Comparison) -> Iterator[Finding]:

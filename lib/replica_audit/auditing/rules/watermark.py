@@ -19,7 +19,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         return  # what lies past the end of what is shown is not known, and is no loss
     directory, end = facts.directory, facts.log_end_offset
     checkpoint, recovery_point = directory.high_watermark_checkpoint, directory.recovery_point_checkpoint
-    if checkpoint is not None and checkpoint > end and not _just_truncated(case, facts, checkpoint):
+    if is_tail_lost(case, facts):
         holders = [other for other in case.replicas if other is not facts and _has_up_to(case, other, checkpoint)]
         gone = facts is case.reference.facts and case.quiesced and not holders
         yield finding(
@@ -66,6 +66,14 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         )
 
 
+def is_tail_lost(case: Case, facts: ReplicaFacts) -> bool:
+    """Whether a replica had records up to its checkpointed high watermark that its log has not, and no truncation tells why."""
+    checkpoint = facts.directory.high_watermark_checkpoint
+    if checkpoint is None or facts.end_is_open or checkpoint <= facts.log_end_offset:
+        return False
+    return not _is_just_truncated(case, facts, checkpoint)
+
+
 def _has_up_to(case: Case, facts: ReplicaFacts, offset: int) -> bool:
     """Whether a replica reaches `offset` with records that are not of a lineage that the reference has left."""
     item = next((one for one in case.comparisons if one.follower is facts), None)
@@ -73,7 +81,7 @@ def _has_up_to(case: Case, facts: ReplicaFacts, offset: int) -> bool:
     return facts.log_end_offset >= offset and not left
 
 
-def _just_truncated(case: Case, facts: ReplicaFacts, checkpoint: int) -> bool:
+def _is_just_truncated(case: Case, facts: ReplicaFacts, checkpoint: int) -> bool:
     """Whether a truncation explains a checkpoint past the log end: it writes the recovery point at once, and a later
     epoch is why. No truncation explains a checkpoint that no other replica ever reached.
     """
