@@ -162,7 +162,7 @@ def test_what_was_promised_follows_from_min_insync_replicas(capture, promised):
 
 def test_the_loss_is_counted_three_ways():
     (row,) = [row for row in findings("diverged-unclean", "META-UNCLEAN-ELECTION") if row["partition"] == 0]
-    assert "45 records from 34 on (45 below a proven high watermark, at most 45 promised by acks=all)" in row["message"]
+    assert "45 records from 34 on (45 proven committed, at most 45 promised by acks=all)" in row["message"]
     assert (row["start_offset"], row["end_offset"]) == (34, 79)
 
 
@@ -439,3 +439,55 @@ def test_nothing_above_low_for_a_running_cluster_with_a_history(tmp_path):
     )
     assert answer.verdict == "CONSISTENT"
     assert not [row for row in answer.tables["findings"] if at_or_above(row["severity"], "low")], answer
+
+
+# --- what an unclean election lost, when nothing holds it any more
+
+UNCLEAN_TO_2 = (change(isr=(1,)), change(leader=2, isr=(2,), recovering=True))
+
+
+def may_have_lost(answer: Answer) -> bool:
+    (row,) = answer.found("META-UNCLEAN-ELECTION")
+    assert row["severity"] == "info"
+    assert ("it may have lost records, and these files cannot tell" in row["message"]) != ("lost nothing" in row["message"])
+    assert ("lost nothing" in row["message"]) == any(one["kind"] == "loss" for one in row["evidence"])
+    return "it may have lost" in row["message"]
+
+
+def test_an_unclean_election_may_have_lost_what_the_old_leader_has_cut_since(tmp_path):
+    healed = Broker([*COMMON, *written(50, 60, 1, "new ")])
+    brokers = {1: healed, 2: healed, 3: healed}
+    assert may_have_lost(scene(tmp_path / "healed", brokers, *UNCLEAN_TO_2, change(isr=(1, 2, 3))))
+    # Purged since: what was lost lies below every log start.
+    purged = Broker(written(60, 70, 1, "new "), log_start=60, epochs=[(1, 60)])
+    assert may_have_lost(scene(tmp_path / "purged", dict.fromkeys((1, 2, 3), purged), *UNCLEAN_TO_2))
+    # Nobody knows what the old leader had.
+    assert may_have_lost(scene(tmp_path / "gone", {2: healed, 3: healed}, *UNCLEAN_TO_2))
+
+
+def test_an_unclean_election_lost_nothing_when_the_old_leader_stayed_as_it_was_and_agrees(tmp_path):
+    new = Broker([*COMMON, *written(50, 60, 1, "new ")])
+    answer = scene(tmp_path, {1: Broker(COMMON), 2: new, 3: new}, *UNCLEAN_TO_2)
+    assert not may_have_lost(answer)
+    assert "broker 1, which led before, has followed nobody since" in answer.found("META-UNCLEAN-ELECTION")[0]["message"]
+
+
+@pytest.mark.parametrize(
+    "old",
+    [
+        Broker(COMMON, epochs=[(0, 0), (1, 50)]),
+        Broker(COMMON, high_watermark=55),
+        Broker(COMMON, recovery_point=55),
+        Broker(COMMON, tail=b"\xff" * 100),
+    ],
+    ids=["followed", "high-watermark-above", "recovery-point-above", "damaged-end"],
+)
+def test_an_old_leader_that_was_cut_or_lost_its_own_tail_tells_nothing(tmp_path, old):
+    new = Broker([*COMMON, *written(50, 60, 1, "new ")])
+    assert may_have_lost(scene(tmp_path, {1: old, 2: new, 3: new}, *UNCLEAN_TO_2))
+
+
+def test_a_clean_failover_that_healed_has_no_such_finding(tmp_path):
+    healed = Broker([*COMMON, *written(50, 60, 1, "new ")])
+    answer = scene(tmp_path, dict.fromkeys((1, 2, 3), healed), change(leader=2, isr=(2, 3)), change(isr=(1, 2, 3)))
+    assert not answer.found("META-UNCLEAN-ELECTION") and answer.verdict == "CONSISTENT"

@@ -145,7 +145,7 @@ def _promised(run: Run, suspects: Sequence[Election], past: PastElections, leade
     if len(suspects) == 1 and past.had(suspects[0], run.start_offset, run.replica_epoch) is False:
         without = {suspects[0].leader_id} - {states[0].leader_id}
     if any(not without & set(state.isr) for state in enough):
-        return run.tally.record_count
+        return run.data_records
     return run.committed_records if enough else 0
 
 

@@ -8,6 +8,7 @@ from replica_audit.auditing.alignment import Difference
 from replica_audit.auditing.batches import Batch
 from replica_audit.auditing.chunks import Tally, tally_batches
 from replica_audit.auditing.facts import ReplicaFacts
+from replica_audit.formats.batches import CONTROL
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.election import Election
 
@@ -65,6 +66,11 @@ class Run:
     """Of `committed_end`."""
     likely: Proof | None = None
     """What makes it likely that all of it was committed, and does not prove it."""
+
+    @property
+    def data_records(self) -> int:
+        """Its records without those that end transactions, which nobody was told of."""
+        return records_between(self.batches, self.start_offset, self.end_offset)
 
     @property
     def conflicting(self) -> bool:
@@ -140,9 +146,11 @@ def _run_code(difference: Difference, survives: bool, compacted: bool) -> str:
 
 
 def records_between(batches: tuple[Batch, ...], start: int, end: int) -> int:
-    """Records at offsets [start, end): a dense batch is cut at the bounds, any other counts whole."""
+    """Records at offsets [start, end): a dense batch is cut at the bounds, any other counts whole; control records are none."""
     count = 0
     for batch in batches:
+        if batch.magic >= 2 and batch.attributes & CONTROL:
+            continue
         low, high = max(batch.base_offset, start), min(batch.end_offset, end)
         if low < high:
             dense = batch.record_count == batch.end_offset - batch.base_offset

@@ -56,7 +56,7 @@ def find_conditions(results: Results) -> Conditions:
         past=tuple(
             row
             for row in found
-            if row["code"] == "META-UNCLEAN-ELECTION" and row["severity"] == "info" and _place(row) not in gone
+            if may_have_lost(row) and _place(row) not in gone
         ),
         gone=tuple(row for row in found if row["code"] == "HWM-GONE"),
         no_files=tuple(row for row in found if row["code"] in NO_FILES_CODES and row["topic"] is not None),
@@ -95,6 +95,12 @@ def tell_doubts(conditions: Conditions, results: Results) -> Iterator[Sentence]:
             hold=verb(count, "holds", "hold"),
             places=name_partitions(places_of(conditions.no_files)),
         )
+
+
+def may_have_lost(row: Row) -> bool:
+    """Whether a finding is an unclean election of which the files cannot tell any more what it lost."""
+    known = any(item["kind"] == "loss" for item in row["evidence"] or ())
+    return row["code"] == "META-UNCLEAN-ELECTION" and row["severity"] == "info" and not known
 
 
 def places_of(findings: Sequence[Row]) -> list[Place]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from replica_audit.auditing.catalogue import SEVERITIES
 from replica_audit.reporting.agreement import tell_agreement
-from replica_audit.reporting.conditions import NO_FILES_CODES
+from replica_audit.reporting.conditions import NO_FILES_CODES, may_have_lost
 from replica_audit.reporting.differences import tell_differences, tell_truncations
 from replica_audit.reporting.findings import worst_first
 from replica_audit.reporting.grouping import Row, Rows
@@ -76,7 +76,7 @@ def told_protocol(results: Results) -> str:
 def _past_elections(rows: Rows) -> Iterator[Sentence]:
     """Unclean elections that left nothing behind on any replica at hand; those that did are told by the differences."""
     for row in rows["findings"]:
-        if row["code"] == "META-UNCLEAN-ELECTION" and row["severity"] == "info" and row["status"] != "resolved":
+        if may_have_lost(row) and row["status"] != "resolved":
             epoch = next((item["value"] for item in row["evidence"] or () if item["kind"] == "leadership"), "-")
             yield MAY_HAVE_LOST.say(leader=row["broker_id"], epoch=epoch)
 

@@ -123,7 +123,7 @@ def told_by_history(run: Run) -> list[Evidence]:
         found.append(Evidence("leadership", where, election.leader_id, value=str(election.leader_epoch)))
     promised = "not known" if cause.promised_records is None else f"at most {cause.promised_records}"
     loss = (
-        f"{count(run.tally.record_count, 'record')}; below a proven high watermark: {run.committed_records}; promised by acks=all with "
+        f"{count(run.data_records, 'record')}; proven committed: {run.committed_records}; promised by acks=all with "
         f"this topic's min.insync.replicas: {promised}"
     )
     return [*found, Evidence("loss", loss)]

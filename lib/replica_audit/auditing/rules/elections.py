@@ -44,8 +44,10 @@ def _unclean(case: Case, past: PastElections, election: Election) -> Finding:
         message = f"{describe(election)}{began}; {'; '.join(parts)}; {nowhere}"
         evidence.append(considered("healed: no, they are cut as soon as their broker follows"))
     else:
-        message = f"{describe(election)}{began}; no replica here still holds records that it left behind"
-        evidence.append(considered(_unseen(case, election)))
+        nothing = _lost_nothing(case, election)
+        said = nothing or "it may have lost records, and these files cannot tell: no replica here still holds any that it left behind"
+        message = f"{describe(election)}{began}; {said}"
+        evidence.append(considered(_unseen(case, election)) if nothing is None else Evidence("loss", nothing, value="0"))
     return finding(
         "META-UNCLEAN-ELECTION",
         message,
@@ -61,12 +63,34 @@ def _unclean(case: Case, past: PastElections, election: Election) -> Finding:
 
 def _loss(runs: list[Run]) -> str:
     """The three ways to count what one replica holds of it: all, proven committed, promised."""
-    records, committed = sum(run.tally.record_count for run in runs), sum(run.committed_records for run in runs)
+    records, committed = sum(run.data_records for run in runs), sum(run.committed_records for run in runs)
     promised = [run.cause.promised_records for run in runs if run.cause is not None]
     known = None if None in promised else sum(promised)
     more = "" if known is None else f", at most {known} promised by acks=all"
     start = min(run.start_offset for run in runs)
-    return f"{count(records, 'record')} from {start} on ({committed} below a proven high watermark{more})"
+    return f"{count(records, 'record')} from {start} on ({committed} proven committed{more})"
+
+
+def _lost_nothing(case: Case, election: Election) -> str | None:
+    """A clause that says so, where the log of the leader before is as it was then; None where that cannot be told."""
+    before = election.previous_leader_id
+    item = next((one for one in case.comparisons if one.follower.broker_id == before), None)
+    if item is None or before == election.leader_id:
+        return None
+    facts, directory = item.follower, item.follower.directory
+    epochs = [epoch for epoch, _ in (*facts.lineage, *(directory.checkpoint_epochs or ()))]
+    marks = (directory.high_watermark_checkpoint, directory.recovery_point_checkpoint)
+    whole = (
+        facts.end_is_known
+        and facts.tail_kind == "clean"
+        and not facts.unreadable
+        and all(mark is None or mark <= facts.log_end_offset for mark in marks)
+    )
+    # With an entry of a later epoch it has followed since, and was cut.
+    followed = not epochs or max(epochs) >= election.leader_epoch
+    if not whole or followed or item.runs or item.alignment.ahead or item.common_prefix_end != facts.log_end_offset:
+        return None
+    return f"it lost nothing: broker {before}, which led before, has followed nobody since, and broker {case.reference.facts.broker_id} has all its records"
 
 
 def _unseen(case: Case, election: Election) -> str:
