@@ -23,18 +23,20 @@ STEPS = {
     "auditing": 3,
     "reporting": 4,
     "quality": 4,
-    "spark": 4,
-    "cli": 5,
-    "jobs": 6,
+    "warehouse": 4,
+    "spark": 5,
+    "cli": 6,
+    "jobs": 7,
 }
 
-PURE_ROOMS = ("", "formats", "protocol", "auditing", "reporting")
+PURE_ROOMS = ("", "formats", "protocol", "auditing", "reporting", "warehouse")
 
 #: Who may import what is not for everybody.
 ONLY_IN = {
     "pyspark": ("spark",),
     "delta": ("spark",),
     "py4j": ("spark",),
+    "deltalake": ("warehouse",),
     "great_expectations": ("quality",),
     "pandas": (),
     "airflow": (),

@@ -55,16 +55,19 @@ configs map<string,string>
 sole_isr struct<min_isr:int,others_fenced:string,applied:string>
 """)
 
-#: Columns that begin every bronze table.
+#: Columns that begin every table.
 SNAPSHOT_COLUMNS = _columns("""
 cluster_id string
 snapshot_id string
 """)
 
+#: Columns that begin every bronze table: the attempt that wrote a row too.
+INGEST_COLUMNS = (*SNAPSHOT_COLUMNS, Column("ingest_id", "string"))
+
 #: Columns that begin every report table.
 AUDIT_COLUMNS = (*SNAPSHOT_COLUMNS, Column("audit_id", "string"))
 
-#: As ingested, without `SNAPSHOT_COLUMNS`.
+#: As ingested, without `INGEST_COLUMNS`.
 BRONZE_TABLES: dict[str, tuple[Column, ...]] = {
     "snapshots": _columns("""
 uri string
@@ -109,6 +112,8 @@ last_offset bigint
 tail_kind string
 tail_length bigint
 summary string
+batch_file string
+batch_row bigint
 """),
     "batches": _columns("""
 broker_id int
@@ -451,6 +456,7 @@ AUDITS = _columns("""
 cluster_id string
 snapshot_id string
 audit_id string
+ingest_id string
 stage string
 state string
 started string

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from tests.reporting.rows import finding, partition, results
 
 from replica_audit.auditing import opened_snapshot, snapshot
-from replica_audit.auditing import partition as pure
 from replica_audit.auditing.catalogue import audit_verdict
 from replica_audit.auditing.evidence import AuditOptions
 from replica_audit.auditing.history import build_history
@@ -85,23 +83,18 @@ def test_show_answers_all_others(monkeypatch, caplog, kind, where):
 @pytest.mark.parametrize("kind", ERRORS)
 def test_an_executor_answers_with_the_failure(monkeypatch, kind):
     """The function that Spark calls for one partition, called here."""
-    from replica_audit.spark.audit import _first_round, _second_round
+    from replica_audit.spark.audit import audit_group
 
     error, message, path = ERRORS[kind]
-    columns = {"topic": "ledger", "partition": 1, "kind": "replica_dirs", "payload": "{}", "broker_id": 0, "log_dir": ""}
-    table = pa.table({name: [value] for name, value in columns.items()})
 
     def fail(*_arguments, **_named):
         raise error
 
     monkeypatch.setattr("replica_audit.auditing.evidence.partition_evidence", fail)
-    monkeypatch.setattr(pure, "audit_partition", fail)
     options = AuditOptions("fetch", None, None, "cluster")
-    for audit_group in (_first_round(options), _second_round(options, "nowhere", {})):
-        tables: dict[str, list] = {}
-        for row in audit_group(table).to_pylist():
-            assert (row["topic"], row["partition"]) == ("ledger", 1)
-            tables.setdefault(row["kind"], []).append(json.loads(row["payload"]))
+    for transactions in (None, {}):
+        waits, tables = audit_group((("ledger", 1), {"replica_dirs": [{}]}), options, "nowhere", "nowhere", transactions)
+        assert not waits
         holds_the_failure(tables, message, path)
 
 

@@ -25,13 +25,15 @@ def test_both_paths_give_the_same_answers(run_stages, capture):
 
 
 def test_partition_states_is_a_delta_table_with_every_state(spark, settings, run_stages):
-    from replica_audit.spark.warehouse import Warehouse
+    from replica_audit.warehouse.delta_tables import Warehouse
 
     done = run_stages(FIXTURES / "diverged-unclean")
-    frame = Warehouse(spark, settings.warehouse).read("partition_states", snapshot_id=done.snapshot_id)
+    table = Warehouse(settings.warehouse).directory("partition_states")
+    frame = spark.read.format("delta").load(table).where(f"snapshot_id = '{done.snapshot_id}'")
     assert frame.columns == [
         "cluster_id",
         "snapshot_id",
+        "ingest_id",
         *(column.name for column in BRONZE_TABLES["partition_states"]),
     ]
     rows = frame.where("topic = 'ledger' and partition = 0 and source = 'metadata_log'").orderBy("entry").collect()

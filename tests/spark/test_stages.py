@@ -14,20 +14,20 @@ from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.reporting.audit_json import render_audit_json
 from replica_audit.tables import AUDITS, BRONZE_TABLES, REPORT_TABLES
+from replica_audit.warehouse.attempts import attempts, finished_attempts, own_rows
+from replica_audit.warehouse.delta_tables import Warehouse
 
 #: Bronze tables with rows of a small snapshot.
 FILLED = ("snapshots", "replica_dirs", "segments", "batches", "leader_epochs", "offset_checkpoints")
 
 
 @pytest.fixture(scope="module")
-def warehouse(spark, settings):
-    from replica_audit.spark.warehouse import Warehouse
-
-    return Warehouse(spark, settings.warehouse)
+def warehouse(settings):
+    return Warehouse(settings.warehouse)
 
 
 def counts(warehouse, **equals):
-    return {table: warehouse.read(table, **equals).count() for table in FILLED}
+    return {table: len(warehouse.read(table, **equals)) for table in FILLED}
 
 
 def without_run(results):
@@ -38,42 +38,62 @@ def without_run(results):
     return content
 
 
-@pytest.fixture(scope="module")
-def failed(spark, settings, tmp_path_factory):
-    """A snapshot whose ingest failed when most of its tables were written."""
-    from replica_audit.spark.pipeline import run_ingest
-    from replica_audit.spark.warehouse import Warehouse
+@pytest.fixture
+def full_disk(monkeypatch):
+    """Lets the commit of one table fail."""
 
-    path = write_small(tmp_path_factory.mktemp("failed") / "snapshot")
-    real = Warehouse._write
+    def fill(of_table):
+        real = Warehouse.append
 
-    def write(self, table, frame, *rest):
-        if table == "snapshots":
-            raise OSError("no space left on device")
-        real(self, table, frame, *rest)
+        def append(self, table, *rest):
+            if table == of_table:
+                raise OSError("no space left on device")
+            real(self, table, *rest)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Warehouse, "_write", write)
-        with pytest.raises(OSError, match="no space left"):
-            run_ingest(spark, str(path), settings, SILENT)
-    return path
+        monkeypatch.setattr(Warehouse, "append", append)
+
+    return fill
 
 
-def test_a_failed_ingest_is_recorded_and_replaced_by_the_next(spark, settings, warehouse, failed, sample):
+def test_what_a_failed_ingest_left_counts_for_nobody(spark, settings, warehouse, sample, full_disk, monkeypatch, tmp_path):
     from replica_audit.spark.pipeline import run_audit, run_ingest
 
-    (attempt,) = [run for run in warehouse.runs("ingest") if run["state"] == "failed"]
-    snapshot_id = attempt["snapshot_id"]
-    left = counts(warehouse, snapshot_id=snapshot_id)
-    assert left["batches"] == 1 and left["snapshots"] == 0
-    with pytest.raises(UsageError, match="no finished ingest"):
-        run_audit(spark, snapshot_id, settings, SILENT)
-
+    path = write_small(tmp_path / "snapshot")
     before = counts(warehouse, snapshot_id=sample.snapshot_id)
-    assert run_ingest(spark, str(failed), settings, SILENT) == snapshot_id
-    assert counts(warehouse, snapshot_id=snapshot_id) == {**left, "snapshots": 1}
+    full_disk("snapshots")
+    with pytest.raises(OSError, match="no space left"):
+        run_ingest(spark, str(path), settings, SILENT)
+    monkeypatch.undo()
+    assert [run["state"] for run in attempts(warehouse, "ingest")][-1] == "failed"
+    left = {row["snapshot_id"] for row in warehouse.read("batches", ("snapshot_id",))}
+    known = {run["snapshot_id"] for run in finished_attempts(warehouse, "ingest")}
+    (orphan,) = left - known
+    with pytest.raises(UsageError, match="no finished ingest"):
+        run_audit(spark, orphan, settings, SILENT)
+
+    assert run_ingest(spark, str(path), settings, SILENT) == orphan
+    (attempt,) = finished_attempts(warehouse, "ingest", snapshot_id=orphan)
+    own = counts(warehouse, **own_rows(attempt))
+    assert own["batches"] == 1 and own["snapshots"] == 1
+    assert len(warehouse.read("batches", snapshot_id=orphan)) == 2, "of both attempts"
+    assert run_audit(spark, orphan, settings, SILENT).rows("partitions")
     assert counts(warehouse, snapshot_id=sample.snapshot_id) == before
-    assert [run["state"] for run in warehouse.runs("ingest", snapshot_id=snapshot_id)][-1] == "finished"
+
+
+def test_of_two_ingests_of_one_snapshot_the_first_that_finished_is_used(spark, run_stages, warehouse, tmp_path):
+    from replica_audit.spark import ingest
+    from replica_audit.spark.pipeline import run_audit
+
+    path = write_small(tmp_path / "snapshot", ("raced",), batches=3)
+    first = run_stages(path)
+    with pytest.MonkeyPatch.context() as patch:
+        # A second run that began before the first had finished sees nothing of it.
+        patch.setattr(ingest, "_ingested_before", lambda *_: None)
+        patch.setattr(ingest, "_finished", lambda *_: [])
+        assert ingest.ingest(spark, warehouse, str(path), first.settings, SILENT) == first.snapshot_id
+    assert len(warehouse.read("batches", snapshot_id=first.snapshot_id)) == 6
+    again = run_audit(spark, first.snapshot_id, first.settings, SILENT)
+    assert without_run(again) == without_run(first.results)
 
 
 def test_a_snapshot_that_is_there_is_recognised_and_nothing_is_added(spark, sample, warehouse):
@@ -95,7 +115,7 @@ def test_what_changed_inside_a_file_is_another_snapshot_whatever_its_time_says(r
     after = run_stages(path)
     assert after.snapshot_id != before.snapshot_id, "size, name and both ends of the file are as they were"
     for one in (before, after):
-        assert warehouse.read("batches", snapshot_id=one.snapshot_id).count() == 3
+        assert len(warehouse.read("batches", snapshot_id=one.snapshot_id)) == 3
     told = [{row["code"] for row in one.results.rows("findings")} for one in (before, after)]
     assert "LOG-CORRUPT-MID" in told[1] - told[0]
 
@@ -108,8 +128,8 @@ def test_a_copy_elsewhere_is_the_same_snapshot_and_only_its_place_is_noted(spark
     rows, copy = counts(warehouse), tmp_path / "elsewhere"
     path.rename(copy)
     assert run_ingest(spark, str(copy), before.settings, SILENT) == before.snapshot_id
-    assert counts(warehouse) == rows and len(warehouse.runs("ingest", snapshot_id=before.snapshot_id)) == 2
-    (row,) = warehouse.read("snapshots", snapshot_id=before.snapshot_id).collect()
+    assert counts(warehouse) == rows and len(attempts(warehouse, "ingest", snapshot_id=before.snapshot_id)) == 1
+    (row,) = warehouse.read("snapshots", snapshot_id=before.snapshot_id)
     assert row["location"] == str(copy)
 
 
@@ -137,14 +157,6 @@ def test_a_second_audit_has_its_own_id_gives_the_same_answers_and_leaves_the_fir
     assert without_run(second) == without_run(first)
     loaded = load_results(spark, first.audit["audit_id"], sample.settings)
     assert render_audit_json(loaded) == render_audit_json(first)
-
-
-def test_a_finished_stage_leaves_nothing_in_memory(spark, run_stages, tmp_path):
-    """What is kept is planned anew at every commit to the tables that it reads: each audit would be slower than the last."""
-    kept = spark._jsparkSession.sharedState().cacheManager().numCachedEntries
-    before = kept()
-    audited = run_stages(write_small(tmp_path / "snapshot", ("left", "behind")))
-    assert audited.results.rows("partitions") and kept() == before
 
 
 def test_an_unknown_audit_is_told(spark, sample):
@@ -190,21 +202,26 @@ def test_tables_in_a_catalog_hold_the_same(spark, sample):
         spark.sql("DROP SCHEMA audits_of_kafka CASCADE")
 
 
-def test_tables_have_the_columns_of_the_contract_ids_first(sample, warehouse):
+def test_spark_sees_tables_with_the_columns_of_the_contract_ids_first(spark, sample, warehouse):
+    def seen(table):
+        return spark.read.format("delta").load(warehouse.directory(table)).columns
+
     # The optional ones are there when a snapshot of the run has such files.
     optional = {"replica_progress", "broker_log_events"}
     for table in [table for table in BRONZE_TABLES if table not in optional or warehouse.exists(table)]:
-        names = warehouse.read(table).columns
-        assert names == ["cluster_id", "snapshot_id", *(column.name for column in BRONZE_TABLES[table])], table
+        names = seen(table)
+        assert names == ["cluster_id", "snapshot_id", "ingest_id", *(column.name for column in BRONZE_TABLES[table])], table
     for table, columns in REPORT_TABLES.items():
         if table not in BRONZE_TABLES and warehouse.exists(table):
             ids = ["cluster_id", "snapshot_id", "audit_id"]
-            assert warehouse.read(table).columns == [*ids, *(column.name for column in columns)], table
-    assert warehouse.read("audits").columns == [column.name for column in AUDITS]
+            assert seen(table) == [*ids, *(column.name for column in columns)], table
+    assert seen("audits") == [column.name for column in AUDITS]
 
 
-def test_what_a_batch_does_not_have_is_null(planted, warehouse):
-    batches = warehouse.read("batches", snapshot_id=planted.snapshot_id)
+def test_what_a_batch_does_not_have_is_null_and_spark_counts_right(spark, planted, warehouse):
+    batches = spark.read.format("delta").load(warehouse.directory("batches"))
+    batches = batches.where(f"snapshot_id = '{planted.snapshot_id}'")
+    assert batches.count() == len(warehouse.read("batches", ("topic",), snapshot_id=planted.snapshot_id))
     absent = ("producer_id", "producer_epoch", "base_sequence")
     counted = (f"count({name}) {name}" for name in absent)
     row = batches.selectExpr("count(*) n", *counted, "min(leader_epoch) least").first()

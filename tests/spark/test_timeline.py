@@ -14,6 +14,8 @@ from replica_audit.auditing.timeline import summary_of_row, timeline_of
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.high_watermark import rule_of
 from replica_audit.tables import BRONZE_TABLES, ddl
+from replica_audit.warehouse import answers
+from replica_audit.warehouse.delta_tables import Warehouse
 
 PARTITIONS = 40
 #: Brokers 3 and 4 of the sample have not caught up for long, so they hold nothing.
@@ -59,7 +61,6 @@ def test_every_row_and_every_stretch_is_that_of_the_pure_rule(spark, histories, 
 
 def test_run_tells_what_show_tells(run_stages, spark, tmp_path):
     from replica_audit.spark.pipeline import load_results
-    from replica_audit.spark.warehouse import Warehouse
 
     snapshot = tmp_path / "snapshot"
     shutil.copytree(SAMPLE, snapshot)
@@ -95,15 +96,13 @@ def test_run_tells_what_show_tells(run_stages, spark, tmp_path):
     assert ignored["code"] == "INPUT-IGNORED" and ignored["path"] == "replica_progress.jsonl"
     assert audited.results.audit["inputs"]["observations"] == 7
     audit_id = audited.results.audit["audit_id"]
-    warehouse = Warehouse(spark, audited.settings.warehouse)
-    assert warehouse.read("high_watermark_timeline", audit_id=audit_id).count() == 7
+    warehouse = Warehouse(audited.settings.warehouse)
+    assert len(warehouse.read("high_watermark_timeline", audit_id=audit_id)) == 7
     assert load_results(spark, audit_id, audited.settings).tables == audited.results.tables
 
 
 def test_of_a_long_timeline_those_that_deviate_are_reported_first(run_stages, monkeypatch, tmp_path):
-    from replica_audit.spark import observations
-
-    monkeypatch.setattr(observations, "REPORTED_ROWS", 5)
+    monkeypatch.setattr(answers, "REPORTED_TIMELINE_ROWS", 5)
     snapshot = tmp_path / "snapshot"
     shutil.copytree(SAMPLE, snapshot)
     rows = [

@@ -23,7 +23,7 @@ from replica_audit.auditing.catalogue import (
 from replica_audit.auditing.earlier import Earlier
 from replica_audit.cli.baseline import read_baseline
 from replica_audit.cli.capture_plan import capture_plan
-from replica_audit.cli.engine import spark_session
+from replica_audit.cli.engine import catalog_session, spark_session
 from replica_audit.cli.failure import discard_verdict, leave_verdict
 from replica_audit.cli.history import history, say_removed
 from replica_audit.cli.interruption import INTERRUPTION
@@ -108,7 +108,7 @@ def report(arguments: argparse.Namespace, settings: Settings) -> int:
     check_outputs(None, settings)
     check_files(settings)
     baseline = read_baseline(settings)
-    with spark_session("replica-audit report", settings) as spark:
+    with catalog_session("replica-audit report", settings) as spark:
         from replica_audit.spark.pipeline import load_earlier, load_results
 
         results = load_results(spark, arguments.audit_id, settings)

@@ -37,3 +37,13 @@ def spark_session(app_name: str, settings: Settings) -> Iterator[Any]:
     if logged := logged_errors():
         first = logged.splitlines()[0]
         print_error(f"Java logged errors that stopped nothing, the first: {first}")
+
+
+@contextmanager
+def catalog_session(app_name: str, settings: Settings) -> Iterator[Any]:
+    """What reading rows of the warehouse needs: a session where the tables are in a catalog, else None and no Java."""
+    if settings.catalog is None:
+        yield None
+        return
+    with spark_session(app_name, settings) as spark:
+        yield spark

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from replica_audit.cli.engine import spark_session
+from replica_audit.cli.engine import catalog_session
 from replica_audit.cli.output import print_note, print_result, stdout_colour
 from replica_audit.cli.places import check_outputs
 from replica_audit.config import Settings
@@ -20,7 +20,7 @@ def history(arguments: argparse.Namespace, settings: Settings) -> int:
     check_outputs(None, settings, report=False)
     if arguments.prune and settings.keep_days is None and settings.keep_audits is None:
         raise UsageError("--prune: keep_days or keep_audits has to be set (see conf/audit.yaml); without, all are kept")
-    with spark_session("replica-audit history", settings) as spark:
+    with catalog_session("replica-audit history", settings) as spark:
         from replica_audit.spark.pipeline import load_past, prune
 
         if arguments.prune:

@@ -92,7 +92,11 @@ class RecordReader:
 
     def _read(self, group: list[RecordRequest]) -> bytes:
         if isinstance(self._snapshot, str):
-            self._snapshot = Snapshot.open(self._snapshot)
+            try:
+                self._snapshot = Snapshot.open(self._snapshot)
+            except (FileNotFoundError, NotADirectoryError) as error:
+                # Its own words name an absolute path.
+                raise OSError("the snapshot is no longer where it was ingested from") from error
         start, end = group[0].position, max(request.position + request.size for request in group)
         with self._snapshot.open_file(group[0].path) as stream:
             stream.seek(start)

@@ -1,18 +1,22 @@
-"""The ingest stage: a snapshot's files into the bronze tables."""
+"""The ingest stage: a snapshot's files into the bronze tables.
+
+Executors write what is large and the driver commits it. The snapshot's id is a hash of what was read, so it is known
+after the scan; rows carry the `ingest_id` of this attempt, and count once its `finished` row is in `audits`.
+"""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from functools import partial
-from typing import TYPE_CHECKING
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from replica_audit import __version__
 from replica_audit.auditing.snapshot import open_snapshot
 from replica_audit.config import Settings
-from replica_audit.formats.batches import PREFIX_BYTES
 from replica_audit.formats.bronze import bronze_rows
 from replica_audit.formats.identity import (
     SegmentDigest,
@@ -25,28 +29,20 @@ from replica_audit.formats.identity import (
     pieces_of,
     text_files,
 )
-from replica_audit.formats.inventory import Inventory, SegmentFile
+from replica_audit.formats.inventory import Inventory
 from replica_audit.formats.storage import Snapshot
+from replica_audit.formats.summary import summary_from_json
 from replica_audit.moments import now
-from replica_audit.spark.observations import LOG_EVENTS, PROGRESS, problems_of, scan_broker_logs, scan_progress
+from replica_audit.spark.observations import LOG_EVENTS, PROGRESS, scan_broker_logs, scan_progress
 from replica_audit.spark.scanning import scan_files
-from replica_audit.spark.session import COMPILE_FROM_BYTES, compile_queries
-from replica_audit.spark.warehouse import Warehouse, run_together
-from replica_audit.tables import BRONZE_TABLES, ddl
+from replica_audit.warehouse.attempts import attempts, finished_attempts, record_attempt
+from replica_audit.warehouse.delta_tables import DataFile, Warehouse
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-
-#: Segments that are looked at to see how large batches are.
-_SAMPLED = 16
-
-#: The scan gives batches, and summaries of segments. Where batches are large their rows are few, and are kept for the
-#: second question; where they are small, rows are dearer than bytes, and the files are read a second time.
-_KEEP_FROM_BATCH_BYTES = 4096
+    from pyspark.sql import SparkSession
 
 
-def ingest(spark: SparkSession, uri: str, settings: Settings, progress) -> str:
+def ingest(spark: SparkSession, warehouse: Warehouse, uri: str, settings: Settings, progress) -> str:
     """Ingest the snapshot at `uri` and return its id.
 
     A snapshot that lies where it lay when it was ingested, with no file changed since, is not scanned again. Else it is
@@ -57,49 +53,41 @@ def ingest(spark: SparkSession, uri: str, settings: Settings, progress) -> str:
     started = now()
     snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership)
     lines = inventory_lines(inventory, settings.topics)
-    warehouse = Warehouse(spark, settings.warehouse, settings.catalog, settings.time_travel_days)
     changes = hash_changes(snapshot, inventory, lines)
-    finished = _finished_ingests(warehouse)
-    if changes is not None and finished and (known := _ingested_before(warehouse, changes, finished)):
+    known = _ingested_before(warehouse, changes)
+    if known is not None:
         return known
-    with ExitStack() as kept:
-        size = sum(file.size_bytes for file in inventory.segments)
-        compile_queries(spark, size + sum(size for _, size in inventory.progress_files))
-        scan = _Scan(spark, snapshot, inventory, progress, kept)
-        snapshot_id = identify_snapshot(lines, scan.segments(), hash_texts(spark, snapshot, text_files(inventory)))
-        ids = {"cluster_id": inventory.cluster_id, "snapshot_id": snapshot_id}
-        row = _snapshot_row(warehouse, snapshot, inventory, ids, changes)
-        warehouse.describe_commits(stage="ingest", snapshot_id=snapshot_id)
-        if snapshot_id in finished:
-            warehouse.put("snapshots", row, again=True, key="snapshot_id", value=snapshot_id)
+    ingest_id, cluster_id = uuid.uuid4().hex, inventory.cluster_id
+    attempt = {"started": started, "audit_id": None, "ingest_id": ingest_id, "cluster_id": cluster_id}
+    warehouse.describe_commits(stage="ingest", ingest_id=ingest_id)
+    snapshot_id = None
+    try:
+        rows, files = _scan(spark, warehouse, snapshot, inventory, ingest_id, settings.topics, progress)
+        snapshot_id = _identify(spark, snapshot, inventory, lines, rows["segments"])
+        ids = {"cluster_id": cluster_id, "snapshot_id": snapshot_id, "ingest_id": ingest_id}
+        row = _snapshot_row(snapshot, inventory, changes)
+        warehouse.describe_commits(stage="ingest", snapshot_id=snapshot_id, ingest_id=ingest_id)
+        if before := _finished(warehouse, snapshot_id):
+            warehouse.discard_files(files)
+            warehouse.put("snapshots", [row], {**ids, "ingest_id": before[0]["ingest_id"]}, again=True)
             return snapshot_id
-        stage = {"started": started, "audit_id": None, **ids}
-        again = bool(warehouse.runs("ingest", snapshot_id=snapshot_id))
-        warehouse.record("ingest", "running", **stage)
-        try:
-            put = partial(warehouse.put, again=again, key="snapshot_id", value=snapshot_id)
-            _write(spark, warehouse, put, scan, ids, row, settings.topics)
-        except BaseException:
-            warehouse.record("ingest", "failed", **stage)
-            raise
-        warehouse.record("ingest", "finished", tables=("snapshots", "batches"), **stage)
+        for table, of_table in files.items():
+            warehouse.append_files(table, of_table, snapshot_id)
+        for table, of_table in rows.items():
+            warehouse.append(table, of_table, ids)
+        warehouse.append("snapshots", [row], ids)
+    except BaseException:
+        record_attempt(warehouse, "ingest", "failed", snapshot_id=snapshot_id, **attempt)
+        raise
+    tables = ("snapshots", "batches")
+    record_attempt(warehouse, "ingest", "finished", snapshot_id=snapshot_id, tables=tables, **attempt)
     return snapshot_id
 
 
-def _finished_ingests(warehouse: Warehouse) -> set[str]:
-    """Ids of the snapshots whose last ingest finished, and was by this version: another one may keep more of a file."""
-    newest = {run["snapshot_id"]: run for run in warehouse.runs("ingest")}
-    return {
-        snapshot_id
-        for snapshot_id, run in newest.items()
-        if run["state"] == "finished" and run["tool_version"] == __version__
-    }
-
-
-def _ingested_before(warehouse: Warehouse, changes: str, finished: Collection[str]) -> str | None:
-    """The snapshot of which nothing changed since it was ingested, where it lies now; None where there is none."""
-    rows = warehouse.read("snapshots", last_changes=changes).select("snapshot_id").collect()
-    return min((row["snapshot_id"] for row in rows if row["snapshot_id"] in finished), default=None)
+def _finished(warehouse: Warehouse, snapshot_id: str) -> list[dict[str, Any]]:
+    """The attempt that counts of a snapshot that is there, as `finished_attempts`, if this version made it."""
+    found = finished_attempts(warehouse, "ingest", snapshot_id=snapshot_id)
+    return [row for row in found if row["tool_version"] == __version__]
 
 
 def hash_changes(snapshot: Snapshot, inventory: Inventory, lines: Iterable[str]) -> str | None:
@@ -117,143 +105,86 @@ def hash_changes(snapshot: Snapshot, inventory: Inventory, lines: Iterable[str])
     return hash_lines([json.dumps(["location", snapshot.location]), *files, *lines])
 
 
+def _ingested_before(warehouse: Warehouse, changes: str | None) -> str | None:
+    """The snapshot of which nothing changed since it was ingested, where it lies now; None where there is none.
+
+    Another version may have kept less of a file, so what it ingested is not taken for it.
+    """
+    if changes is None or not warehouse.exists("snapshots"):
+        return None
+    rows = warehouse.read("snapshots", ("snapshot_id", "ingest_id"), last_changes=changes)
+    finished = {
+        (row["snapshot_id"], row["ingest_id"])
+        for row in (attempts(warehouse, "ingest") if rows else ())
+        if row["state"] == "finished" and row["tool_version"] == __version__
+    }
+    return min((row["snapshot_id"] for row in rows if tuple(row.values()) in finished), default=None)
+
+
 def hash_texts(spark: SparkSession, snapshot: Snapshot, files: Sequence[tuple[str, int]]) -> list[TextDigest]:
     """Digests of files (path, size), which may be large: each executor reads pieces of them."""
     pieces = list(pieces_of(files))
     if not pieces:
         return []
-
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        for batch in batches:
-            numbers = batch.column(0).to_pylist()
-            found = [hash_piece(snapshot, pieces[number]) for number in numbers]
-            columns = [pa.array(numbers, pa.int64()), pa.array(found, pa.string())]
-            yield pa.RecordBatch.from_arrays(columns, names=["number", "digest"])
-
-    tasks = min(len(pieces), 4 * spark.sparkContext.defaultParallelism)
-    rows = spark.range(0, len(pieces), 1, tasks).mapInArrow(read, "number bigint, digest string").collect()
-    found = {row["number"]: row["digest"] for row in rows}
-    return digest_texts(files, ((piece, found[number]) for number, piece in enumerate(pieces)))
+    context = spark.sparkContext
+    tasks = context.parallelize(pieces, min(len(pieces), 4 * context.defaultParallelism))
+    return digest_texts(files, zip(pieces, tasks.map(lambda piece: hash_piece(snapshot, piece)).collect(), strict=True))
 
 
-class _Scan:
-    """The scan of a snapshot's segments: first what they come to, by which it is identified, then their batches.
-
-    Where batches are large both are one pass; where they are small they are read a second time, when the id is known.
-    """
-
-    def __init__(
-        self, spark: SparkSession, snapshot: Snapshot, inventory: Inventory, progress, kept: ExitStack
-    ) -> None:
-        self.snapshot, self.inventory = snapshot, inventory
-        files = inventory.segments
-        size = sum(file.size_bytes for file in files)
-        done = kept.enter_context(_counted(spark, progress, len(files), size))
-        one_pass = size < COMPILE_FROM_BYTES or _batch_bytes(snapshot, files) >= _KEEP_FROM_BATCH_BYTES
-        self.found = scan_files(spark, snapshot, files, rows=one_pass, done=done).persist()
-        kept.callback(self.found.unpersist)
-        self.batches = self.found if one_pass else scan_files(spark, snapshot, files)
-
-    def segments(self) -> list[SegmentDigest]:
-        """Every segment with its digest."""
-        from pyspark.sql import functions as F
-
-        summary = F.get_json_object("payload", "$.summary")
-        rows = self.found.where("kind = 'segment'").select(
-            "broker_id",
-            F.get_json_object("payload", "$.path").alias("path"),
-            F.get_json_object(summary, "$.digest").alias("digest"),
-        )
-        digests = {(row["broker_id"], row["path"]): row["digest"] for row in rows.collect()}
-        return [
-            SegmentDigest(file.broker_id, file.path, file.size_bytes, digests.get((file.broker_id, file.path)))
-            for file in self.inventory.segments
-        ]
-
-
-def _write(
+def _scan(
     spark: SparkSession,
     warehouse: Warehouse,
-    put: Callable[[str, DataFrame], None],
-    scan: _Scan,
-    ids: Mapping[str, str | None],
-    snapshot_row: DataFrame,
+    snapshot: Snapshot,
+    inventory: Inventory,
+    ingest_id: str,
     topics: tuple[str, ...],
-) -> None:
-    """Write all bronze tables."""
-    snapshot, inventory, snapshot_id = scan.snapshot, scan.inventory, ids["snapshot_id"]
-    rows = bronze_rows(inventory)
-    problems = warehouse.frame("quarantine", rows.pop("quarantine"), ids)
-    if inventory.progress_files:
-        put(PROGRESS, _named(scan_progress(spark, snapshot, inventory.progress_files, topics), ids))
-        problems = problems.unionByName(problems_of(warehouse, PROGRESS, snapshot_id))
-    if inventory.broker_logs:
-        put(LOG_EVENTS, _named(scan_broker_logs(spark, snapshot, inventory.broker_logs), ids))
-        problems = problems.unionByName(problems_of(warehouse, LOG_EVENTS, snapshot_id))
-    put("batches", _named(scan.batches, ids).where("kind = 'batch'"))
-    found = _named(scan.found, ids)
-    frames = {
-        "segments": _unpack(found, "segment", "segments"),
-        "quarantine": _unpack(found, "quarantine", "quarantine").unionByName(problems),
-        **{table: warehouse.frame(table, of_table, ids).coalesce(1) for table, of_table in rows.items()},
-        "snapshots": snapshot_row,
-    }
-    run_together([partial(put, table, frame) for table, frame in frames.items()])
+    progress,
+) -> tuple[dict[str, list[dict]], dict[str, list[DataFile]]]:
+    """Rows of the small bronze tables, and files of the large ones that wait for their commit."""
+    rows: dict[str, list[dict]] = {**bronze_rows(inventory), "segments": []}
+    files: dict[str, list[DataFile]] = {"batches": []}
+    size = sum(file.size_bytes for file in inventory.segments)
+    constants = {"cluster_id": inventory.cluster_id, "ingest_id": ingest_id}
+    with _counted(spark, progress, len(inventory.segments), size) as done:
+        for part in scan_files(spark, snapshot, inventory.segments, warehouse.directory("batches"), constants, done):
+            files["batches"] += [part.batches] if part.batches else []
+            rows["segments"] += part.segments
+            rows["quarantine"] += part.quarantine
+        for table, scan, paths in (
+            (PROGRESS, scan_progress, inventory.progress_files),
+            (LOG_EVENTS, scan_broker_logs, inventory.broker_logs),
+        ):
+            if paths:
+                files[table], problems = scan(spark, snapshot, paths, warehouse.directory(table), constants, topics)
+                rows["quarantine"] += problems
+    rows["segments"].sort(key=lambda row: (row["topic"], row["partition"], row["broker_id"], row["path"]))
+    return rows, files
 
 
-def _batch_bytes(snapshot: Snapshot, files: tuple[SegmentFile, ...]) -> float:
-    """Mean size of the first batches of the largest segments; 0 when none can be read."""
-    sizes = []
-    for file in sorted((one for one in files if one.source == "segment"), key=lambda file: -file.size_bytes)[:_SAMPLED]:
-        try:
-            with snapshot.open_file(file.path) as stream:
-                head = stream.read(PREFIX_BYTES)
-        except OSError:
-            continue  # the scan puts it into quarantine
-        if len(head) == PREFIX_BYTES:
-            sizes.append(min(file.size_bytes, max(0, int.from_bytes(head[8:12], "big", signed=True))))
-    return sum(sizes) / len(sizes) if sizes else 0.0
-
-
-def _named(scanned: DataFrame, ids: Mapping[str, str | None]) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    return scanned.select(*[F.lit(value).cast("string").alias(name) for name, value in ids.items()], "*")
-
-
-def _unpack(named: DataFrame, kind: str, table: str) -> DataFrame:
-    """Rows of one kind of the scan, out of their JSON, in the columns of their table."""
-    from pyspark.sql import functions as F
-
-    parsed = named.where(F.col("kind") == kind).select(
-        "cluster_id", "snapshot_id", F.from_json("payload", ddl(BRONZE_TABLES[table])).alias("row")
+def _identify(
+    spark: SparkSession, snapshot: Snapshot, inventory: Inventory, lines: Iterable[str], segments: Iterable[dict]
+) -> str:
+    digests = {(row["broker_id"], row["path"]): summary_from_json(row["summary"]).digest for row in segments}
+    named = (
+        SegmentDigest(file.broker_id, file.path, file.size_bytes, digests.get((file.broker_id, file.path)))
+        for file in inventory.segments
     )
-    return parsed.select("cluster_id", "snapshot_id", "row.*")
+    return identify_snapshot(lines, named, hash_texts(spark, snapshot, text_files(inventory)))
 
 
-def _snapshot_row(
-    warehouse: Warehouse, snapshot: Snapshot, inventory: Inventory, ids: dict, changes: str | None
-) -> DataFrame:
-    row = {
+def _snapshot_row(snapshot: Snapshot, inventory: Inventory, changes: str | None) -> dict[str, Any]:
+    manifest = None if inventory.manifest is None else json.dumps(asdict(inventory.manifest), sort_keys=True)
+    return {
         "uri": snapshot.name,
         "location": snapshot.location,
         "last_changes": changes,
-        "manifest": None if inventory.manifest is None else _manifest_text(inventory),
+        "manifest": manifest,
         "log_dir_count": len(inventory.log_dirs),
         "replica_count": len(inventory.replicas),
         "segment_count": len(inventory.segments),
         "size_bytes": sum(file.size_bytes for file in inventory.segments),
         "inventory": dict(inventory.counts),
     }
-    return warehouse.frame("snapshots", [row], ids)
-
-
-def _manifest_text(inventory: Inventory) -> str:
-    from dataclasses import asdict
-
-    return json.dumps(asdict(inventory.manifest), sort_keys=True)
 
 
 @contextmanager

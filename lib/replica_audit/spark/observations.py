@@ -1,183 +1,150 @@
-"""What was seen of a running cluster, in the stages: observations with their timeline, and brokers' own logs.
+"""What was seen of a running cluster, on the executors: observations with their timeline, and brokers' own logs.
 
-Both may be far larger than all else that is ingested, so files are read on the executors, part by part.
+Both may be far larger than all else that is ingested. Files are read part by part; the timeline is `spark/timeline.py`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from replica_audit.auditing.evidence import LOG_EVENTS, TIMELINE
+from replica_audit.auditing.evidence import LOG_EVENTS
 from replica_audit.formats.inventory import BrokerLogFile
-from replica_audit.formats.progress import PROGRESS_SCHEMA, ProgressPart, plan_progress, read_progress
+from replica_audit.formats.progress import ProgressPart, plan_progress, read_progress
 from replica_audit.formats.storage import Snapshot
 from replica_audit.model import QuarantineRow
 from replica_audit.protocol.high_watermark import Rule
 from replica_audit.spark.timeline import recompute
-from replica_audit.spark.warehouse import Warehouse
-from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES, ddl
+from replica_audit.tables import ddl
+from replica_audit.warehouse.delta_tables import DataFile, Warehouse, columns_of, spark_location
+from replica_audit.warehouse.table_files import GROUP_ROWS, TableFileWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 PROGRESS, TIMELINE_TABLE = "replica_progress", "high_watermark_timeline"
 
-#: Rows of the timeline in audit.json; of more, those that deviate go first. The Delta table has all of them.
-REPORTED_ROWS = 100_000
+#: Tasks that read files.
+_GREATEST_TASKS = 1000
 
 
 def scan_progress(
-    spark: SparkSession, snapshot: Snapshot, files: tuple[tuple[str, int], ...], topics: tuple[str, ...]
-) -> DataFrame:
-    """Rows of the bronze table `replica_progress`; one with a `problem` is what could not be used, as JSON."""
-    planned = list(plan_progress(snapshot, files))
-    schema = PROGRESS_SCHEMA
+    spark: SparkSession,
+    snapshot: Snapshot,
+    files: tuple[tuple[str, int], ...],
+    directory: str,
+    constants: Mapping[str, str | None],
+    topics: tuple[str, ...],
+) -> tuple[list[DataFile], list[dict]]:
+    """Files of `replica_progress` below `directory`, and quarantine rows of what could not be used."""
+    parts = list(plan_progress(snapshot, files))
+    problems = [asdict(part) for part in parts if isinstance(part, QuarantineRow)]
+    planned = [part for part in parts if isinstance(part, ProgressPart)]
 
-    def told(row: QuarantineRow) -> pa.RecordBatch:
-        import pyarrow as pa
+    def read(of_task: Iterator[ProgressPart]) -> Iterator[tuple[DataFile | None, list[dict]]]:
+        writer, unused = TableFileWriter(directory, PROGRESS, constants), []
+        for part in of_task:
+            for item in read_progress(snapshot, part, topics):
+                if isinstance(item, QuarantineRow):
+                    unused.append(asdict(item))
+                else:
+                    for batch in item.to_batches(max_chunksize=GROUP_ROWS):
+                        writer.add(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows)
+        yield writer.close(), unused
 
-        nulls = [pa.nulls(1, field.type) for field in schema]
-        return pa.RecordBatch.from_arrays(
-            [*nulls, pa.array([json.dumps(asdict(row))])], names=[*schema.names, "problem"]
-        )
-
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                part = planned[number]
-                for item in read_progress(snapshot, part, topics) if isinstance(part, ProgressPart) else [part]:
-                    if isinstance(item, QuarantineRow):
-                        yield told(item)
-                    else:
-                        yield from item.append_column("problem", pa.nulls(item.num_rows, pa.string())).to_batches(
-                            max_chunksize=65_536
-                        )
-
-    return spark.range(0, len(planned), 1, max(1, len(planned))).mapInArrow(read, ddl(BRONZE_TABLES[PROGRESS]))
+    return _run(spark, planned, read, problems)
 
 
-def scan_broker_logs(spark: SparkSession, snapshot: Snapshot, files: tuple[BrokerLogFile, ...]) -> DataFrame:
-    """Rows of the bronze table `broker_log_events`; one with a `problem` is a log that could not be read."""
-    names = [column.name for column in BRONZE_TABLES[LOG_EVENTS]]
+def scan_broker_logs(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    files: tuple[BrokerLogFile, ...],
+    directory: str,
+    constants: Mapping[str, str | None],
+    topics: tuple[str, ...],
+) -> tuple[list[DataFile], list[dict]]:
+    """Files of `broker_log_events` below `directory`, and quarantine rows of logs that could not be read."""
 
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
+    def read(of_task: Iterator[BrokerLogFile]) -> Iterator[tuple[DataFile | None, list[dict]]]:
         from replica_audit.formats.broker_logs import read_broker_log
+        from replica_audit.warehouse.arrow_types import rows_to_arrow
 
-        schema = _arrow_schema(LOG_EVENTS)
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                items = read_broker_log(snapshot, files[number].path, files[number].broker_id)
-                while rows := list(islice(items, 10_000)):
-                    told = [
-                        {"problem": json.dumps(asdict(one))} if isinstance(one, QuarantineRow) else asdict(one)
-                        for one in rows
-                    ]
-                    yield pa.RecordBatch.from_pylist([{**dict.fromkeys(names), **row} for row in told], schema)
+        writer, unused = TableFileWriter(directory, LOG_EVENTS, constants), []
+        for file in of_task:
+            items = read_broker_log(snapshot, file.path, file.broker_id)
+            while some := list(islice(items, 10_000)):
+                unused += [asdict(one) for one in some if isinstance(one, QuarantineRow)]
+                rows = [asdict(one) for one in some if not isinstance(one, QuarantineRow)]
+                table = rows_to_arrow(rows, writer.schema)
+                writer.add(dict(zip(table.schema.names, table.columns, strict=True)), len(rows))
+        yield writer.close(), unused
 
-    return spark.range(0, len(files), 1, max(1, len(files))).mapInArrow(read, ddl(BRONZE_TABLES[LOG_EVENTS]))
-
-
-def _arrow_schema(table: str) -> pa.Schema:
-    import pyarrow as pa
-
-    kinds = {
-        "string": pa.string(),
-        "bigint": pa.int64(),
-        "int": pa.int32(),
-        "boolean": pa.bool_(),
-        "array<int>": pa.list_(pa.int32()),
-    }
-    return pa.schema([(column.name, kinds[column.type]) for column in BRONZE_TABLES[table]])
+    return _run(spark, list(files), read, [])
 
 
-def log_evidence(warehouse: Warehouse, snapshot_id: str, evidence: DataFrame) -> DataFrame | None:
-    """What brokers' own logs say of each partition that there is other `evidence` of; None where there are no logs."""
-    from pyspark.sql import functions as F
-
-    if not warehouse.exists(LOG_EVENTS):
-        return None
-    known = evidence.select("topic", "partition").distinct()
-    rows = warehouse.read(LOG_EVENTS, snapshot_id=snapshot_id).join(known, ["topic", "partition"], "left_semi")
-    names = [column.name for column in BRONZE_TABLES[LOG_EVENTS] if column.name != "problem"]
-    payload = F.to_json(F.struct(*names), {"ignoreNullFields": "false"}).alias("payload")
-    return rows.select(
-        "topic",
-        "partition",
-        F.lit(LOG_EVENTS).alias("kind"),
-        payload,
-        "broker_id",
-        F.lit(None).cast("string").alias("log_dir"),
-    )
-
-
-def problems_of(warehouse: Warehouse, table: str, snapshot_id: str) -> DataFrame:
-    """What of the observations, or of the brokers' logs, could not be used, as rows of `quarantine`."""
-    from pyspark.sql import functions as F
-
-    rows = warehouse.read(table, snapshot_id=snapshot_id).where(F.col("problem").isNotNull())
-    parsed = F.from_json("problem", ddl(BRONZE_TABLES["quarantine"])).alias("row")
-    return rows.select("cluster_id", "snapshot_id", parsed).select("cluster_id", "snapshot_id", "row.*")
-
-
-def observation_count(warehouse: Warehouse, snapshot_id: str) -> int:
-    """Rows of `replica_progress` of a snapshot; 0 where nothing was observed."""
-    return warehouse.read(PROGRESS, snapshot_id=snapshot_id).count() if warehouse.exists(PROGRESS) else 0
+def _run(spark: SparkSession, parts: list, read, problems: list[dict]) -> tuple[list[DataFile], list[dict]]:
+    if not parts:
+        return [], problems
+    count = min(len(parts), _GREATEST_TASKS)
+    found = spark.sparkContext.parallelize(parts, count).mapPartitions(read).collect()
+    return [file for file, _ in found if file], [*problems, *(row for _, rows in found for row in rows)]
 
 
 def write_timeline(
-    warehouse: Warehouse, ids: Mapping[str, str | None], rule: Rule, keep: Callable[[DataFrame], DataFrame]
-) -> DataFrame:
-    """Recompute the timeline of every observed partition of a snapshot into its table; returns what the timeline of
-    each partition comes to, as evidence. `keep` has a frame computed once only.
+    spark: SparkSession, warehouse: Warehouse, attempt: Mapping[str, str], ids: Mapping[str, str | None], rule: Rule
+) -> dict[tuple[str, int], dict[str, Any]]:
+    """Recompute the timeline of every observed partition of a snapshot into its table.
+
+    `attempt` has the snapshot_id and ingest_id whose observations count. Returns what each timeline comes to
+    (`auditing.timeline.summary_row`), by topic and partition; nothing where nothing was observed.
     """
-    from pyspark.sql import functions as F
+    files = warehouse.files(PROGRESS, attempt["snapshot_id"])
+    if not files:
+        return {}
+    source, target = warehouse.directory(PROGRESS), warehouse.directory(TIMELINE_TABLE)
+    constants = {name: value for name, value in ids.items() if name != "audit_id"}
+    columns = [column for column in columns_of(PROGRESS) if column.name != "snapshot_id"]
+    # The files themselves: Delta's reader would replay the table's log in jobs of its own.
+    progress = spark.read.schema(ddl(columns)).parquet(*(f"{spark_location(source)}/{path}" for path in files))
+    progress = progress.where(progress["ingest_id"] == attempt["ingest_id"])
+    assigned = spark.createDataFrame(_assigned_replicas(warehouse, attempt))
 
-    snapshot_id = ids["snapshot_id"]
-    progress = warehouse.read(PROGRESS, snapshot_id=snapshot_id).where(F.col("problem").isNull())
-    timeline = keep(recompute(progress, rule, _assigned_replicas(warehouse, snapshot_id)))
-    literals = [F.lit(value).cast("string").alias(name) for name, value in ids.items()]
-    warehouse.append(TIMELINE_TABLE, timeline.drop("summary").select(*literals, "*"), "audit_id")
-    place = F.lit(None).cast("int").alias("broker_id"), F.lit(None).cast("string").alias("log_dir")
-    summaries = timeline.where(F.col("summary").isNotNull())
-    return summaries.select(
-        "topic", "partition", F.lit(TIMELINE).alias("kind"), F.col("summary").alias("payload"), *place
-    )
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        writer, found = TableFileWriter(target, TIMELINE_TABLE, constants), []
+        for batch in batches:
+            rows = pa.Table.from_batches([batch])
+            writer.add(dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows)
+            ends = rows.filter(pa.compute.is_valid(rows["summary"])).select(["topic", "partition", "summary"])
+            found += [(row["topic"], row["partition"], row["summary"]) for row in ends.to_pylist()]
+        file = writer.close()
+        written = [json.dumps(asdict(file))] if file else []
+        yield pa.RecordBatch.from_pydict(
+            {
+                "topic": pa.array([topic for topic, _, _ in found] + [None] * len(written), pa.string()),
+                "partition": pa.array([partition for _, partition, _ in found] + [None] * len(written), pa.int32()),
+                "payload": pa.array([summary for _, _, summary in found] + written, pa.string()),
+            }
+        )
+
+    rows = recompute(progress, rule, assigned).mapInArrow(write, "topic string, partition int, payload string").collect()
+    written = [DataFile(**json.loads(row["payload"])) for row in rows if row["topic"] is None]
+    warehouse.append_files(TIMELINE_TABLE, written, ids["audit_id"])
+    return {(row["topic"], row["partition"]): json.loads(row["payload"]) for row in rows if row["topic"] is not None}
 
 
-def _assigned_replicas(warehouse: Warehouse, snapshot_id: str) -> DataFrame:
+def _assigned_replicas(warehouse: Warehouse, attempt: Mapping[str, str]) -> pa.Table:
     """(topic, partition, broker_id) of every replica that states or directories name: `auditing.timeline.assigned_replicas`."""
-    from pyspark.sql import functions as F
+    import pyarrow as pa
 
-    states = warehouse.read("partition_states", snapshot_id=snapshot_id)
-    states = states.select("topic", "partition", F.explode("replicas").alias("broker_id"))
-    directories = warehouse.read("replica_dirs", snapshot_id=snapshot_id).select("topic", "partition", "broker_id")
-    return states.unionByName(directories).distinct()
-
-
-def timeline_answers(warehouse: Warehouse, audit_id: str) -> tuple[list[tuple[str, dict]], int]:
-    """Rows of the timeline for audit.json, at most `REPORTED_ROWS`, and how many there are in all."""
-    from pyspark.sql import functions as F
-
-    if not warehouse.exists(TIMELINE_TABLE):
-        return [], 0
-    rows = warehouse.read(TIMELINE_TABLE, audit_id=audit_id)
-    count = rows.count()
-    if not count:
-        return [], 0
-    order = ["topic", "partition", "time_ms", "sequence"]
-    if count > REPORTED_ROWS:
-        order.insert(0, F.col("deviation").isNull())
-    names = [column.name for column in REPORT_TABLES[TIMELINE_TABLE]]
-    payload = F.to_json(F.struct(*names), {"ignoreNullFields": "false"}).alias("payload")
-    # A limit after a sort keeps that many rows on each task, and no more on the driver.
-    chosen = rows.orderBy(*order).limit(REPORTED_ROWS) if count > REPORTED_ROWS else rows
-    return [(TIMELINE_TABLE, json.loads(row["payload"])) for row in chosen.select(payload).collect()], count
+    states = warehouse.read("partition_states", ("topic", "partition", "replicas"), **attempt)
+    found = {(row["topic"], row["partition"], broker_id) for row in states for broker_id in row["replicas"] or ()}
+    directories = warehouse.read("replica_dirs", ("topic", "partition", "broker_id"), **attempt)
+    found |= {(row["topic"], row["partition"], row["broker_id"]) for row in directories}
+    schema = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("broker_id", pa.int32())])
+    return pa.Table.from_pylist([dict(zip(schema.names, one)) for one in sorted(found)], schema)

@@ -1,72 +1,73 @@
-"""The stages as the command line calls them."""
+"""The stages as the command line calls them; `spark` may be None where only rows are read and no catalog is set."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.earlier import Earlier
 from replica_audit.auditing.history import History
+from replica_audit.auditing.segment_counts import segment_counts
 from replica_audit.config import Settings
 from replica_audit.results import Results
-from replica_audit.spark import history
-from replica_audit.spark.answers import assemble_results, audit_answers, snapshot_answers
-from replica_audit.spark.audit import AUDITED_TABLES, audit
+from replica_audit.spark.audit import audit
+from replica_audit.spark.catalogs import catalog_warehouse
 from replica_audit.spark.ingest import ingest
-from replica_audit.spark.observations import timeline_answers
-from replica_audit.spark.quality import quality_frames, segment_counts
-from replica_audit.spark.warehouse import Warehouse
+from replica_audit.spark.quality import quality_frames
+from replica_audit.warehouse import answers, past
+from replica_audit.warehouse.attempts import latest_attempt, own_rows
+from replica_audit.warehouse.delta_tables import Warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+def open_warehouse(spark: SparkSession | None, settings: Settings) -> Warehouse:
+    """The tables that the settings name; those of a catalog need a session."""
+    if settings.catalog:
+        return catalog_warehouse(spark, settings)
+    return Warehouse(settings.warehouse, time_travel_days=settings.time_travel_days)
+
+
 def run_ingest(spark: SparkSession, snapshot_uri: str, settings: Settings, progress) -> str:
     """Ingest a snapshot; returns its id. See `ingest.ingest`."""
-    return ingest(spark, snapshot_uri, settings, progress)
+    return ingest(spark, open_warehouse(spark, settings), snapshot_uri, settings, progress)
 
 
 def run_audit(
     spark: SparkSession, snapshot_id: str | None, settings: Settings, progress, snapshot_uri: str | None = None
 ) -> Results:
     """Audit an ingested snapshot. See `audit.audit`."""
-    return audit(spark, snapshot_id, settings, progress, snapshot_uri)
+    return audit(spark, open_warehouse(spark, settings), snapshot_id, settings, progress, snapshot_uri)
 
 
-def load_results(spark: SparkSession, audit_id: str | None, settings: Settings) -> Results:
-    """The results of a finished audit, the latest when `audit_id` is None; raises UsageError when there is none."""
-    warehouse = _warehouse(spark, settings)
-    finished = warehouse.latest("audit", **({"audit_id": audit_id} if audit_id else {}))
-    kept = ("quality",) if warehouse.exists("quality") else ()
-    answers = audit_answers(warehouse, finished["audit_id"], (*AUDITED_TABLES, *kept))
-    rows, observations = timeline_answers(warehouse, finished["audit_id"])
-    results = assemble_results(
-        finished, [*answers, *rows, *snapshot_answers(warehouse, finished["snapshot_id"])], observations
-    )
-    options = results.audit["options"]
-    # What the answers were computed with stays; from which severity on they fail is asked anew.
-    return replace(results, audit={**results.audit, "options": options and {**options, "fail_on": settings.fail_on}})
+def load_results(spark: SparkSession | None, audit_id: str | None, settings: Settings) -> Results:
+    """The results of a finished audit. See `answers.load_results`."""
+    return answers.load_results(open_warehouse(spark, settings), audit_id, settings.fail_on)
 
 
-def load_earlier(spark: SparkSession, results: Results, settings: Settings) -> Earlier | None:
-    """The audit of the cluster before that of `results`. See `history.load_earlier`."""
-    return history.load_earlier(_warehouse(spark, settings), results.audit)
+def load_earlier(spark: SparkSession | None, results: Results, settings: Settings) -> Earlier | None:
+    """The audit of the cluster before that of `results`. See `past.load_earlier`."""
+    return past.load_earlier(open_warehouse(spark, settings), results.audit)
 
 
-def load_past(spark: SparkSession, settings: Settings, limit: int | None = None) -> History:
-    """The history of the finished audits. See `history.load_history`."""
-    return history.load_history(_warehouse(spark, settings), settings.topics, limit)
+def load_past(spark: SparkSession | None, settings: Settings, limit: int | None = None) -> History:
+    """The history of the finished audits. See `past.load_history`."""
+    return past.load_history(open_warehouse(spark, settings), settings.topics, limit)
 
 
-def prune(spark: SparkSession, settings: Settings, *, vacuum: bool = False) -> tuple[list[str], list[str]]:
-    """Remove the audits that the settings do not keep. See `history.apply_retention`."""
-    return history.apply_retention(_warehouse(spark, settings), settings.keep_days, settings.keep_audits, vacuum=vacuum)
+def prune(spark: SparkSession | None, settings: Settings, *, vacuum: bool = False) -> tuple[list[str], list[str]]:
+    """Remove the audits that the settings do not keep. See `past.apply_retention`."""
+    warehouse = open_warehouse(spark, settings)
+    return past.apply_retention(warehouse, settings.keep_days, settings.keep_audits, vacuum=vacuum)
 
 
-def count_segments(spark: SparkSession, snapshot_id: str, settings: Settings) -> list[dict[str, Any]]:
-    """What quality suites need of a snapshot's segments. See `quality.segment_counts`."""
-    return segment_counts(_warehouse(spark, settings), snapshot_id)
+def count_segments(spark: SparkSession | None, snapshot_id: str, settings: Settings) -> list[dict[str, Any]]:
+    """What quality suites need of a snapshot's segments. See `auditing.quality.segment_counts`."""
+    warehouse = open_warehouse(spark, settings)
+    attempt = latest_attempt(warehouse, "ingest", snapshot_id=snapshot_id)
+    columns = ("topic", "partition", "broker_id", "log_dir", "base_offset", "summary")
+    return segment_counts(warehouse.read("segments", columns, **own_rows(attempt)))
 
 
 def quality_tables(
@@ -77,19 +78,14 @@ def quality_tables(
     settings: Settings,
 ) -> dict[str, DataFrame]:
     """DataFrames that quality suites look at. See `quality.quality_frames`."""
-    return quality_frames(spark, _warehouse(spark, settings), results, counts, tables)
+    return quality_frames(spark, open_warehouse(spark, settings), results, counts, tables)
 
 
 def keep_quality(
-    spark: SparkSession, results: Results, rows: Sequence[Mapping[str, Any]], settings: Settings, again: bool
+    spark: SparkSession | None, results: Results, rows: Sequence[Mapping[str, Any]], settings: Settings, again: bool
 ) -> None:
     """Write the rows of `quality` of an audit; `again`: in place of those that it has."""
-    warehouse = _warehouse(spark, settings)
+    warehouse = open_warehouse(spark, settings)
     ids = {name: results.audit[name] for name in ("cluster_id", "snapshot_id", "audit_id")}
     warehouse.describe_commits(stage="quality", snapshot_id=ids["snapshot_id"], audit_id=ids["audit_id"])
-    frame = warehouse.frame("quality", rows, ids).coalesce(1)
-    warehouse.put("quality", frame, again=again and warehouse.exists("quality"), key="audit_id", value=ids["audit_id"])
-
-
-def _warehouse(spark: SparkSession, settings: Settings) -> Warehouse:
-    return Warehouse(spark, settings.warehouse, settings.catalog, settings.time_travel_days)
+    warehouse.put("quality", rows, ids, again=again)

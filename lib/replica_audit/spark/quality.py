@@ -6,48 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from replica_audit.auditing.quality import SEGMENT_COUNTS, fact_rows, name_place
+from replica_audit.auditing.quality import fact_rows, name_place
 from replica_audit.results import Results
-from replica_audit.spark.warehouse import Warehouse
 from replica_audit.tables import BRONZE_TABLES, FACT_TABLES, REPORT_TABLES, Column, ddl
+from replica_audit.warehouse.attempts import latest_attempt
+from replica_audit.warehouse.delta_tables import Warehouse, spark_location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-#: Of a segment's summary, what its counts are made of.
-_SUMMARY_DDL = (
-    "irregularity_counts map<string,bigint>, first_base_offset bigint, greatest_last_offset bigint, "
-    "first_leader_epoch bigint, last_leader_epoch bigint"
-)
-_REPLICA = ("topic", "partition", "broker_id", "log_dir")
-
-
-def segment_counts(warehouse: Warehouse, snapshot_id: str) -> list[dict[str, Any]]:
-    """`SEGMENT_COUNTS` of every replica of a snapshot, out of the summaries of its segments; one small job."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    segments = warehouse.read("segments", snapshot_id=snapshot_id).select(
-        *_REPLICA, "base_offset", F.from_json("summary", _SUMMARY_DDL).alias("found")
-    )
-    replica = Window.partitionBy(*_REPLICA).orderBy("base_offset")
-    earlier = replica.rowsBetween(Window.unboundedPreceding, -1)
-    end = F.coalesce(F.col("found.greatest_last_offset") + 1, F.col("base_offset"))
-    first_epoch, last_epoch = F.col("found.first_leader_epoch"), F.col("found.last_leader_epoch")
-    judged = (
-        segments.withColumn("end_before", F.max(end).over(earlier))
-        .withColumn("epoch_before", F.last(F.when(last_epoch >= 0, last_epoch), ignorenulls=True).over(earlier))
-        .withColumn("border_regression", F.col("found.first_base_offset") < F.col("end_before"))
-        .withColumn("border_epoch_regression", (first_epoch >= 0) & (first_epoch < F.col("epoch_before")))
-    )
-    counts = [
-        F.sum(
-            F.col(name).cast("bigint") if name.startswith("border_") else F.col(f"found.irregularity_counts.{name}")
-        ).alias(name)
-        for name in SEGMENT_COUNTS
-    ]
-    return [row.asDict() for row in judged.groupBy(*_REPLICA).agg(*counts).collect()]
-
 
 def quality_frames(
     spark: SparkSession,
@@ -70,7 +36,7 @@ def quality_frames(
             columns = (Column("place", "string"), *REPORT_TABLES[table])
             frames[table] = _local_frame(spark, columns, results.rows(table))
         else:
-            frames[table] = _bronze_frame(warehouse, table, results.audit["snapshot_id"])
+            frames[table] = _bronze_frame(spark, warehouse, table, results.audit["snapshot_id"])
     return frames
 
 
@@ -88,7 +54,7 @@ def _local_frame(spark: SparkSession, columns: tuple[Column, ...], rows: Sequenc
     return spark.createDataFrame(table, schema)
 
 
-def _bronze_frame(warehouse: Warehouse, table: str, snapshot_id: str) -> DataFrame:
+def _bronze_frame(spark: SparkSession, warehouse: Warehouse, table: str, snapshot_id: str) -> DataFrame:
     from pyspark.sql import functions as F
 
     names = [column.name for column in BRONZE_TABLES[table]]
@@ -102,4 +68,8 @@ def _bronze_frame(warehouse: Warehouse, table: str, snapshot_id: str) -> DataFra
     place = F.concat_ws(" ", *parts) if parts else F.lit(table)
     for character, text in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         place = F.replace(place, F.lit(character), F.lit(text))
-    return warehouse.read(table, snapshot_id=snapshot_id).select(place.alias("place"), *names)
+    attempt = latest_attempt(warehouse, "ingest", snapshot_id=snapshot_id)
+    rows = spark.read.format("delta").load(spark_location(warehouse.directory(table)))
+    for name in ("snapshot_id", "ingest_id"):
+        rows = rows.where(F.col(name).eqNullSafe(F.lit(attempt[name])))
+    return rows.select(place.alias("place"), *names)

@@ -54,17 +54,13 @@ LOCAL_SETTINGS: Mapping[str, str] = MappingProxyType(
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
         # Minima and maxima of every column cost more than the rows, and nothing here skips files by them.
         "spark.databricks.delta.stats.collect": "false",
-        # Most queries here see a few rows once: compiling code for each costs more than running them without
-        # (`compile_queries` turns it on where there is more to do).
+        # Most queries here see a few rows once: compiling code for each costs more than running them without.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         # A crash of a Python worker then says where it was.
         "spark.python.worker.faulthandler.enabled": "true",
     }
 )
-
-#: From this many bytes of segments on, compiled queries pay for their compilation.
-COMPILE_FROM_BYTES = 32 << 20
 
 #: C1 and serial GC: a JVM that lives for seconds on few cores. Warnings of the JVM go where all others go.
 LOCAL_JAVA_FLAGS = (
@@ -114,16 +110,6 @@ def build_session(
         session = SparkSession.builder.getOrCreate()
     _check_delta(session)
     return session
-
-
-def compile_queries(session: SparkSession, size_bytes: int) -> None:
-    """Let Spark compile the queries of `session` to byte code when the input is `COMPILE_FROM_BYTES` or more.
-
-    Only undoes what `LOCAL_SETTINGS` chose; a session with other settings is left as it is.
-    """
-    if size_bytes >= COMPILE_FROM_BYTES and session.conf.get("spark.sql.codegen.factoryMode", "") == "NO_CODEGEN":
-        session.conf.set("spark.sql.codegen.wholeStage", "true")
-        session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
 
 
 def _is_provided() -> bool:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from replica_audit.auditing.earlier import Earlier, build_earlier
 from replica_audit.auditing.history import History, build_history
-from replica_audit.spark.answers import audit_answers
-from replica_audit.spark.warehouse import Warehouse
 from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from replica_audit.warehouse.attempts import attempts, finished_attempts, latest_attempt
+from replica_audit.warehouse.delta_tables import Warehouse
 
 #: Tables that belong to audits; there is one `quarantine`, that of the snapshot.
 AUDIT_TABLES = tuple(table for table in REPORT_TABLES if table not in BRONZE_TABLES)
@@ -27,28 +24,27 @@ def load_history(warehouse: Warehouse, topics: Sequence[str] = (), limit: int | 
 
     Raises UsageError when there is no finished audit.
     """
-    from pyspark.sql import functions as F
-
-    warehouse.latest("audit")
-    audits = [run for run in warehouse.runs("audit") if run["state"] == "finished"][-(limit or 0) :]
-    numbers = warehouse.numbers({run["audit_id"]: number for number, run in enumerate(audits)})
-    partitions = (
-        warehouse.read("partitions")
-        .join(F.broadcast(numbers), "audit_id")
-        .groupBy("cluster_id", "topic", "partition")
-        .agg(F.collect_list(F.struct("number", "verdict")).alias("verdicts"))
-    )
-    latest = [F.max_by(name, "number").alias(name) for name in _FINDING]
-    findings = (
-        warehouse.read("findings")
-        .join(F.broadcast(numbers), "audit_id")
-        .groupBy("cluster_id", "finding_id")
-        .agg(*latest, F.collect_set("number").alias("present"))
-    )
-    kept = [row for row in _rows(partitions) if _matches(row["topic"], topics)]
-    for row in kept:
-        row["verdicts"] = [(step["number"], step["verdict"]) for step in row["verdicts"]]
-    return build_history(audits, kept, [row for row in _rows(findings) if _matches(row["topic"], topics)])
+    latest_attempt(warehouse, "audit")
+    audits = finished_attempts(warehouse, "audit")[-(limit or 0) :]
+    numbers = {run["audit_id"]: number for number, run in enumerate(audits)}
+    clusters = {run["audit_id"]: run["cluster_id"] for run in audits}
+    partitions: dict[tuple, dict[str, Any]] = {}
+    findings: dict[tuple, dict[str, Any]] = {}
+    for row in warehouse.read("partitions", ("audit_id", "topic", "partition", "verdict"), audit_id=list(numbers)):
+        if _matches(row["topic"], topics):
+            place = {"cluster_id": clusters[row["audit_id"]], "topic": row["topic"], "partition": row["partition"]}
+            seen = partitions.setdefault(tuple(place.values()), {**place, "verdicts": []})
+            seen["verdicts"].append((numbers[row["audit_id"]], row["verdict"]))
+    for row in warehouse.read("findings", ("audit_id", "finding_id", *_FINDING), audit_id=list(numbers)):
+        if _matches(row["topic"], topics):
+            audit_id = row.pop("audit_id")
+            number, key = numbers[audit_id], (clusters[audit_id], row["finding_id"])
+            known = findings.get(key, {"present": set(), "number": -1})
+            # The words are those of the last audit that has it.
+            words = {**row, "cluster_id": key[0], "number": number} if number > known["number"] else known
+            findings[key] = {**words, "present": known["present"] | {number}}
+    kept = [{**row, "present": sorted(row["present"])} for row in findings.values()]
+    return build_history(audits, list(partitions.values()), kept)
 
 
 def load_earlier(warehouse: Warehouse, audit: Mapping[str, Any]) -> Earlier | None:
@@ -58,18 +54,13 @@ def load_earlier(warehouse: Warehouse, audit: Mapping[str, Any]) -> Earlier | No
     """
     if audit["cluster_id"] is None:
         return None
-    runs = warehouse.runs("audit", cluster_id=audit["cluster_id"])
-    before = [run for run in runs if run["state"] == "finished" and run["finished"] < audit["finished"]]
+    runs = finished_attempts(warehouse, "audit", cluster_id=audit["cluster_id"])
+    before = [run for run in runs if run["finished"] < audit["finished"]]
     if not before:
         return None
-    content: dict[str, Any] = {"audit": before[-1], "partitions": [], "findings": []}
-    for table, row in audit_answers(warehouse, before[-1]["audit_id"], ("partitions", "findings")):
-        content[table].append(row)
-    return build_earlier(content)
-
-
-def _rows(frame: DataFrame) -> list[dict[str, Any]]:
-    return [row.asDict(recursive=True) for row in frame.collect()]
+    names = {table: [column.name for column in REPORT_TABLES[table]] for table in ("partitions", "findings")}
+    rows = {table: warehouse.read(table, names[table], audit_id=before[-1]["audit_id"]) for table in names}
+    return build_earlier({"audit": before[-1], **rows})
 
 
 def _matches(topic: str | None, patterns: Sequence[str]) -> bool:
@@ -107,7 +98,7 @@ def apply_retention(
     was interrupted left is removed by the next. With `vacuum` files that no version within the time-travel period
     needs are deleted, and the period of `Warehouse` is set on tables that were made with another.
     """
-    runs = warehouse.runs("audit")
+    runs = attempts(warehouse, "audit")
     going = sorted({run["audit_id"] for run in runs if run["state"] == "removed"})
     going += expired_audits(runs, keep_days, keep_audits, datetime.now(timezone.utc))
     staying = {run["snapshot_id"] for run in runs if run["state"] == "finished" and run["audit_id"] not in going}
@@ -116,13 +107,13 @@ def apply_retention(
     last_audit = {run["snapshot_id"]: run["finished"] or run["started"] for run in runs}
     waiting = {
         run["snapshot_id"]
-        for run in warehouse.runs("ingest")
+        for run in attempts(warehouse, "ingest")
         if run["started"] > last_audit.get(run["snapshot_id"], "")
     }
     snapshots = [snapshot_id for snapshot_id in snapshots if snapshot_id not in waiting]
     if going:
         warehouse.describe_commits(stage="retention")
-        warehouse.mark_removed(going, snapshots)
+        warehouse.mark_removed(audit_id=going, snapshot_id=snapshots)
         for tables, key, ids in ((AUDIT_TABLES, "audit_id", going), (BRONZE_TABLES, "snapshot_id", snapshots)):
             for table in tables:
                 warehouse.delete(table, key, ids)

@@ -1,0 +1,102 @@
+"""Answers out of the warehouse, or straight from the stage that wrote them: both become the same `Results`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from replica_audit.auditing.capture_times import times_of_manifest
+from replica_audit.auditing.catalogue import audit_verdict
+from replica_audit.results import Results
+from replica_audit.tables import REPORT_TABLES, sort_rows
+from replica_audit.warehouse.attempts import latest_attempt, own_rows
+from replica_audit.warehouse.delta_tables import Warehouse
+
+#: Tables that the audit stage computes; `quarantine` is the snapshot's, the others belong to other commands.
+REPORTED_TABLES = ("partitions", "replicas", "high_watermarks", "divergences", "truncations", "findings")
+
+#: Rows of the timeline in audit.json; of more, those that deviate go first. The Delta table has all of them.
+REPORTED_TIMELINE_ROWS = 100_000
+
+
+def load_results(warehouse: Warehouse, audit_id: str | None, fail_on: str) -> Results:
+    """The results of a finished audit, the latest when `audit_id` is None; raises UsageError when there is none.
+
+    What the answers were computed with stays; from which severity on they fail is asked anew.
+    """
+    finished = latest_attempt(warehouse, "audit", **({"audit_id": audit_id} if audit_id else {}))
+    attempt = own_rows(finished)
+    tables = [table for table in (*REPORTED_TABLES, "quality") if warehouse.exists(table)]
+    answers = {table: warehouse.read(table, _names(table), audit_id=finished["audit_id"]) for table in tables}
+    results = assemble_results(
+        finished, answers, snapshot_answers(warehouse, attempt), timeline_answers(warehouse, finished["audit_id"])
+    )
+    options = results.audit["options"]
+    return replace(results, audit={**results.audit, "options": options and {**options, "fail_on": fail_on}})
+
+
+def snapshot_answers(warehouse: Warehouse, attempt: Mapping[str, str]) -> dict[str, list[dict]]:
+    """What the report says of the snapshot itself: its quarantine, who led when, and its row of `snapshots`."""
+    found = {table: warehouse.read(table, _names(table), **attempt) for table in ("quarantine", "partition_states")}
+    return {**found, "snapshots": warehouse.read("snapshots", **attempt)}
+
+
+def timeline_answers(warehouse: Warehouse, audit_id: str) -> tuple[list[dict], int]:
+    """Rows of `high_watermark_timeline` for audit.json, at most `REPORTED_TIMELINE_ROWS`, and how many there are in all."""
+    import pyarrow.compute as pc
+
+    from replica_audit.warehouse.arrow_types import arrow_to_rows
+
+    table = "high_watermark_timeline"
+    if not warehouse.exists(table):
+        return [], 0
+    found = warehouse.read_arrow(table, _names(table), audit_id=audit_id)
+    count = found.num_rows
+    if count > REPORTED_TIMELINE_ROWS:
+        keys = ("quiet", "topic", "partition", "time_ms", "sequence")
+        ranked = pc.sort_indices(
+            found.append_column("quiet", pc.is_null(found["deviation"])), [(key, "ascending") for key in keys]
+        )
+        found = found.take(ranked[:REPORTED_TIMELINE_ROWS])
+    return arrow_to_rows(found), count
+
+
+def assemble_results(
+    finished: Mapping[str, Any],
+    answers: Mapping[str, Sequence[dict]],
+    of_snapshot: Mapping[str, Sequence[dict]],
+    timeline: tuple[list[dict], int] = ((), 0),
+) -> Results:
+    """Results from a `finished` row of `audits`, rows by table, the snapshot's own rows, and how much was observed."""
+    tables: dict[str, list[dict]] = {table: [] for table in REPORT_TABLES}
+    for table, rows in (*answers.items(), *of_snapshot.items()):
+        if table in tables:
+            names = _names(table)
+            tables[table] = [{name: row[name] for name in names} for row in rows]
+    tables["high_watermark_timeline"], observations = list(timeline[0]), timeline[1]
+    snapshot = next(iter(of_snapshot.get("snapshots", ())), {})
+    verdicts = [row["verdict"] for row in tables["partitions"]]
+    names = ("audit_id", "snapshot_id", "cluster_id", "tool_version", "started", "finished")
+    manifest = json.loads(snapshot.get("manifest") or "{}")
+    audit = {
+        **{name: finished[name] for name in names},
+        "verdict": audit_verdict(verdicts, tables["findings"]),
+        "inputs": {
+            "snapshot": snapshot.get("uri"),
+            "log_dirs": snapshot.get("log_dir_count"),
+            "replicas": snapshot.get("replica_count"),
+            "segments": snapshot.get("segment_count"),
+            "size_bytes": snapshot.get("size_bytes"),
+            "files": snapshot.get("inventory"),
+            **({"observations": observations} if observations else {}),
+            "brokers": times_of_manifest(manifest.get("brokers") or ()).kinds(),
+        },
+        "options": json.loads(finished["options"]) if finished.get("options") else None,
+    }
+    return Results(audit, {table: sort_rows(rows) for table, rows in tables.items()}, snapshot.get("location"))
+
+
+def _names(table: str) -> list[str]:
+    return [column.name for column in REPORT_TABLES[table]]

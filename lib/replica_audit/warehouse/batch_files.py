@@ -1,0 +1,120 @@
+"""Rows of `batches` as Parquet: a scan task writes one file of many segments, an audit reads rows of some of them.
+
+What a header has not (-1 in the batch arrays) is null in the table; the change is made here, in both directions, and
+nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from replica_audit.formats.batches import BATCH_DTYPE
+from replica_audit.model import CHUNK_OFFSETS
+from replica_audit.tables import BRONZE_TABLES
+from replica_audit.warehouse.delta_tables import DataFile, open_directory
+from replica_audit.warehouse.table_files import TableFileWriter
+
+#: Columns of `batches` that come from `BATCH_DTYPE`, after those that name the segment.
+BATCH_COLUMNS = BRONZE_TABLES["batches"][5:]
+
+#: Where -1 in the header means that there is none.
+_NULLABLE = {"leader_epoch", "base_timestamp", "max_timestamp", "producer_id", "producer_epoch", "base_sequence"}
+
+#: Footers that a task keeps, of files that several of its partitions are in.
+_OPEN_FILES = 8
+
+
+class BatchFileWriter:
+    """One file of `batches` of many segments; `row` is where those of the next segment begin."""
+
+    def __init__(self, directory: str, constants: Mapping[str, str | None]) -> None:
+        self._file = TableFileWriter(directory, "batches", constants)
+
+    @property
+    def path(self) -> str:
+        """Relative to the table."""
+        return self._file.path
+
+    @property
+    def row(self) -> int:
+        return self._file.row_count
+
+    def add(self, names: Mapping[str, Any], rows: np.ndarray) -> None:
+        """Write `rows` (`BATCH_DTYPE`) of a segment: `names` has its broker_id, log_dir, topic, partition and
+        segment_base_offset."""
+        if not len(rows):
+            return
+        columns = dict(names)
+        for column in BATCH_COLUMNS:
+            values = rows[column.name]
+            mask = values == -1 if column.name in _NULLABLE else None
+            columns[column.name] = pa.array(values, mask=mask if mask is not None and mask.any() else None)
+        self._file.add(columns, len(rows))
+
+    def close(self) -> DataFile | None:
+        """The file, for the commit; None when no rows came."""
+        return self._file.close()
+
+
+def read_batches(
+    directory: str, segments: Iterable[Mapping[str, Any]], wanted: Mapping[tuple[int, str], Collection[int]]
+) -> dict[tuple[int, str], np.ndarray]:
+    """Batches (`BATCH_DTYPE`) of the chunks `wanted` of each copy, keyed by (broker id, log dir), in order of the file.
+
+    `segments` are rows of `segments` of one partition, with `batch_file`, `batch_row` and `batch_count`.
+    """
+    found: dict[tuple[int, str], list[np.ndarray]] = {}
+    for segment in sorted(segments, key=lambda row: row["base_offset"]):
+        chunks = wanted.get((segment["broker_id"], segment["log_dir"]))
+        if not chunks or not segment["batch_count"] or segment["batch_file"] is None:
+            continue
+        numbers = np.array(sorted(chunks))
+        file = _open_file(directory, segment["batch_file"])
+        for rows in file.rows(segment["batch_row"], segment["batch_count"]):
+            chosen = rows[np.isin(rows["base_offset"] // CHUNK_OFFSETS, numbers)]
+            if len(chosen):
+                found.setdefault((segment["broker_id"], segment["log_dir"]), []).append(chosen)
+    return {key: np.concatenate(parts) for key, parts in found.items()}
+
+
+class _BatchFile:
+    """A Parquet file of `batches`, opened once; the row group that was read last is kept."""
+
+    def __init__(self, directory: str, path: str) -> None:
+        filesystem, root = open_directory(directory)
+        self._file = pq.ParquetFile(filesystem.open_input_file(f"{root}/{path}"))
+        metadata = self._file.metadata
+        counts = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+        self._starts = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
+        self._kept: tuple[int, np.ndarray] | None = None
+
+    def rows(self, start: int, count: int) -> Iterable[np.ndarray]:
+        """Rows [start, start + count) of the file, a row group at a time."""
+        end = start + count
+        group = int(np.searchsorted(self._starts, start, side="right")) - 1
+        while group < len(self._starts) - 1 and self._starts[group] < end:
+            rows, first = self._group(group), int(self._starts[group])
+            yield rows[max(0, start - first) : end - first]
+            group += 1
+
+    def _group(self, number: int) -> np.ndarray:
+        if self._kept is None or self._kept[0] != number:
+            table = self._file.read_row_group(number, columns=[column.name for column in BATCH_COLUMNS])
+            rows = np.zeros(table.num_rows, BATCH_DTYPE)
+            for name in BATCH_DTYPE.names:
+                column = table[name]
+                rows[name] = (pc.fill_null(column, -1) if name in _NULLABLE else column).to_numpy()
+            self._kept = number, rows
+        return self._kept[1]
+
+
+@lru_cache(maxsize=_OPEN_FILES)
+def _open_file(directory: str, path: str) -> _BatchFile:
+    return _BatchFile(directory, path)

@@ -1,0 +1,358 @@
+"""Delta tables below a directory or URI, or in a schema of a catalog: rows in, rows out, one commit each.
+
+Rows are only ever added; a table belongs to snapshots or to audits and is partitioned by that id. Delta is atomic per
+table only, so a stage is finished when its row in `audits` says so (`attempts`). Tables are plain Delta (reader 1,
+writer 2), for Spark and for everybody else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from replica_audit import __version__
+from replica_audit.errors import InputError
+from replica_audit.tables import AUDIT_COLUMNS, AUDITS, BRONZE_TABLES, INGEST_COLUMNS, REPORT_TABLES, Column
+from replica_audit.warehouse.arrow_types import arrow_schema, arrow_to_rows, rows_to_arrow
+
+#: Column that each table is partitioned by.
+_BRONZE_KEY, _REPORT_KEY = "snapshot_id", "audit_id"
+
+_PERIODS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A Parquet file that a task wrote into a table's directory and that no commit names yet."""
+
+    path: str
+    """Relative to the table."""
+    size_bytes: int
+    row_count: int
+
+
+def columns_of(table: str) -> tuple[Column, ...]:
+    """All columns of a table, ids first. There is one `quarantine` and one `partition_states`, those of the snapshot."""
+    if table == "audits":
+        return AUDITS
+    if table in BRONZE_TABLES:
+        return (*INGEST_COLUMNS, *BRONZE_TABLES[table])
+    return (*AUDIT_COLUMNS, *REPORT_TABLES[table])
+
+
+class Warehouse:
+    """Reads and commits. Pickles: an executor that writes files needs no more than their directory (`directory`)."""
+
+    def __init__(
+        self,
+        location: str,
+        *,
+        name: str | None = None,
+        time_travel_days: int | None = None,
+        locate: Callable[[str, bool], str | None] | None = None,
+    ) -> None:
+        """`location`: a directory or URI with a table below it each; `name`: how messages call it.
+
+        `locate(table, make)` says where a table of a catalog lies instead, makes it when `make`, and gives None where
+        there is none. `time_travel_days`: how long versions of new tables can be read after they were replaced; None
+        is Delta's own.
+        """
+        self.name = name or location
+        self._location = absolute_location(location)
+        self._locate = locate
+        period = f"interval {time_travel_days} days"
+        self._periods = {} if time_travel_days is None else {name: period for name in _PERIODS}
+        self._commit: dict[str, str | None] = {}
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Table properties that a table of this warehouse is made with."""
+        return dict(self._periods)
+
+    def describe_commits(self, **run: str | None) -> None:
+        """Say which run the commits from now on are of: `userMetadata` in the history of every table."""
+        self._commit = run
+
+    def directory(self, table: str) -> str:
+        """Where the table lies, for whoever writes its files: a path or URI. The table is made where it is not there."""
+        self._open(table, make=True)
+        return self._uri(table)
+
+    def exists(self, table: str) -> bool:
+        """Whether the table was written before."""
+        return self._open(table) is not None
+
+    def read_arrow(
+        self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str]
+    ) -> pa.Table:
+        """Rows of a table whose string columns equal the value given, or one of the values given.
+
+        `columns` None is all of them. Raises InputError when there is no such table.
+        """
+        handle = self._open(table)
+        if handle is None:
+            raise InputError(
+                f"{self.name}/{table} is not a Delta table: run replica-audit ingest with this warehouse first"
+            )
+        wanted = {name: _listed(value) for name, value in equals.items()}
+        known = arrow_schema(columns_of(table))
+        schema = pa.schema([known.field(name) for name in columns or known.names])
+        key = key_of(table)
+        filesystem, root = open_directory(handle.table_uri)
+        parts = [schema.empty_table()]
+        for path, value in _files(handle, key):
+            if key not in wanted or value in wanted[key]:
+                parts.append(_read_file(filesystem, f"{root}/{path}", schema, {key: value}, wanted))
+        return pa.concat_tables(parts)
+
+    def read(
+        self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """The same as plain rows."""
+        return arrow_to_rows(self.read_arrow(table, columns, **equals))
+
+    def files(self, table: str, key: str) -> list[str]:
+        """Paths, relative to the table, of the files with the rows of a snapshot or an audit."""
+        handle = self._open(table)
+        if handle is None:
+            return []
+        return [path for path, value in _files(handle, key_of(table)) if value == key]
+
+    def append(self, table: str, rows: Iterable[Mapping[str, Any]], ids: Mapping[str, str | None]) -> None:
+        """Add rows (dicts without the ids) in one commit."""
+        from deltalake import write_deltalake
+
+        data = rows_to_arrow([{**row, **ids} for row in rows], arrow_schema(columns_of(table)))
+        handle = self._open(table)
+        if handle is not None and not data.num_rows:
+            return
+        # Two runs may make a table at once: both find it made, and both have their rows in it.
+        making = {} if handle is not None else {"partition_by": key_of(table), "configuration": self._periods}
+        write_deltalake(
+            handle or self._made(table), data, mode="append", commit_properties=self._properties_of_commit(), **making
+        )
+
+    def put(
+        self, table: str, rows: Sequence[Mapping[str, Any]], ids: Mapping[str, str | None], *, again: bool
+    ) -> None:
+        """Add rows of an audit; `again`: in place of those that it has, in the same commit."""
+        from deltalake import write_deltalake
+
+        key = key_of(table)
+        if not again or not self.exists(table):
+            self.append(table, rows, ids)
+            return
+        data = rows_to_arrow([{**row, **ids} for row in rows], arrow_schema(columns_of(table)))
+        write_deltalake(
+            self._open(table),
+            data,
+            mode="overwrite",
+            predicate=f"{key} = {_literals([ids[key]])}",
+            commit_properties=self._properties_of_commit(),
+        )
+
+    def append_files(self, table: str, files: Iterable[DataFile], key: str) -> None:
+        """Add the rows of Parquet files that lie in the table's directory, in one commit; `key`: their partition."""
+        from deltalake.transaction import AddAction
+
+        moment = int(time.time() * 1000)
+        actions = [
+            AddAction(file.path, file.size_bytes, {key_of(table): key}, moment, True, _statistics(file)) for file in files
+        ]
+        if actions:
+            handle = self._open(table, make=True)
+            handle.create_write_transaction(
+                actions,
+                "append",
+                handle.schema(),
+                partition_by=[key_of(table)],
+                commit_properties=self._properties_of_commit(),
+            )
+
+    def discard_files(self, files: Mapping[str, Iterable[DataFile]]) -> None:
+        """Delete files, by table, that no commit will name."""
+        for table, of_table in files.items():
+            filesystem, root = open_directory(self.directory(table))
+            for file in of_table:
+                filesystem.delete_file(f"{root}/{file.path}")
+
+    def delete(self, table: str, column: str, values: Iterable[str]) -> None:
+        """Delete the rows whose `column` is one of `values` (ids and states of our own), where the table exists."""
+        values, handle = list(values), self._open(table)
+        if values and handle is not None:
+            handle.delete(f"{column} IN ({_literals(values)})", commit_properties=self._properties_of_commit())
+
+    def mark_removed(self, **ids: Iterable[str]) -> None:
+        """Set the rows of `audits` with one of these ids in the column named to the state `removed`."""
+        handle = self._open("audits")
+        places = [f"{column} IN ({_literals(values)})" for column, values in ids.items() if values]
+        if handle is not None and places:
+            handle.update(
+                new_values={"state": "removed"},
+                predicate=" OR ".join(places),
+                commit_properties=self._properties_of_commit(),
+            )
+
+    def vacuum(self, table: str) -> None:
+        """Delete the files that no version within the table's period needs; sets the period first."""
+        handle = self._open(table)
+        if handle is None:
+            return
+        if self._periods:
+            handle.alter.set_table_properties(self._periods)
+        handle.vacuum(dry_run=False, full=True)
+
+    def versions(self, tables: Iterable[str]) -> dict[str, int]:
+        """The Delta version of each table that is there. Rows are only added, so a later version has those of an earlier."""
+        handles = {table: self._open(table) for table in tables}
+        return {table: handle.version() for table, handle in handles.items() if handle is not None}
+
+    def _open(self, table: str, *, make: bool = False):
+        """The table's handle at its newest version; None where there is none and it is not to be made."""
+        from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
+
+        uri = self._uri(table, make)
+        if uri is None:
+            return None
+        try:
+            return self._migrated(table, DeltaTable(uri))
+        except TableNotFoundError:
+            if not make:
+                return None
+        return DeltaTable.create(
+            self._made(table),
+            arrow_schema(columns_of(table)),
+            mode="ignore",
+            partition_by=key_of(table),
+            configuration=self._periods,
+            commit_properties=self._properties_of_commit(),
+        )
+
+    def _made(self, table: str) -> str:
+        """Where the table lies, its directory made."""
+        uri = self._uri(table, make=True)
+        if "://" not in uri:
+            os.makedirs(uri, exist_ok=True)
+        return uri
+
+    def _migrated(self, table: str, handle):
+        """A table of an earlier version gets the columns that came since."""
+        known = {column.name for column in handle.schema().fields}
+        new = [column for column in columns_of(table) if column.name not in known]
+        if new:
+            from deltalake import Schema
+
+            handle.alter.add_columns(Schema.from_arrow(arrow_schema(new)).fields)
+            handle.update_incremental()
+        return handle
+
+    def _uri(self, table: str, make: bool = False) -> str | None:
+        if self._locate is not None:
+            found = self._locate(table, make)
+            return found and absolute_location(found)
+        return f"{self._location}/{table}"
+
+    def _properties_of_commit(self):
+        from deltalake import CommitProperties
+
+        run = {"tool": f"replica-audit {__version__}", **self._commit}
+        return CommitProperties(custom_metadata={"userMetadata": json.dumps(run, sort_keys=True)})
+
+
+def absolute_location(location: str) -> str:
+    """A path or URI that every process understands, without a final slash; `s3a://` is taken as `s3://`."""
+    location = location.rstrip("/") or "/"
+    if location.startswith("s3a://"):
+        return "s3://" + location[len("s3a://") :]
+    if "://" in location:
+        return location
+    if location.startswith("file:"):
+        location = location[len("file:") :]
+    return os.path.abspath(location)
+
+
+def spark_location(location: str) -> str:
+    """The same place as Spark calls it, whose reader of S3 is that of Hadoop."""
+    return "s3a://" + location[len("s3://") :] if location.startswith("s3://") else location
+
+
+def open_directory(location: str) -> tuple[fs.FileSystem, str]:
+    """The file system and the path in it of a table's directory."""
+    if "://" not in location:
+        return fs.LocalFileSystem(), location
+    filesystem, root = fs.FileSystem.from_uri(location)
+    return filesystem, root.rstrip("/")
+
+
+def key_of(table: str) -> str | None:
+    """The column that a table is partitioned by."""
+    if table == "audits":
+        return None
+    return _BRONZE_KEY if table in BRONZE_TABLES else _REPORT_KEY
+
+
+def _files(handle, key: str | None) -> list[tuple[str, str | None]]:
+    """Path, relative to the table, and partition of each file of its version, in order of the path.
+
+    Files are read one by one: deltalake's data set skips those whose statistics lack a column, and it is not in all.
+    """
+    if handle.protocol().min_reader_version > 1:
+        raise InputError(f"{handle.table_uri} is a Delta table with reader features, expected none: turn them off")
+    actions = pa.table(handle.get_add_actions(flatten=True)).to_pylist()
+    return sorted((unquote(row["path"]), row[f"partition.{key}"] if key else None) for row in actions)
+
+
+def _read_file(
+    filesystem: fs.FileSystem,
+    path: str,
+    schema: pa.Schema,
+    partition: Mapping[str | None, str | None],
+    wanted: Mapping[str, Sequence[str | None]],
+) -> pa.Table:
+    """Rows of one file in the columns of `schema`; one that it does not have is the partition's, or null."""
+    # One column at least: a table without any has no count of rows.
+    needed = {*schema.names, *wanted, "cluster_id"} - set(partition)
+    with filesystem.open_input_file(path) as stream:
+        file = pq.ParquetFile(stream)
+        found = file.read(columns=[name for name in file.schema_arrow.names if name in needed])
+    # An update by deltalake writes string views, which few functions take.
+    texts = [pa.field(one.name, pa.string()) if pa.types.is_string_view(one.type) else one for one in found.schema]
+    found = found.cast(pa.schema(texts))
+    for name, values in wanted.items():
+        if name in found.schema.names:
+            found = found.filter(pc.is_in(found[name], pa.array(values, pa.string())))
+        elif name not in partition and None not in values:
+            found = found.slice(0, 0)
+    columns = []
+    for column in schema:
+        if column.name in found.schema.names:
+            columns.append(found[column.name].cast(column.type))
+        else:
+            columns.append(pa.repeat(pa.scalar(partition.get(column.name), column.type), found.num_rows))
+    return pa.table(columns, schema=schema)
+
+
+def _listed(value: str | Sequence[str] | None) -> list[str | None]:
+    return [value] if value is None or isinstance(value, str) else list(value)
+
+
+def _literals(values: Iterable[str]) -> str:
+    """Ids and states of our own as SQL literals."""
+    return ", ".join("'" + value.replace("'", "''") + "'" for value in values)
+
+
+def _statistics(file: DataFile) -> str:
+    """Spark's `count()` believes the number. Bounds of some columns only would make other readers skip files that they
+    need; those of row groups are in the file itself."""
+    return json.dumps({"numRecords": file.row_count})

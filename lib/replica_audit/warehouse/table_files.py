@@ -1,0 +1,69 @@
+"""Parquet files that tasks write straight into a table's directory; the driver commits those that it hears of."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from replica_audit.warehouse.arrow_types import arrow_schema
+from replica_audit.warehouse.delta_tables import DataFile, columns_of, key_of, open_directory
+
+#: Rows that are written at once.
+GROUP_ROWS = 1 << 16
+
+
+class TableFileWriter:
+    """One file of rows of `table`, made when the first rows come, with a name of its own for each attempt of a task.
+
+    `constants` are the ids in front of every row; the column that the table is partitioned by is in no file.
+    """
+
+    def __init__(self, directory: str, table: str, constants: Mapping[str, str | None]) -> None:
+        self._filesystem, self._root = open_directory(directory)
+        self._constants = constants
+        self.schema = pa.schema([field for field in arrow_schema(columns_of(table)) if field.name != key_of(table)])
+        self.path = f"{uuid.uuid4().hex}.parquet"
+        self.row_count = 0
+        self._stream = self._writer = None
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = 0
+
+    def add(self, columns: Mapping[str, Any], count: int) -> None:
+        """Write `count` rows; a column is an Arrow array, or one value for all of them, and null where there is none."""
+        arrays = []
+        for field in self.schema:
+            value = self._constants.get(field.name, columns.get(field.name))
+            if isinstance(value, pa.ChunkedArray):
+                value = value.combine_chunks()
+            is_array = isinstance(value, pa.Array)
+            arrays.append(value.cast(field.type) if is_array else pa.repeat(pa.scalar(value, field.type), count))
+        self._waiting.append(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
+        self._waiting_rows += count
+        self.row_count += count
+        if self._waiting_rows >= GROUP_ROWS:
+            self._flush()
+
+    def close(self) -> DataFile | None:
+        """The file, for the commit; None when no rows came."""
+        self._flush()
+        if self._writer is None:
+            return None
+        self._writer.close()
+        self._stream.close()
+        size = self._filesystem.get_file_info(f"{self._root}/{self.path}").size
+        return DataFile(self.path, size, self.row_count)
+
+    def _flush(self) -> None:
+        if not self._waiting:
+            return
+        if self._writer is None:
+            self._stream = self._filesystem.open_output_stream(f"{self._root}/{self.path}")
+            # Texts repeat from row to row; numbers that rise or are random gain nothing by a dictionary.
+            texts = [field.name for field in self.schema if pa.types.is_string(field.type)]
+            self._writer = pq.ParquetWriter(self._stream, self.schema, compression="zstd", use_dictionary=texts)
+        self._writer.write_table(pa.Table.from_batches(self._waiting), row_group_size=2 * GROUP_ROWS)
+        self._waiting, self._waiting_rows = [], 0

@@ -1,0 +1,199 @@
+"""Tables without Spark: what goes in comes out, an attempt's rows are its own, an older warehouse is brought up to date."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from replica_audit.errors import InputError, UsageError
+from replica_audit.formats.batches import BATCH_DTYPE
+from replica_audit.model import CHUNK_OFFSETS
+from replica_audit.tables import AUDITS, BRONZE_TABLES, REPORT_TABLES
+from replica_audit.warehouse.arrow_types import arrow_schema, arrow_type
+from replica_audit.warehouse.attempts import attempts, finished_attempts, latest_attempt, record_attempt
+from replica_audit.warehouse.batch_files import BatchFileWriter, read_batches
+from replica_audit.warehouse.delta_tables import Warehouse, columns_of, key_of
+
+IDS = {"cluster_id": None, "snapshot_id": "s1", "ingest_id": "i1"}
+SEGMENT = {"broker_id": 1, "log_dir": "broker-1", "topic": "orders", "partition": 0}
+
+
+@pytest.fixture
+def warehouse(tmp_path):
+    return Warehouse(str(tmp_path / "a place" / "warehouse"))
+
+
+def epochs(count, topic="orders"):
+    return [
+        {**SEGMENT, "topic": topic, "entry": entry, "leader_epoch": entry, "start_offset": 2**62 + entry}
+        for entry in range(count)
+    ]
+
+
+def test_every_table_has_arrow_types():
+    for table in (*BRONZE_TABLES, *REPORT_TABLES, "audits"):
+        assert arrow_schema(columns_of(table)).names == [column.name for column in columns_of(table)]
+    assert arrow_type("array<struct<a:int,b:array<bigint>>>") == pa.list_(
+        pa.struct([("a", pa.int32()), ("b", pa.list_(pa.int64()))])
+    )
+    with pytest.raises(ValueError, match="decimal"):
+        arrow_type("decimal")
+
+
+def test_rows_come_back_as_they_were_with_nulls_maps_and_structs(warehouse):
+    row = {
+        "topic": "t", "partition": 0, "source": "user", "entry": 0, "isr": [1, 2], "elr": None,
+        "configs": {"b": "2", "a": None},
+    }  # fmt: skip
+    warehouse.append("partition_states", [row], IDS)
+    (found,) = warehouse.read("partition_states", snapshot_id="s1")
+    assert {name: found[name] for name in row} == row and list(found["configs"]) == ["a", "b"]
+    file = {"state": "present", "path": "p", "problem": None}
+    warehouse.append("replica_dirs", [{**SEGMENT, "epoch_file": file, "index_bases": [0]}], IDS)
+    (found,) = warehouse.read("replica_dirs", ("epoch_file", "index_bases", "ingest_id"), ingest_id="i1")
+    assert found == {"epoch_file": file, "index_bases": [0], "ingest_id": "i1"}
+
+
+def test_rows_are_read_by_id_and_by_nothing_else(warehouse):
+    warehouse.append("leader_epochs", epochs(3), IDS)
+    warehouse.append("leader_epochs", epochs(2), {**IDS, "ingest_id": "i2"})
+    warehouse.append("leader_epochs", epochs(1), {**IDS, "snapshot_id": "s2"})
+    assert len(warehouse.read("leader_epochs")) == 6
+    assert len(warehouse.read("leader_epochs", ("topic",), snapshot_id="s1", ingest_id="i2")) == 2
+    assert len(warehouse.read("leader_epochs", ("snapshot_id",), snapshot_id=["s2", "s1"])) == 6
+    assert warehouse.read("leader_epochs", snapshot_id="none") == []
+    with pytest.raises(InputError, match="segments is not a Delta table: run replica-audit ingest"):
+        warehouse.read("segments")
+
+
+def test_an_empty_table_is_made_and_nothing_is_committed_twice(warehouse):
+    assert not warehouse.exists("leader_epochs")
+    warehouse.append("leader_epochs", [], IDS)
+    assert warehouse.versions(["leader_epochs", "segments"]) == {"leader_epochs": 0}
+    warehouse.append("leader_epochs", [], IDS)
+    assert warehouse.versions(["leader_epochs"]) == {"leader_epochs": 0}
+
+
+def test_rows_of_an_audit_are_replaced_in_one_commit(warehouse):
+    ids = {"cluster_id": "c", "snapshot_id": "s1"}
+    for audit_id in ("a1", "a2"):
+        warehouse.put("quality", [{"suite": "x", "name": "old"}], {**ids, "audit_id": audit_id}, again=True)
+    version = warehouse.versions(["quality"])["quality"]
+    warehouse.put("quality", [{"suite": "x", "name": "new"}], {**ids, "audit_id": "a1"}, again=True)
+    assert warehouse.versions(["quality"])["quality"] == version + 1
+    rows = warehouse.read("quality", ("audit_id", "name"))
+    assert sorted((row["audit_id"], row["name"]) for row in rows) == [("a1", "new"), ("a2", "old")]
+
+
+def test_a_table_of_an_earlier_version_gets_the_columns_that_came_since(warehouse, tmp_path):
+    from deltalake import write_deltalake
+
+    old = [field for field in arrow_schema(columns_of("leader_epochs")) if field.name not in ("ingest_id", "entry")]
+    rows = pa.Table.from_pylist([{**epochs(1)[0], "cluster_id": "c", "snapshot_id": "s0"}], schema=pa.schema(old))
+    place = tmp_path / "a place" / "warehouse" / "leader_epochs"
+    place.mkdir(parents=True)
+    write_deltalake(str(place), rows, partition_by=[key_of("leader_epochs")])
+    (found,) = warehouse.read("leader_epochs", snapshot_id="s0", ingest_id=None)
+    assert (found["ingest_id"], found["entry"], found["topic"]) == (None, None, "orders")
+    warehouse.append("leader_epochs", epochs(1), IDS)
+    assert {row["ingest_id"] for row in warehouse.read("leader_epochs")} == {None, "i1"}
+    assert warehouse.read("leader_epochs", snapshot_id="s0", ingest_id="i1") == []
+
+
+def _append(place, number):
+    warehouse = Warehouse(place)
+    for turn in range(5):
+        warehouse.append("leader_epochs", epochs(1), {**IDS, "ingest_id": f"{number}-{turn}"})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="starts processes by fork server")
+def test_writers_at_once_on_a_fresh_warehouse_lose_nothing(warehouse, tmp_path):
+    place = str(tmp_path / "fresh")
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_append, args=(place, number)) for number in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    rows = Warehouse(place).read("leader_epochs", ("ingest_id",))
+    assert sorted(row["ingest_id"] for row in rows) == sorted(f"{a}-{b}" for a in range(3) for b in range(5))
+
+
+def attempt(warehouse, state, ingest_id, snapshot_id="s1", stage="ingest", audit_id=None):
+    return record_attempt(
+        warehouse, stage, state, started="2026-01-01T00:00:00.000Z", snapshot_id=snapshot_id, audit_id=audit_id,
+        ingest_id=ingest_id, cluster_id=None,
+    )  # fmt: skip
+
+
+def test_the_first_finished_ingest_of_a_snapshot_counts_and_every_finished_audit(warehouse):
+    assert attempts(warehouse, "ingest") == []
+    with pytest.raises(UsageError, match=r"no finished ingest with snapshot_id s1 in .*warehouse: run that stage first"):
+        latest_attempt(warehouse, "ingest", snapshot_id="s1")
+    attempt(warehouse, "failed", "i0")
+    attempt(warehouse, "finished", "i1")
+    attempt(warehouse, "finished", "i2")
+    attempt(warehouse, "finished", "i3", snapshot_id="s2")
+    assert [row["ingest_id"] for row in finished_attempts(warehouse, "ingest")] == ["i1", "i3"]
+    assert latest_attempt(warehouse, "ingest", snapshot_id="s1")["ingest_id"] == "i1"
+    for audit_id in ("a1", "a2"):
+        attempt(warehouse, "finished", "i1", stage="audit", audit_id=audit_id)
+    assert latest_attempt(warehouse, "audit")["audit_id"] == "a2"
+    warehouse.mark_removed(audit_id=["a2"], snapshot_id=["s2"])
+    assert [row["audit_id"] for row in finished_attempts(warehouse, "audit")] == ["a1"]
+    assert [row["ingest_id"] for row in finished_attempts(warehouse, "ingest")] == ["i1"]
+    warehouse.delete("audits", "state", ["removed"])
+    assert {row["state"] for row in warehouse.read("audits", ("state",))} == {"failed", "finished"}
+    assert [column.name for column in AUDITS] == list(warehouse.read("audits")[0])
+
+
+def batches(base, count, step=1):
+    rows = np.zeros(count, BATCH_DTYPE)
+    rows["base_offset"] = base + step * np.arange(count)
+    rows["last_offset"] = rows["base_offset"]
+    rows["crc"] = 7 * np.arange(count)
+    for name in ("leader_epoch", "producer_id", "producer_epoch", "base_sequence"):
+        rows[name] = -1
+    return rows
+
+
+@pytest.mark.parametrize("base", [0, 2**53 + 1, 2**62])
+def test_batches_of_the_chunks_asked_for_come_back_whatever_their_offsets(warehouse, base):
+    """Also past 2^53, where a quotient of doubles names other chunks."""
+    directory = warehouse.directory("batches")
+    writer = BatchFileWriter(directory, IDS)
+    rows, segments = {}, []
+    for number, (broker_id, count) in enumerate(((1, 200_000), (2, 70_000), (1, 10))):
+        own = batches(base + 300_000 * number, count)
+        segments.append(
+            {**SEGMENT, "broker_id": broker_id, "base_offset": int(own["base_offset"][0]), "batch_count": count,
+             "batch_file": writer.path, "batch_row": writer.row}
+        )  # fmt: skip
+        for start in range(0, count, 30_000):
+            writer.add({**SEGMENT, "broker_id": broker_id, "segment_base_offset": base}, own[start : start + 30_000])
+        rows.setdefault(broker_id, []).append(own)
+    file = writer.close()
+    warehouse.append_files("batches", [file], "s1")
+    assert file.row_count == 270_010 and len(warehouse.read("batches", ("topic",), snapshot_id="s1")) == 270_010
+    first = base // CHUNK_OFFSETS
+    wanted = {(1, "broker-1"): {first, first + 2, (base + 600_005) // CHUNK_OFFSETS}, (2, "broker-1"): {first + 5}}
+    found = read_batches(directory, segments, wanted)
+    for (broker_id, _), chunks in wanted.items():
+        own = np.concatenate(rows[broker_id])
+        expected = own[np.isin(own["base_offset"] // CHUNK_OFFSETS, sorted(chunks))]
+        assert len(expected) and (found[broker_id, "broker-1"] == expected).all()
+    stored = pq.read_table(f"{directory}/{file.path}", columns=["leader_epoch", "crc"], partitioning=None)
+    assert stored["leader_epoch"].null_count == 270_010 and stored["crc"].null_count == 0
+
+
+def test_a_writer_that_got_nothing_leaves_no_file(warehouse):
+    writer = BatchFileWriter(warehouse.directory("batches"), IDS)
+    writer.add({**SEGMENT, "segment_base_offset": 0}, batches(0, 0))
+    assert writer.close() is None
+    assert read_batches(warehouse.directory("batches"), [], {}) == {}
