@@ -88,6 +88,8 @@ def _directory(replica: Replica) -> ReplicaDir:
         cleaner_file=CheckpointFile("empty", f"{log_dir}/cleaner-offset-checkpoint"),
         high_watermark_checkpoint=replica.checkpoint,
         recovery_point_checkpoint=replica.recovery_point,
+        log_start_checkpoint=replica.deleted_to,
+        cleaner_checkpoint=replica.cleaned_to,
         segment_bases=tuple(base for base, _ in _segments(replica)),
     )
 

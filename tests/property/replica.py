@@ -33,6 +33,10 @@ class Replica:
     """What replication-offset-checkpoint says: a high watermark that this replica once had."""
     recovery_point: int = 0
     alive: bool = True
+    deleted_to: int | None = None
+    """Log start by DeleteRecords, above the first segment's base; None: that is the log start."""
+    cleaned_to: int | None = None
+    """What cleaner-offset-checkpoint says; None: it has no entry."""
     follows_epoch: int = -1
     """Leader epoch for which the truncation phase of the older protocols was last done."""
 
@@ -101,6 +105,15 @@ class Replica:
         below = [entry for entry in self.cache if entry[1] <= offset]
         if below:
             self.cache = [(below[-1][0], offset), *self.cache[len(below) :]]
+
+    def delete_records(self, offset: int) -> None:
+        """DeleteRecords: the log starts at `offset`; what lies below stays in its segment until that is deleted."""
+        self.deleted_to = offset
+        below = [entry for entry in self.cache if entry[1] <= offset]
+        if below:
+            self.cache = [(below[-1][0], offset), *self.cache[len(below) :]]
+        self.high_watermark = max(self.high_watermark, offset)
+        self.checkpoint = max(self.checkpoint, offset)
 
     def lose_tail(self, batch_count: int) -> list[Batch]:
         """A crash of the machine: the last batches above the recovery point never reached the disk.

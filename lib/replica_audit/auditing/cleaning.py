@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from replica_audit.auditing.facts import Cleaning, ReplicaFacts
+from replica_audit.auditing.cleaned import Cleaning
+from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.model import Leadership, OffsetRange
 
 _POLICY = "cleanup.policy"

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replica_audit.auditing.facts import EpochRot, ReplicaFacts
+from replica_audit.auditing.facts import ReplicaFacts
+from replica_audit.auditing.written_epochs import EpochRot
 from replica_audit.model import Leadership
 from replica_audit.protocol.lineage import Lineage
 
@@ -50,6 +51,7 @@ def doubtful_epochs(copies: Sequence[ReplicaFacts], leadership: Leadership | Non
                         other.key,
                         confidence,
                         _start_in_file(facts, part.own) == part.start_offset,
+                        any(_has(one, part.own, part.start_offset) for one in copies if one is not facts),
                     )
     # One of the two is the changed one: the better founded doubt stands, and of equal ones none.
     return [
@@ -76,9 +78,24 @@ def confirm_rot(
         if one.in_file and one.confidence == "suspect" and len(own) > 1:
             # One header may have changed; a row of them is more likely what an election left.
             continue
+        if one.is_contested and not _is_foreign(own, one, rows):
+            continue
         if len(own) and all(content in held for content in _contents(own)):
             confirmed.setdefault(one.key, {}).setdefault((one.start_offset, one.end_offset), one)
     return {key: tuple(parts[place] for place in sorted(parts)) for key, parts in confirmed.items()}
+
+
+def _is_foreign(own: np.ndarray, one: EpochRot, rows: Mapping[tuple[int, str], np.ndarray]) -> bool:
+    """Whether what others have there in the epoch of `own` are other batches: an epoch has one leader, and one log."""
+    contents, found = set(_contents(own)), False
+    for key in rows.keys() - {one.key}:
+        theirs = rows[key]
+        overlaps = (theirs["last_offset"] >= one.start_offset) & (theirs["base_offset"] < one.end_offset)
+        held = set(_contents(theirs[overlaps & (theirs["leader_epoch"] == one.leader_epoch)]))
+        if contents & held:
+            return False
+        found |= bool(held)
+    return found
 
 
 def restore_epochs(rows: np.ndarray, rot: Iterable[EpochRot]) -> np.ndarray:
@@ -141,10 +158,11 @@ def _confidence(
     """How sure it is that `facts`, not `other`, has the changed epoch; None where nothing says so."""
     epoch, start = part.own, part.start_offset
     others = [one for one in copies if one is not facts]
-    if any(_says(one, epoch, start) or _has(one, epoch, start) for one in others):
-        return None
+    known = any(_says(one, epoch, start) or _has(one, epoch, start) for one in others)
     own, theirs = _says(facts, epoch, start), _says(other, part.other, start)
     led = _was_led(leadership, epoch)
+    if known and own is not False:
+        return None
     if own is None:
         if led is False:
             return "proven" if theirs else "likely"
@@ -154,7 +172,7 @@ def _confidence(
     is_newest = epoch > max(one for one, _ in facts.directory.checkpoint_epochs)
     if not own:
         # The file may have been copied before the leader began this epoch and wrote on.
-        may_be_late = is_newest and (led or part.goes_on)
+        may_be_late = is_newest and (part.goes_on or (led and not known)) and not part.is_contradicted
         begins_later = any((_start_in_file(one, epoch) or 0) >= part.end_offset for one in others)
         if theirs is False or (may_be_late and not begins_later):
             return None

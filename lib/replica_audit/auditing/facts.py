@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from replica_audit.auditing.cleaned import Cleaning
 from replica_audit.auditing.joined_segments import (
     border_gaps,
     irregularities_of,
     tail_kind_of,
     unreadable_stretches,
 )
+from replica_audit.auditing.written_epochs import EpochRot, readable_lineage, starts_of_epochs
 from replica_audit.formats.second_hand import UNDECIDED, join_forms
 from replica_audit.formats.summary import merge_chunks
 from replica_audit.model import ChunkDigest, Irregularity, OffsetRange, ReplicaDir, SegmentSummary
@@ -19,53 +20,6 @@ from replica_audit.protocol.lineage import Lineage
 from replica_audit.protocol.loading import LoadedLog, load_log, log_end_of
 from replica_audit.protocol.truncation import ReplicaState
 from replica_audit.wording import count
-
-
-@dataclass(frozen=True, slots=True)
-class Cleaning:
-    """How far cleaners have come in a compacted partition, as one of its replicas sees it (`auditing.cleaning`)."""
-
-    cleaned_to: int = 0
-    """The replica's own has come so far, by its checkpoint."""
-    reached: int = 0
-    """It may have come so far until the segments were copied."""
-    furthest: int = 0
-    """The same two of the partition's most advanced cleaner."""
-    furthest_reached: int = 0
-    shared: tuple[OffsetRange, ...] = ()
-    """Stretches in order: at an offset of theirs at which this replica has nothing, another has nothing either."""
-
-    def explains(self, start_offset: int, end_offset: int) -> bool:
-        """Whether cleaners removed what the replica lacks at [start, end): its own, or that of the leader it fetched from."""
-        return self._explains(start_offset, end_offset, self.cleaned_to, self.furthest)
-
-    def may_explain(self, start_offset: int, end_offset: int) -> bool:
-        """The same, counting what cleaners may have done between the copies of their checkpoints and of the segments."""
-        return self._explains(start_offset, end_offset, self.reached, self.furthest_reached)
-
-    def _explains(self, start: int, end: int, own: int, furthest: int) -> bool:
-        start = max(start, own)
-        if start >= end:
-            return True
-        at = bisect_right(self.shared, start, key=lambda part: part.start_offset) - 1
-        return end <= furthest and at >= 0 and end <= self.shared[at].end_offset
-
-
-@dataclass(frozen=True, slots=True)
-class EpochRot:
-    """Batches of one copy whose leader epoch was changed on its disk (`auditing.epoch_rot`)."""
-
-    key: tuple[int, str]
-    start_offset: int
-    end_offset: int
-    leader_epoch: int
-    """As found."""
-    true_epoch: int
-    """That of the same batches on another replica."""
-    good_key: tuple[int, str]
-    confidence: str
-    in_file: bool
-    """The copy's own epoch file has the changed epoch too: recovery wrote it there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +215,7 @@ def replica_facts(
     found_end = max([log_end, *(item.last_offset + 1 for _, item in irregularities if item.kind == "crc")])
     unreadable = unreadable_stretches(ordered, irregularities, found_end)
     missing = tuple(border_gaps(ordered))
-    epoch_starts = _epoch_starts(ordered, rot, found_end)
+    epoch_starts = starts_of_epochs(ordered, rot, found_end)
     shutdown, recovery_point = directory.clean_shutdown, directory.recovery_point_checkpoint
     return ReplicaFacts(
         directory=directory,
@@ -270,7 +224,7 @@ def replica_facts(
         local_start_offset=max(log_start, first_base),
         log_end_offset=log_end,
         found_end_offset=found_end,
-        lineage=_readable_lineage(epoch_starts, log_start, log_end),
+        lineage=readable_lineage(epoch_starts, log_start, log_end),
         file_lineage=_file_lineage(directory, log_end, log_start),
         irregularities=irregularities,
         unreadable=unreadable,
@@ -289,38 +243,6 @@ def replica_facts(
         rot=tuple(rot),
         killed=killed,
     )
-
-
-def _epoch_starts(
-    segments: Sequence[SegmentSummary], rot: Sequence[EpochRot], found_end: int
-) -> tuple[tuple[int, int], ...]:
-    starts = [(start.leader_epoch, start.base_offset) for segment in segments for start in segment.epoch_starts]
-    for one in rot:
-        within = [place for place, (_, start) in enumerate(starts) if start <= one.start_offset]
-        before = starts[: within[-1] + 1] if within else []
-        after = [entry for entry in starts[len(before) :] if entry[1] >= one.end_offset]
-        last = starts[len(starts) - len(after) - 1][0]
-        goes_on = (not after or after[0][1] > one.end_offset) and one.end_offset < found_end
-        before = before[:-1] if before and before[-1][1] == one.start_offset else before
-        starts = [*before, (one.true_epoch, one.start_offset), *([(last, one.end_offset)] if goes_on else []), *after]
-    joined = [entry for place, entry in enumerate(starts) if place == 0 or starts[place - 1][0] != entry[0]]
-    return tuple(joined)
-
-
-def lineage_of_batches(epoch_starts: Sequence[tuple[int, int]]) -> Lineage:
-    """The lineage that recovery builds: an entry for every batch whose epoch is above all before it (`LogLoader`)."""
-    lineage = Lineage()
-    for epoch, start in epoch_starts:
-        if epoch > (-1 if lineage.latest_epoch is None else lineage.latest_epoch):
-            lineage = lineage.assign(epoch, start)
-    return lineage
-
-
-def _readable_lineage(epoch_starts: Sequence[tuple[int, int]], log_start: int, log_end: int) -> Lineage:
-    """The lineage of the batches that can still be read: an epoch all of whose batches were deleted needs no entry."""
-    if log_start >= log_end:
-        return Lineage()
-    return lineage_of_batches(epoch_starts).truncate_from_start(log_start)
 
 
 def _file_lineage(directory: ReplicaDir, log_end: int, log_start: int) -> Lineage | None:

@@ -8,9 +8,10 @@ from types import MappingProxyType
 
 from replica_audit.auditing.capture_times import CaptureTimes
 from replica_audit.auditing.cleaning import with_cleaning
-from replica_audit.auditing.facts import EpochRot, ReplicaFacts, replica_facts
+from replica_audit.auditing.facts import ReplicaFacts, replica_facts
 from replica_audit.auditing.provenance import why_not_comparable
 from replica_audit.auditing.reference import Reference, choose_reference
+from replica_audit.auditing.written_epochs import EpochRot
 from replica_audit.model import Leadership, ReplicaDir, SegmentSummary
 
 

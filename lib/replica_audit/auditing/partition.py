@@ -26,7 +26,7 @@ from replica_audit.auditing.contents import RecordSource
 from replica_audit.auditing.elections import with_causes
 from replica_audit.auditing.epoch_rot import confirm_rot, doubtful_epochs, restore_epochs
 from replica_audit.auditing.exactness import narrow_high_watermark
-from replica_audit.auditing.facts import EpochRot, ReplicaFacts
+from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.findings import Case, Finding, finding, merge_findings
 from replica_audit.auditing.grouping import Grouping, group_replicas, is_tiered
 from replica_audit.auditing.other_lives import other_life
@@ -36,6 +36,7 @@ from replica_audit.auditing.rules.capture import judge_copy
 from replica_audit.auditing.sole_isr import sole_terms
 from replica_audit.auditing.timeline import TimelineSummary, timeline_findings
 from replica_audit.auditing.watermark import bound_high_watermark
+from replica_audit.auditing.written_epochs import EpochRot
 from replica_audit.formats.batches import BATCH_DTYPE
 from replica_audit.formats.broker_logs import BrokerLogEvent
 from replica_audit.formats.open_transactions import open_at_end

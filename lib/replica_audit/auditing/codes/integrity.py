@@ -105,8 +105,9 @@ CODES = (
         "and fetched on from the middle of it.",
         proof="The last offset before and the first offset after the gap, and whether other replicas hold the range.",
         remedy="If another replica holds the range, rebuild this one from it. Do not let this replica become leader.",
-        traps="Compaction, DeleteRecords, tiered storage; a segment that the copy does not have is "
-        "CAP-MISSING-SEGMENT.",
+        traps="Compaction, DeleteRecords, tiered storage. A topic that was compacted once keeps its gaps when its policy "
+        "changes, and a follower that fetches from a cleaned leader gets that leader's gaps. A segment that the copy does "
+        "not have is CAP-MISSING-SEGMENT.",
     ),
     Code(
         code="LOG-SEGMENT-NAME",
@@ -138,9 +139,12 @@ CODES = (
         summary="A field that no checksum covers contradicts its neighbours or the other replicas",
         meaning="Base offset, length, leader epoch and format version lie outside a batch's checksum. One of them is "
         "wrong although the checksum is right, so neither the broker nor kafka-dump-log will ever complain.",
-        proof="The field and its value here, the value that the batches around it or the other replicas ask for.",
+        proof="The field and its value here, the value that the batches around it or the other replicas ask for. For a "
+        "leader epoch: the same bytes in another epoch on another replica, and who knows which of the two epochs.",
         remedy="Rebuild this replica from one that agrees with its neighbours, before it can become leader.",
-        traps="",
+        traps="A producer's retry to a new leader leaves equal bytes in two epochs too; an election began the later one, so "
+        "the epoch files or the metadata log know it. Recovery after an unclean stop writes a changed epoch into the "
+        "replica's own file: without a metadata log that is a suspicion only.",
     ),
     Code(
         code="LOG-PRODUCER-DUPLICATE",
@@ -152,6 +156,7 @@ CODES = (
         "broker should have refused the second one: it had lost its producer state, or the batch was copied.",
         proof="Both batches with offset, producer id, producer epoch and sequence.",
         remedy="Expect consumers to have read these records twice. Look for a loss of producer snapshots at that time.",
-        traps="Sequences wrap at 2^31-1; unbroken sequences prove nothing in turn.",
+        traps="Sequences wrap at 2^31-1; unbroken sequences prove nothing in turn. Up to 2.4 a producer whose records had all "
+        "been deleted began with sequence 0 again under the same id and epoch (UNKNOWN_PRODUCER_ID): that is none.",
     ),
 )

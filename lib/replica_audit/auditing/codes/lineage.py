@@ -34,7 +34,8 @@ CODES = (
         "first; "
         "then rebuild it from a replica whose file and batches agree.",
         traps="Info when the copies may be of different moments and only the newest epochs are missing: the file was copied "
-        "before the segments.",
+        "before the segments. An epoch needs an entry only while a batch of it ends at or above the log start: after "
+        "DeleteRecords up to the end and a restart the file rightly has none.",
     ),
     Code(
         code="EPO-CACHE-STALE",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replica_audit.auditing.facts import EpochRot, ReplicaFacts
+from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.findings import Case, Evidence, Finding, considered, finding, offsets
+from replica_audit.auditing.written_epochs import EpochRot
 from replica_audit.model import Damage, Irregularity, SegmentSummary
 from replica_audit.wording import brokers, count
 
