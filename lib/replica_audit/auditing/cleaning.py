@@ -40,13 +40,18 @@ def is_compacted_now(leadership: Leadership | None) -> bool | None:
     return False if leadership.configs or leadership.history else None
 
 
-def with_cleaning(copies: Sequence[ReplicaFacts], leadership: Leadership | None) -> list[ReplicaFacts]:
-    """The copies of one partition, each with what its own cleaner and those of the others explain."""
+def with_cleaning(
+    copies: Sequence[ReplicaFacts], leadership: Leadership | None, at_rest: bool = False
+) -> list[ReplicaFacts]:
+    """The copies of one partition, each with what its own cleaner and those of the others explain.
+
+    `at_rest`: all copies are of one moment, so that no cleaner went on between a checkpoint's copy and the segments'.
+    """
     if not was_compacted(leadership) and not any(_shows_cleaner(facts) for facts in copies):
         return list(copies)
     own = [_cleaned_to(facts, copies) for facts in copies]
     reached = [
-        end if _is_final(facts, leadership) else max(end, _active_base(facts))
+        end if at_rest or _is_final(facts, leadership) else max(end, _active_base(facts))
         for facts, end in zip(copies, own, strict=True)
     ]
     found = []

@@ -34,13 +34,18 @@ class _Stretch:
     """Its epoch is above that of what follows on the replica, or below that of what comes before."""
 
 
-def doubtful_epochs(copies: Sequence[ReplicaFacts], leadership: Leadership | None) -> list[EpochRot]:
-    """Stretches whose epoch may have been changed, by lineages and epoch files alone; `confirm_rot` looks at batches."""
+def doubtful_epochs(
+    copies: Sequence[ReplicaFacts], leadership: Leadership | None, at_rest: bool = False
+) -> list[EpochRot]:
+    """Stretches whose epoch may have been changed, by lineages and epoch files alone; `confirm_rot` looks at batches.
+
+    `at_rest`: all copies are of one moment, so that no file was copied before its log's last batches were written.
+    """
     found: dict[tuple, EpochRot] = {}
     for facts in copies:
         for other in copies:
             for part in _differing(facts, other) if other is not facts else ():
-                confidence = _confidence(facts, other, part, copies, leadership)
+                confidence = _confidence(facts, other, part, copies, leadership, at_rest)
                 if confidence is not None:
                     found[facts.key, other.key, part.start_offset] = EpochRot(
                         facts.key,
@@ -154,6 +159,7 @@ def _confidence(
     part: _Stretch,
     copies: Sequence[ReplicaFacts],
     leadership: Leadership | None,
+    at_rest: bool,
 ) -> str | None:
     """How sure it is that `facts`, not `other`, has the changed epoch; None where nothing says so."""
     epoch, start = part.own, part.start_offset
@@ -172,7 +178,8 @@ def _confidence(
     is_newest = epoch > max(one for one, _ in facts.directory.checkpoint_epochs)
     if not own:
         # The file may have been copied before the leader began this epoch and wrote on.
-        may_be_late = is_newest and (part.goes_on or (led and not known)) and not part.is_contradicted
+        is_final = at_rest or facts.killed or facts.directory.clean_shutdown or part.is_contradicted
+        may_be_late = is_newest and not is_final and (part.goes_on or (led and not known))
         begins_later = any((_start_in_file(one, epoch) or 0) >= part.end_offset for one in others)
         if theirs is False or (may_be_late and not begins_later):
             return None

@@ -41,11 +41,14 @@ def group_replicas(
     replicas: Sequence[tuple[ReplicaDir, tuple[SegmentSummary, ...]]],
     leadership: Leadership | None,
     times: CaptureTimes = CaptureTimes(),
+    *,
+    at_rest: bool = False,
     rot: Mapping[tuple[int, str], Sequence[EpochRot]] = MappingProxyType({}),
 ) -> Grouping:
     """Topic ids first, then one copy per broker, then the reference (F.1).
 
-    `rot`: batches whose epoch is known to have been changed, by copy.
+    `at_rest`: the manifest says that all copies are of one moment. `rot`: batches whose epoch is known to have been
+    changed, by copy.
     """
     copies = [
         replica_facts(
@@ -58,7 +61,7 @@ def group_replicas(
         for directory, segments in sorted(replicas, key=lambda pair: (pair[0].broker_id, pair[0].log_dir))
     ]
     present = _present_topic_id(copies, leadership)
-    known = with_cleaning([facts for facts in copies if facts.directory.topic_id in (present, None)], leadership)
+    known = with_cleaning([facts for facts in copies if facts.directory.topic_id in (present, None)], leadership, at_rest)
     foreign = tuple(facts for facts in copies if facts.directory.topic_id not in (present, None))
     chosen: dict[int, ReplicaFacts] = {}
     duplicates: list[ReplicaFacts] = []

@@ -88,14 +88,14 @@ class PartitionAudit:
 
 def needed_batches(evidence: PartitionEvidence) -> dict[CopyKey, set[int]]:
     """Chunks whose batches `audit_partition` wants to see, by copy; empty when digests and lineages say it all."""
-    grouping = group_replicas(evidence.replicas, evidence.leadership, evidence.times)
+    grouping = _group(evidence)
     wanted: dict[CopyKey, set[int]] = {}
     if grouping.reference is None:
         return wanted
     groupings = [grouping]
-    if doubts := doubtful_epochs(grouping.compared, evidence.leadership):
+    if doubts := doubtful_epochs(grouping.compared, evidence.leadership, at_rest=bool(evidence.quiesced)):
         # Whether an epoch was changed, and so who is the reference and where it cuts, only the batches will tell.
-        restored = group_replicas(evidence.replicas, evidence.leadership, evidence.times, _by_copy(doubts))
+        restored = _group(evidence, _by_copy(doubts))
         groupings = [*grouping.turned(), *restored.turned()]
     for grouping in groupings:
         for follower, chunks in _needs(evidence, grouping):
@@ -104,6 +104,12 @@ def needed_batches(evidence: PartitionEvidence) -> dict[CopyKey, set[int]]:
                 wanted.setdefault(grouping.reference.facts.key, set()).update(chunks, of_reference)
                 wanted.setdefault(follower.key, set()).update(chunks, of_follower)
     return wanted
+
+
+def _group(evidence: PartitionEvidence, rot: Mapping[CopyKey, Sequence[EpochRot]] | None = None) -> Grouping:
+    return group_replicas(
+        evidence.replicas, evidence.leadership, evidence.times, at_rest=bool(evidence.quiesced), rot=rot or {}
+    )
 
 
 def _by_copy(doubts: Iterable[EpochRot]) -> dict[CopyKey, list[EpochRot]]:
@@ -115,7 +121,7 @@ def _by_copy(doubts: Iterable[EpochRot]) -> dict[CopyKey, list[EpochRot]]:
 
 def open_producers(evidence: PartitionEvidence) -> set[int]:
     """Producers of whose transactions `audit_partition` wants to know what the coordinator says."""
-    reference = group_replicas(evidence.replicas, evidence.leadership, evidence.times).reference
+    reference = _group(evidence).reference
     return set() if reference is None else set(open_at_end(reference.facts.segments))
 
 
@@ -130,14 +136,14 @@ def audit_partition(
     `read` is asked for the records of batches that differ though their offsets agree, and of compacted replicas; without
     it they are compared by their headers. `transactions` are the coordinator's latest states of `open_producers`.
     """
-    grouping = group_replicas(evidence.replicas, evidence.leadership, evidence.times)
+    grouping = _group(evidence)
     reference = grouping.reference
     if reference is None:
         return _without_replicas(evidence, grouping)
     rows = defaultdict(lambda: np.empty(0, BATCH_DTYPE), batches or {})
-    if rot := confirm_rot(doubtful_epochs(grouping.compared, evidence.leadership), rows):
+    if rot := confirm_rot(doubtful_epochs(grouping.compared, evidence.leadership, at_rest=bool(evidence.quiesced)), rows):
         rows.update({key: restore_epochs(rows[key], parts) for key, parts in rot.items()})
-        grouping = group_replicas(evidence.replicas, evidence.leadership, evidence.times, rot)
+        grouping = _group(evidence, rot)
         reference = grouping.reference
     tiered = is_tiered(evidence.leadership)
     compared = [
