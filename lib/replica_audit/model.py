@@ -340,6 +340,12 @@ class Leadership:
     fenced: tuple[int, ...] | None = None
     """Assigned brokers that were fenced, stopping or not registered at the end; None when unknown."""
 
+    @property
+    def named(self) -> frozenset[int]:
+        """Every broker that is said to have a replica: assigned, in sync, eligible or leading."""
+        leader = () if self.leader_id is None else (self.leader_id,)
+        return frozenset((*(self.replicas or ()), *(self.isr or ()), *self.elr, *leader))
+
 
 @dataclass(frozen=True, slots=True)
 class QuarantineRow:

@@ -101,7 +101,8 @@ def test_the_end_of_a_leader_without_files_is_nobody_elses(tmp_path, source, epo
     brokers = {1: whole(50, 40), 2: whole(45, 38)}
     answer = audit(tmp_path, brokers, leader=3, isr=isr, source=source, leader_epoch=epoch, replicas=(1, 2, 3))
     assert answer.interval == interval and answer.mark["exact"] is False, answer
-    assert answer.mark["leader_id"] == 3
+    assert (answer.mark["leader_id"], answer.mark["leader_log_end_offset"]) == (3, None)
+    assert answer.tables["partitions"][0]["unread_replicas"] == sorted({3} | ({4} & set(isr)))
     assert answer.one("CAP-MISSING-REPLICA", 3)[0] == "medium"
     assert {row["broker_id"] for row in answer.found("CAP-MISSING-REPLICA")} == {3} | ({4} & set(isr))
 

@@ -82,8 +82,8 @@ class PartitionAudit:
         found = {directory.broker_id for directory, _ in self.evidence.replicas if case is None}
         copies = (*case.replicas, *case.set_aside) if case is not None else ()
         found |= {facts.broker_id for facts in copies}
-        assigned = set(leadership.replicas or ()) if leadership else set()
-        return tuple(sorted((found | assigned) - {facts.broker_id for facts in copies if facts.end_is_known}))
+        named = leadership.named if leadership else frozenset()
+        return tuple(sorted((found | named) - {facts.broker_id for facts in copies if facts.end_is_known}))
 
 
 def needed_batches(evidence: PartitionEvidence) -> dict[CopyKey, set[int]]:

@@ -10,6 +10,7 @@ from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.findings import Case, Finding, finding_row
 from replica_audit.auditing.loss import Count, Loss, count_loss, count_run
 from replica_audit.auditing.partition import PartitionAudit
+from replica_audit.auditing.reference import Reference
 from replica_audit.protocol.truncation import Step
 from replica_audit.tables import REPORT_TABLES
 
@@ -186,8 +187,14 @@ def _high_watermark_row(case: Case) -> dict:
         "lower_evidence": mark.lower_evidence,
         "upper_evidence": mark.upper_evidence,
         "limiting_broker_id": mark.limiting_broker_id,
-        "leader_log_end_offset": reference.facts.log_end_offset if reference.facts.end_is_known else None,
+        "leader_log_end_offset": _leader_log_end(reference),
     }
+
+
+def _leader_log_end(reference: Reference) -> int | None:
+    """The log end of the leader, or of the reference where nobody leads; None where the leader's own is not known."""
+    elsewhere = reference.leader_id not in (None, reference.facts.broker_id) and not reference.outdated
+    return None if elsewhere or not reference.facts.end_is_known else reference.facts.log_end_offset
 
 
 def _divergence_rows(case: Case, comparison: Comparison, loss: Loss) -> list[dict]:

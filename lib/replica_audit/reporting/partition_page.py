@@ -60,7 +60,8 @@ def _head(row: Mapping[str, Any], colour: bool) -> list[str]:
     isr = "unknown" if row["isr"] is None else ", ".join(map(str, row["isr"])) or "none"
     leader = f"leader {clean(row['leader_id'])}"
     if row["reference_id"] != row["leader_id"]:
-        leader = f"no leader known, compared with {clean(row['reference_id'])}"
+        known = "no leader known" if row["leader_id"] is None else leader
+        leader = f"{known}, compared with {clean(row['reference_id'])}"
     facts = f"{leader}, leader epoch {clean(row['leader_epoch'])}, ISR {isr}"
     if row["topic_id"]:
         facts += f", topic id {row['topic_id']}"

@@ -114,10 +114,8 @@ def _missing_replicas(case: Case) -> Iterator[Finding]:
     if case.leadership is None:
         return
     leader_id = case.reference.leader_id
-    named = {*(case.leadership.replicas or ()), *(case.leadership.isr or ()), *case.leadership.elr}
-    named |= set() if leader_id is None else {leader_id}
     present = {facts.broker_id for facts in (*case.replicas, *case.foreign, *case.set_aside)}
-    for broker_id in sorted(named - present):
+    for broker_id in sorted(case.leadership.named - present):
         in_sync, leads = bool(case.in_isr(broker_id)), broker_id == leader_id
         what = "leads" if leads else "is in sync" if in_sync else "is assigned"
         yield finding(
