@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.captures import audit_capture
+from tests.auditing.captures import CAPTURES, audit_capture, truth
 from tests.auditing.scenario import Answer, Broker, audit, written, written_legacy
 from tests.support.encoder import encode_batch, encode_marker
 
@@ -117,3 +117,69 @@ def test_the_reports_say_the_number_of_the_table() -> None:
     assert "| 27 | 27 |" in render_markdown(results, verdict)
     roles = {row["broker_id"]: row["role"] for row in results.tables["replicas"]}
     assert sorted(roles.values()) == ["compared", "compared", "leader"]
+
+
+# --- captures: what clients were acknowledged
+
+#: Nobody holds these any more: they were cut from the only replica that had them.
+_NOWHERE = {"last-replica-standing-2-cut": ("leader alone",), "last-replica-elr-2-cut": ("leader alone",)}
+#: A clean election left them behind, or nothing was lost.
+_NOT_LOST = ("healthy", "lagging", "diverged-clean", "elr-elected")
+_LOST = (
+    *("diverged-unclean", "kafka-3.6-diverged-unclean", "kafka-3.9-diverged-unclean", "zk-2.8-diverged-unclean"),
+    *("last-replica-standing-2-cut", "last-replica-elr-2-cut", "kip279-1-before", "quorum3-1-unclean"),
+    # Committed by no proof: leaders that came back in turn.
+    *("diverged-multi", "diverged-multi2"),
+)
+
+
+def acknowledged(capture: str, partition: str) -> int:
+    """Records that a client was told are written and that some replica may still have."""
+    topic, _, number = partition.rpartition("-")
+    nowhere = _NOWHERE.get(capture, ())
+    rows = [dict(zip(truth(capture)["produced_columns"], row)) for row in truth(capture)["produced"]]
+    found = {
+        (row["phase"], row["offset"])
+        for row in rows
+        if (row["topic"], row["partition"]) == (topic, int(number)) and row["error"] is None and row["phase"] not in nowhere
+    }
+    return len(found)
+
+
+@pytest.mark.parametrize("capture", _LOST)
+def test_lost_records_are_those_that_were_acknowledged_and_that_the_leader_does_not_have(capture: str) -> None:
+    total = 0
+    for partition, results in audit_capture(capture).items():
+        row = results.tables["partitions"][0]
+        of_reference = [one for one in results.tables["replicas"] if one["broker_id"] == row["reference_id"]]
+        if partition.startswith("__") or not of_reference:
+            continue
+        lost_here = acknowledged(capture, partition) - of_reference[0]["record_count"]
+        assert (row["lost_records"], row["lost_at_most"]) == (lost_here, False), partition
+        assert row["lost_committed"] == (0 if capture.startswith("diverged-multi") else lost_here), partition
+        assert sum(one["lost_only_here"] for one in results.tables["replicas"]) <= lost_here
+        total += lost_here
+    assert total > 0
+
+
+@pytest.mark.parametrize("capture", [name for name in CAPTURES if name.startswith(_NOT_LOST)])
+def test_nothing_is_lost_where_nothing_was(capture: str) -> None:
+    for partition, results in audit_capture(capture).items():
+        row = results.tables["partitions"][0]
+        assert (row["lost_records"], row["lost_committed"]) in ((0, 0), (None, None)), partition
+        assert row["lost_records"] is not None or any(one["compacted"] for one in results.tables["replicas"]), partition
+
+
+def test_markers_of_transactions_are_no_committed_records() -> None:
+    for partition, count in (("wallet-0", 3), ("wallet-1", 4)):
+        tables = audit_capture("txn-failover-1-unclean")[partition].tables
+        rows = tables["divergences"]
+        # The log has a marker more there, which no producer wrote.
+        assert sum(row["record_count"] for row in rows) == count + 1
+        for name in ("committed_records", "promised_records", "lost_records", "lost_committed"):
+            assert sum(row[name] for row in rows) == count, name
+        losses = [row["message"] for row in tables["findings"] if row["code"] == "HWM-LOSS"]
+        assert losses[0].startswith(f"{count} committed records at ")
+        assert all(text.startswith("1 committed control batch at offset 16 is not on broker 1") for text in losses[1:])
+        (cut,) = [row for row in tables["truncations"] if (row["broker_id"], row["protocol"]) == (0, "fetch")]
+        assert (cut["dropped_records"], cut["committed_dropped"]) == (count + 1, count)

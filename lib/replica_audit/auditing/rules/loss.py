@@ -29,11 +29,17 @@ def _loss(case: Case, item: Comparison, run: Run) -> Finding:
         and _HIGH_WATERMARK_OVER_TAIL[0] <= version[:2] < _HIGH_WATERMARK_OVER_TAIL[1]
     )
     end = min(run.end_offset, run.committed_end)
-    count, them = run.committed_records, "it" if run.committed_records == 1 else "them"
-    records = f"{count} committed record{'' if count == 1 else 's'} at {offsets(run.start_offset, end)}"
+    # Where only the end of a transaction is missing no producer lost a record, but its consumers wait.
+    count, kind = run.committed_records, "committed record"
+    if count == 0:
+        count, kind = sum(batch.base_offset < end for batch in run.batches), "committed control batch"
+    is_one = count == 1
+    plural = kind if is_one else f"{kind}es" if kind.endswith("ch") else f"{kind}s"
+    records = f"{count} {plural} at {offsets(run.start_offset, end)}"
     return finding(
         "HWM-LOSS",
-        f"{records} {'is' if count == 1 else 'are'} not on broker {leader.broker_id}; broker {follower.broker_id} still has {them}: "
+        f"{records} {'is' if is_one else 'are'} not on broker {leader.broker_id}; broker {follower.broker_id} still has "
+        f"{'it' if is_one else 'them'}: "
         f"{proof.text}" + ("; unless the topic was deleted and created again" if item.doubt is not None else ""),
         confidence="suspect" if suspect else "proven",
         broker_id=follower.broker_id,
