@@ -15,7 +15,7 @@ EMPTY = Template("{brokers} {are} empty like {reference}, and {end_} at {end}.")
 SHORTER = Template(
     "Broker {broker} holds the same records as {reference}{since}, but ends {behind} earlier, at {end}."
 )
-EMPTY_SHORTER = Template("Broker {broker} is empty and ends at {end}, {behind} before {reference}.")
+EMPTY_ELSEWHERE = Template("Broker {broker} is empty and ends at {end}, {distance} {side} the end of {reference}.")
 LONGER = Template("Broker {broker} agrees with {reference} and goes on {ahead} further, to {end}: {why}.")
 NO_OVERLAP = Template("Broker {broker} holds {held}, and {reference} {other}: no offset is on both.")
 CLEANED = Template(
@@ -26,7 +26,7 @@ FOREIGN = Template(
     "Broker {broker} holds a copy that belongs to another topic of this name ({topic_id}); it was not compared."
 )
 DUPLICATE = Template("Broker {broker} has a second copy in {log_dir}, which was not compared.")
-SET_ASIDE = Template("What is known of broker {broker} comes from a text or a table that could not be compared.")
+SET_ASIDE = Template("What broker {broker} holds is not known: what there is of its log could not be compared.")
 
 #: Damage that makes it uncertain what a replica holds.
 _DOUBTS = ("LOG-", "CAP-UNREADABLE", "CAP-MISSING-SEGMENT", "CAP-SECOND-HAND", "META-TOPICID")
@@ -83,15 +83,16 @@ def _unequal(reference: Row, row: Row, first: int, rows: Rows) -> Iterator[Sente
     name, end, own = _name(reference), reference["log_end_offset"], row["log_end_offset"]
     start, own_start = reference["log_start_offset"] or 0, row["log_start_offset"] or 0
     behind = render_count(abs(end - own), "offset")
-    if own > end:
-        is_lost = any(item["code"] == "REP-LEADER-SHORTER" for item in rows["findings"])
-        why = f"{name} lost its tail" if is_lost else f"it was copied later, or {name} lost its tail"
-        yield LONGER.say(broker=row["broker_id"], reference=name, ahead=behind, end=own, why=why)
-    elif own <= own_start:
-        yield EMPTY_SHORTER.say(broker=row["broker_id"], end=own, behind=behind, reference=name)
+    if own <= own_start:
+        side = "past" if own > end else "before"
+        yield EMPTY_ELSEWHERE.say(broker=row["broker_id"], end=own, distance=behind, side=side, reference=name)
     elif first >= min(end, own):
         held, other = name_offsets(own_start, own), name_offsets(start, end) if end > start else "nothing"
         yield NO_OVERLAP.say(broker=row["broker_id"], held=held, reference=name, other=other)
+    elif own > end:
+        is_lost = any(item["code"] == "REP-LEADER-SHORTER" for item in rows["findings"])
+        why = f"{name} lost its tail" if is_lost else f"it was copied later, or {name} lost its tail"
+        yield LONGER.say(broker=row["broker_id"], reference=name, ahead=behind, end=own, why=why)
     else:
         since = f" from {first} on" if own_start != start else ""
         yield SHORTER.say(broker=row["broker_id"], reference=name, since=since, behind=behind, end=own)

@@ -95,7 +95,7 @@ def build_answer(results: Results, verdict: Mapping[str, Any]) -> Answer:
             findings[(row["topic"], row["partition"])].append(row)
     total, conditions = total_loss(partitions), find_conditions(results)
     holders = find_holders(results, told_protocol(results))
-    codes = {place: frozenset(row["code"] for row in _telling(rows, "")) for place, rows in findings.items()}
+    codes = {place: frozenset(row["code"] for row in rows) for place, rows in findings.items()}
     headline = tell_headline(
         worst, partitions, defaultdict(frozenset, codes), total, holders, conditions, not verdict["untrusted"]
     )
@@ -158,9 +158,8 @@ def _worth(findings: Mapping[tuple, Sequence[Row]]) -> list[Row]:
 
 
 def _telling(findings: Sequence[Row], verdict: str) -> list[Row]:
-    """Findings that can give a partition `verdict`, or any verdict at all."""
-    known = [(row, getattr(CATALOGUE.get(row["code"]), "verdicts", ())) for row in findings]
-    return [row for row, verdicts in known if (verdict in verdicts if verdict else verdicts)]
+    """Findings that can give a partition `verdict`."""
+    return [row for row in findings if verdict in getattr(CATALOGUE.get(row["code"]), "verdicts", ())]
 
 
 def _finding(row: Row, ranked: Sequence[Row]) -> str:
@@ -197,7 +196,9 @@ def _loss(row: Row, runs: Sequence[Row], replicas: Sequence[Row]) -> str:
     if column == "lost_records":
         promised = [run["promised_records"] for run in runs]
         most = None if None in promised else min(count, sum(promised))
-        acks = "" if most is None else f"; acks=all promised {f'at most {most}' if most else 'none'} of them"
+        acks = "" if most is None else "; acks=all promised none of them"
+        if most:
+            acks = f"; acks=all may have promised {'all' if most == count else f'{most}'} of them"
         values["exist"] = verb(count, "exists", "exist")
         values.update(they=verb(count, "it", "they"), were=verb(count, "was", "were"))
         return plain_text(ONLY_HERE.say(**values, promised=acks))

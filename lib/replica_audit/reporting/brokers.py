@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from replica_audit.reporting.grouping import Row
+from replica_audit.reporting.grouping import Row, newest_states
 from replica_audit.results import Results
 
 #: Sources of leadership that say who is up now: a listing comes from a controller, `user` and `inferred` from nowhere.
@@ -53,7 +53,7 @@ class Cost:
 
 def stop_cost(results: Results, broker_id: int) -> Cost:
     """What becomes unavailable when the broker is stopped, by the newest state of every partition in `results`."""
-    least = _min_isr(results.rows("partition_states"))
+    least = {place: _min_isr(row) for place, row in newest_states(results).items()}
     held = {(row["topic"], row["partition"]) for row in results.rows("replicas") if row["broker_id"] == broker_id}
     leaderless, refused, unknown = [], [], False
     for row in results.rows("partitions"):
@@ -69,11 +69,7 @@ def stop_cost(results: Results, broker_id: int) -> Cost:
     return Cost(tuple(leaderless), tuple(refused), unknown)
 
 
-def _min_isr(states: Iterable[Row]) -> dict[tuple[str, int], int]:
-    """min.insync.replicas of each partition whose newest state shows it."""
-    least = {}
-    for row in states:
-        value = (row["configs"] or {}).get("min.insync.replicas", "")
-        if value.isdigit():
-            least[row["topic"], row["partition"]] = int(value)
-    return least
+def _min_isr(state: Row) -> int:
+    """The partition's min.insync.replicas, 1 where its state does not show it."""
+    value = (state["configs"] or {}).get("min.insync.replicas", "")
+    return int(value) if value.isdigit() else 1

@@ -25,15 +25,11 @@ SAME_EPOCH = Template(
     "epoch{fate}."
 )
 WITHOUT_EPOCH = Template(
-    "At {where} broker {broker} has {records}{written}, and broker {reference} has others; in this format records carry no "
-    "leader epoch{fate}."
-)
-EPOCH_UNKNOWN = Template(
-    "At {where} broker {broker} has {records}{written}, where broker {reference} has {other}{fate}."
+    "At {where} broker {broker} has {records}{written}, and broker {reference} has others; {whose} format has no leader "
+    "epochs{fate}."
 )
 NOT_THERE = Template("At {where} broker {broker} has {records}{written}, and broker {reference} has none{fate}.")
-HOLE = Template("At {where} broker {broker} has no records, where broker {reference} has those of epoch {other}.")
-HOLE_WITHOUT_EPOCH = Template("At {where} broker {broker} has no records, where broker {reference} has some.")
+HOLE = Template("At {where} broker {broker} has no records, where broker {reference} has some{of_epoch}.")
 MORE_RUNS = Template("Broker {broker} differs in {places} more, listed below.")
 
 CUT = Template("When broker {broker} follows, {how}it cuts its log at {cut}: *{range} {go} with it*{committed}.")
@@ -74,20 +70,17 @@ def _run(row: Row, end: int | None) -> Sentence:
     }
     known, other_known = epoch is not None and epoch >= 0, other is not None and other >= 0
     if not row["record_count"]:
-        return HOLE.say(**values, other=other) if other_known else HOLE_WITHOUT_EPOCH.say(**values)
+        return HOLE.say(**values, of_epoch=f" of epoch {other}" if other_known else "")
     if end is not None and row["start_offset"] >= end:
         values["records"] += "" if known else ", which carry no leader epoch,"
         return PAST_END.say(**values, epoch=epoch, end=end) if known else NOT_THERE.say(**values)
     if row["code"] in ("DIV-HIDDEN", "DIV-PRESENCE") and other is None and known:
         values["records"] += f" of epoch {epoch}"
         return NOT_THERE.say(**values)
-    if not known and not other_known:
-        return WITHOUT_EPOCH.say(**values)
     if known and other_known:
         return (SAME_EPOCH if epoch == other else OTHER_EPOCH).say(**values, epoch=epoch, other=other)
-    values["records"] += f" of epoch {epoch}" if known else ", which carry no leader epoch,"
-    others = f"those of epoch {other}" if other_known else "others, which carry no leader epoch"
-    return EPOCH_UNKNOWN.say(**values, other=others)
+    whose = "the former's" if other_known else "the latter's" if known else "their"
+    return WITHOUT_EPOCH.say(**values, whose=whose)
 
 
 def _fate(row: Row) -> str:

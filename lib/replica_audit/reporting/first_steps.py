@@ -12,7 +12,7 @@ from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, at_or_above
 from replica_audit.reporting.brokers import Cost, find_up, stop_cost
 from replica_audit.reporting.conditions import Conditions
 from replica_audit.reporting.findings import worst_first
-from replica_audit.reporting.grouping import Row
+from replica_audit.reporting.grouping import Row, newest_states
 from replica_audit.reporting.layout import clean, render_count
 from replica_audit.reporting.losses import Held, Place
 from replica_audit.reporting.sentences import (
@@ -51,10 +51,10 @@ DECIDE = Template(
     "Then decide for {places}: elect {brokers}, which loses what the present leader took since, or take the records "
     "out of the copy and produce them again."
 )
-NO_LEADER = Template("*Bring {places} a leader*: {how}.")
+NO_LEADER = Template("*Restore a leader for {places}*: {how}.")
 END_TRANSACTION = Template(
     "*End the transaction of {place}*: kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic {topic} "
-    "--partition {partition} --start-offset {offset}, after find-hanging has confirmed it."
+    "--partition {partition} --start-offset {offset}, after find-hanging has confirmed it{committed}."
 )
 SHORT_MEMBER = Template(
     "*Keep broker {leader} up until broker {member} has caught up in {place}*; if broker {leader} must stop, stop broker "
@@ -96,8 +96,14 @@ def tell_first_steps(
     for row in conditions.hanging[:TRANSACTION_LIMIT]:
         topic = row["topic"]
         place = f"{clean(topic)}-{row['partition']}"
+        states = {item["value"] for item in row["evidence"] or () if item["kind"] == "transaction"}
+        promise = "; its coordinator says that it was committed, so what abort hides has to be produced again"
         yield END_TRANSACTION.say(
-            place=place, topic=shlex.quote(clean(topic)), partition=row["partition"], offset=row["start_offset"]
+            place=place,
+            topic=shlex.quote(clean(topic)),
+            partition=row["partition"],
+            offset=row["start_offset"],
+            committed=promise if "CompleteCommit" in states else "",
         )
     yield from _remedies(partitions, findings, bool(urgent))
     if urgent:
@@ -133,7 +139,7 @@ def _protect(results: Results, brokers: list[int], held: Sequence[Held], state: 
         None: (KEEP_OR_COPY, KEEP_OR_COPY_EQUAL),
     }[state]
     # A broker that is down costs nothing by staying so.
-    cost = "" if state is False else " ".join(_cost(broker, stop_cost(results, broker)) for broker in brokers)
+    cost = "" if state is False else " ".join(dict.fromkeys(_cost(broker, stop_cost(results, broker)) for broker in brokers))
     yield templates[len(brokers) > 1].say(**values, cost=cost)
     paths = [f"{item.log_dir}/{item.place[0]}-{item.place[1]}" for item in held if item.log_dir is not None]
     if paths:
@@ -157,7 +163,7 @@ def _cost(broker: int, cost: Cost) -> str:
         return f"Stopping broker {broker} {' and '.join(parts)}: copying is better."
     if cost.unknown:
         return f"What becomes unavailable without broker {broker} is not known: nothing says who is in sync."
-    return f"No partition of this audit becomes unavailable without broker {broker}."
+    return "No partition of this audit becomes unavailable by that."
 
 
 def _short_members(results: Results) -> Iterator[Sentence]:
@@ -174,7 +180,7 @@ def _leaderless(
     """By who may lead: partitions with the same candidates together."""
     if not conditions.leaderless:
         return
-    newest = {(row["topic"], row["partition"]): row for row in results.rows("partition_states")}
+    newest = newest_states(results)
     by_candidates: dict[tuple[int, ...], list[Place]] = defaultdict(list)
     for row in conditions.leaderless:
         state = newest.get((row["topic"], row["partition"]))
@@ -226,7 +232,7 @@ def _remedies(
         known = CATALOGUE.get(code)
         if known is None or code in _OWN_STEPS or (is_protected and code in _DONE) or told == CODE_LIMIT:
             continue
-        if known.remedy.rstrip(".").lower() == "none":
+        if known.remedy.startswith("None") and not any(at_or_above(row["severity"], "medium") for row in rows):
             continue
         told += 1
         yield REMEDY.say(where=_where(rows), remedy=name_remedy(known.remedy, rows), code=code)

@@ -43,7 +43,7 @@ def tell_headline(
 ) -> Sentence:
     """The headline of rows of `partitions`, the worst of which have the verdict `worst`.
 
-    `codes` are the codes of each partition's findings that moved its verdict; `trusted`: everything could be read.
+    `codes` are those of each partition's findings; `trusted`: everything could be read.
     """
     affected = [row for row in partitions if row["verdict"] == worst]
     where = _where(len(affected), len(partitions))

@@ -9,7 +9,7 @@ from replica_audit.reporting.agreement import tell_agreement
 from replica_audit.reporting.conditions import NO_FILES_CODES, may_have_lost
 from replica_audit.reporting.differences import tell_differences, tell_truncations
 from replica_audit.reporting.findings import worst_first
-from replica_audit.reporting.grouping import Row, Rows
+from replica_audit.reporting.grouping import Row, Rows, states_of_source
 from replica_audit.reporting.history import tell_history
 from replica_audit.reporting.layout import clean
 from replica_audit.reporting.sentences import (
@@ -33,8 +33,7 @@ COMPARED_INSTEAD = Template("The other replicas are compared with broker {refere
 NOBODY_LEADS = Template("*Nobody leads*: nothing can be written or read; {isr}{eligible}.")
 ALL_STOPPED = Template("*Nobody leads*, since all brokers here were stopped cleanly; {isr}{eligible}.")
 STANDS_IN = Template("The other replicas are compared with broker {reference}{why}.")
-NOTHING_COMPARED = Template("No replica could be compared with the others.")
-HW_UNKNOWN = Template("Where the high watermark is cannot be told from these files.")
+NOTHING_COMPARED = Template("The snapshot has no replica of this partition that could be read.")
 HW_EXACT = Template("The high watermark is *exactly {lower}*{proof}.")
 HW_AT_LEAST = Template("The high watermark is *at least {lower}*, and nothing bounds it from above{proof}.")
 HW_BETWEEN = Template("The high watermark is *between {lower} and {upper}*{proof}.")
@@ -92,12 +91,12 @@ def _leadership(partition: Row, rows: Rows) -> Iterator[Sentence]:
     if reference is None:
         yield NOTHING_COMPARED.say()
     elif leader is None:
-        states = rows.get("partition_states", ())
+        states = states_of_source(rows.get("partition_states", ()))
         eligible = states[-1]["elr"] if states else None
         values["eligible"] = f"; eligible: {join_words(eligible)}" if eligible else ""
         stopped = any(row["code"] == "META-NO-LEADER" and row["severity"] == "info" for row in rows["findings"])
         yield (ALL_STOPPED if stopped else NOBODY_LEADS).say(**values)
-        led = [row["leader_id"] for row in states if row["leader_id"] is not None and not row["uncommitted"]]
+        led = [row["leader_id"] for row in states if row["leader_id"] is not None]
         why = ", which led last" if led and led[-1] == reference else ", whose log is the newest of those that may lead"
         if len(rows["replicas"]) > 1:
             yield STANDS_IN.say(reference=reference, why=why)
@@ -117,9 +116,7 @@ def _high_watermark(rows: Rows) -> Iterator[Sentence]:
         lower, upper = row["hw_lower"], row["hw_upper"]
         proofs = [text for text in (row["lower_evidence"], row["upper_evidence"]) if text]
         proof = f": {' and '.join(dict.fromkeys(proofs))}" if proofs else ""
-        if lower is None:
-            yield HW_UNKNOWN.say()
-        elif row["exact"]:
+        if row["exact"]:
             yield HW_EXACT.say(lower=lower, proof=proof)
         elif upper is None:
             yield HW_AT_LEAST.say(lower=lower, proof=proof)

@@ -51,8 +51,8 @@ CODES = (
         meaning="One leader wrote one record at an offset in its epoch; two replicas have two, both with a right "
         "checksum. That must never happen: two brokers led in one epoch, or a leader lost its tail and wrote again.",
         proof="The range with the batches of both sides, their epochs and checksums.",
-        remedy="Copy both replicas' directories, find out which one consumers have read, rebuild the other. Ask for a "
-        "power loss, a rolled back disk snapshot or a restored volume.",
+        remedy="Copy both replicas' directories, find out which one consumers have read, rebuild the other. Find out "
+        "whether there was a power loss, a disk snapshot rolled back or a volume restored.",
         traps="Compaction rewrites batches: compacted logs are compared record by record.",
     ),
     Code(
