@@ -443,7 +443,8 @@ def test_nothing_above_low_for_a_running_cluster_with_a_history(tmp_path):
 
 # --- what an unclean election lost, when nothing holds it any more
 
-UNCLEAN_TO_2 = (change(isr=(1,)), change(leader=2, isr=(2,), recovering=True))
+#: Broker 1 led alone, went down, and broker 2 was elected.
+UNCLEAN_TO_2 = (change(isr=(1,)), write.registration_change(1, 1), change(leader=2, isr=(2,), recovering=True))
 
 
 def may_have_lost(answer: Answer) -> bool:
@@ -458,6 +459,13 @@ def test_an_unclean_election_may_have_lost_what_the_old_leader_has_cut_since(tmp
     healed = Broker([*COMMON, *written(50, 60, 1, "new ")])
     brokers = {1: healed, 2: healed, 3: healed}
     assert may_have_lost(scene(tmp_path / "healed", brokers, *UNCLEAN_TO_2, change(isr=(1, 2, 3))))
+    # The new leader wrote nothing, so that no epoch of its own shows that the old one has followed it.
+    idle = dict.fromkeys((1, 2, 3), Broker(COMMON))
+    back = write.registration_change(1, -1)
+    assert may_have_lost(scene(tmp_path / "idle", idle, *UNCLEAN_TO_2, back, change(isr=(1, 2, 3))))
+    assert may_have_lost(scene(tmp_path / "back", idle, *UNCLEAN_TO_2, back))
+    down = (change(isr=(1, 2)), change(isr=(2,)), write.registration_change(1, 1))
+    assert may_have_lost(scene(tmp_path / "down", idle, *UNCLEAN_TO_2, back, *down))
     # Purged since: what was lost lies below every log start.
     purged = Broker(written(60, 70, 1, "new "), log_start=60, epochs=[(1, 60)])
     assert may_have_lost(scene(tmp_path / "purged", dict.fromkeys((1, 2, 3), purged), *UNCLEAN_TO_2))

@@ -86,8 +86,11 @@ def _lost_nothing(case: Case, election: Election) -> str | None:
         and not facts.unreadable
         and all(mark is None or mark <= facts.log_end_offset for mark in marks)
     )
-    # With an entry of a later epoch it has followed since, and was cut.
-    followed = not epochs or max(epochs) >= election.leader_epoch
+    # With an entry of a later epoch it has followed since, and was cut; a leader that wrote nothing leaves no entry, so it
+    # must have been down all the time as well: in the ISR of no later state, and fenced at the end.
+    later = [state for state in case.leadership.history if state.metadata_offset >= election.metadata_offset]
+    returned = any(before in state.isr for state in later) or before not in (case.leadership.fenced or ())
+    followed = not epochs or max(epochs) >= election.leader_epoch or returned
     if not whole or followed or item.runs or item.alignment.ahead or item.common_prefix_end != facts.log_end_offset:
         return None
     return f"it lost nothing: broker {before}, which led before, has followed nobody since, and broker {case.reference.facts.broker_id} has all its records"
