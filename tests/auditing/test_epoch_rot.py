@@ -112,6 +112,16 @@ def test_recovery_writes_the_epoch_into_the_file_which_is_no_witness_then(tmp_pa
         assert not answer.tables["divergences"]
 
 
+@pytest.mark.parametrize("broker", [1, 2])
+def test_recovery_of_the_first_batch_leaves_no_other_entry(tmp_path, broker):
+    brokers = {1: Broker(TWO, epochs=EPOCHS), 2: Broker(TWO, epochs=EPOCHS)}
+    brokers[broker] = Broker(_changed(TWO, 7, 0), epochs=[(7, 0)])
+    for source in ("metadata_log", "topics_describe", "inferred"):
+        answer = _audit(tmp_path / source, brokers, source)
+        assert {row["confidence"] for row in answer.found("LOG-CRC-BLIND", broker)} == {"proven"}, answer
+        assert answer.verdict == "LATENT_CORRUPTION" and not answer.codes("critical"), answer
+
+
 @pytest.mark.parametrize("epochs", [None, "corrupt"])
 def test_without_an_epoch_file_of_its_own(tmp_path, epochs):
     file = {"orders-0/leader-epoch-checkpoint": b"nonsense"} if epochs else {}

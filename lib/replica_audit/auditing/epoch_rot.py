@@ -189,11 +189,11 @@ def _confidence(
         return None
     if any(_start_in_file(one, epoch) is not None for one in others):
         return None
-    if _start_in_file(facts, part.other) is None and not part.is_contradicted:
-        # Each side has an epoch that the other has not: two histories.
-        return None
     if led is False or part.is_contradicted:
         return "proven"
+    if _start_in_file(facts, part.other) is None:
+        # Each side has an epoch that the other has not: two histories.
+        return None
     return "suspect" if _is_settled(facts, other, leadership, start) else None
 
 
