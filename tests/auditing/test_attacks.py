@@ -66,6 +66,10 @@ def rotten(answer: Answer) -> bool:
     return answer.verdict == "LATENT_CORRUPTION" and not answer.loud("critical")
 
 
+def unread(answer: Answer) -> bool:
+    return answer.verdict == "INCONCLUSIVE" and not answer.mark.get("exact")
+
+
 QUESTIONS: tuple[Question, ...] = (
     Question("01-purged-restarted/real-restarted", "purge-0", quiet),
     Question("01-purged-restarted/real-all-restarted", "purge-0", quiet),
@@ -79,6 +83,13 @@ QUESTIONS: tuple[Question, ...] = (
     Question("05-purged-follower-truncation/real-before", "dt-0", lambda answer: answer.cuts()[0] == 40),
     Question("05-purged-follower-truncation/real-after", "dr-0", lambda answer: "EPO-CACHE-MISSING" not in answer.codes()),
     Question("05-purged-follower-truncation/by-hand", "t-0", lambda answer: answer.cuts()[2] == 46),
+    Question("08-listing-of-reference-unreadable/awk", "ledger_eu-1-0", unread),
+    Question("08-listing-of-reference-unreadable/iso", "ledger_eu-1-0", unread),
+    Question(
+        "08-listing-of-reference-unreadable/early-end",
+        "ledger_eu-1-2",
+        lambda answer: unread(answer) and not answer.loud("high") and answer.may_be(48) and not answer.cuts(),
+    ),
     Question("09-foreign-directory/snapshot", "t-0", lambda answer: "META-FOREIGN-DIR" in answer.codes()),
     Question(
         "12-minor/third-replica-proves",

@@ -180,7 +180,9 @@ def test_a_whole_capture_with_dumps_and_a_recovered_log_dir(tmp_path):
     inventory = find(tmp_path / "s")
     assert [(row.code, row.path) for row in inventory.quarantine] == [
         ("INPUT-IGNORED", "batches.jsonl"),  # not the columns of such a table
+        ("INPUT-IGNORED", "dump/broker-2.batches.txt"),  # nor a listing of kafka-dump-log
         ("CAP-UNREADABLE", "recovered"),
+        ("CAP-UNREADABLE", "some.dump.txt"),
     ]
     assert inventory.dump_paths == ("dump/broker-2.batches.txt", "some.dump.txt") and inventory.table_paths == (
         "batches.jsonl",

@@ -142,7 +142,7 @@ class OpenedSnapshot:
         for segment in find_transaction_logs(self.snapshot, log_dirs):
             try:
                 states += read_transaction_states(self.snapshot, segment, producers)
-            except OSError as error:
+            except (OSError, FormatError) as error:
                 reason = f"could not be read, and may say which transactions are in progress: {error}"
                 row = QuarantineRow(None, segment.path, None, segment.size, "INPUT-IGNORED", reason)
                 unread.append(quarantine_row(row))

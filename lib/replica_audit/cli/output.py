@@ -7,6 +7,8 @@ import shutil
 import sys
 import traceback
 
+from replica_audit.reporting.layout import clean
+
 
 def print_result(text: str) -> None:
     """Write `text` and a line end to stdout.
@@ -31,8 +33,8 @@ def print_note(text: str) -> None:
 
 
 def print_error(message: str) -> None:
-    """Write an error that its user can act on to stderr."""
-    print_note(f"replica-audit: {message}")
+    """Write an error that its user can act on to stderr; names in it come from a disk that nobody vouches for."""
+    print_note("\n".join(clean(line) for line in f"replica-audit: {message}".split("\n")))
 
 
 def print_fault() -> None:

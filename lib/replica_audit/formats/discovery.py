@@ -69,7 +69,8 @@ class _Discovery:
 
     def inventory(self) -> Inventory:
         found = find_log_dirs(self._folders)
-        log_dir_paths = {folder.path for folder in found}
+        # What leads to a log dir, or is one, is no partition, whatever its name.
+        log_dir_paths = {folder.path[:end] for folder in found for end in _ends_of_parts(folder.path)}
         log_dirs = []
         for folder in found:
             log_dir, rows = identify_log_dir(self._snapshot, folder)
@@ -160,7 +161,7 @@ class _Discovery:
         partitions: list[tuple[TopicPartition, Folder]] = []
         for name, child in sorted(folder.folders.items()):
             parsed = parse_directory_name(name)
-            if child.path in log_dirs or any(path.startswith(f"{child.path}/") for path in log_dirs):
+            if child.path in log_dirs:
                 continue
             self._counts[f"directory_{parsed.kind}"] += 1
             self._note_files(child, parsed.kind, is_foreign)
@@ -304,6 +305,10 @@ class _Discovery:
             places[replica.broker_id, replica.topic, replica.partition].append(replica.log_dir)
         several = {key: tuple(sorted(log_dirs)) for key, log_dirs in sorted(places.items()) if len(log_dirs) > 1}
         return tuple(DuplicateReplica(*key, log_dirs) for key, log_dirs in several.items())
+
+
+def _ends_of_parts(path: str) -> list[int]:
+    return [index for index, character in enumerate(path) if character == "/"] + [len(path)]
 
 
 def _stand_in(path: str) -> str | None:

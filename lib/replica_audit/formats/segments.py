@@ -23,6 +23,7 @@ from replica_audit.formats.batches import (
     follow_lengths,
     gather_headers,
 )
+from replica_audit.formats.errors import FormatError
 from replica_audit.formats.legacy import decode_entries
 from replica_audit.formats.resynchronisation import Resynchroniser
 from replica_audit.formats.tails import describe_place, judge_tail, torn_wrapper
@@ -30,6 +31,9 @@ from replica_audit.formats.windows import SegmentWindow
 from replica_audit.model import Damage
 
 WINDOW_BYTES = 8 << 20
+GREATEST_SEGMENT = 2**31 - 1
+#: An entry of magic 0 or 1 is taken into memory whole; no broker was ever sent one like this.
+_GREATEST_LEGACY = 256 << 20
 _EVERY = 1 << 62
 #: Entries decoded after a damage before the scan trusts the chain again; doubles, so that damage costs no rereading.
 _CAUTIOUS = 64
@@ -44,8 +48,11 @@ def scan_segment(
     lengths of damage tile the file exactly. A batch whose length leads to a plausible next header (or the end of the
     file) but whose CRC is wrong is a batch with `crc_valid` False; where the frame itself is wrong it is damage.
     Memory: a few windows, or one legacy entry if that is larger. Raises FormatError when the file is shorter than
-    `size_bytes`.
+    `size_bytes`, and for one that is larger than Kafka opens (`FileRecords`).
     """
+    if size_bytes > GREATEST_SEGMENT:
+        expected = f"a segment of at most {GREATEST_SEGMENT} bytes"
+        raise FormatError("segment", None, expected, f"{size_bytes} bytes", "Kafka refuses to open such a file")
     yield from _Scan(SegmentWindow(stream, size_bytes, max(window, 2 * HEADER_BYTES)), base_offset).items()
 
 
@@ -112,6 +119,8 @@ class _Scan:
             return nothing
         legacy = head[MAGIC_AT] < 2
         if (size < HEADER_BYTES and not legacy) or not self._search.affords(size):
+            return nothing
+        if legacy and size > _GREATEST_LEGACY:
             return nothing
         if legacy or size <= self._window.capacity:
             data, _ = self._window.load(self._position, max(size, self._window.capacity))

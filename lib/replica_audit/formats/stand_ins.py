@@ -84,6 +84,8 @@ class _StandIns:
         self._snapshot = snapshot
         self._found = found
         self._is_wanted = is_wanted
+        self._with_segments = {(one.broker_id, one.topic, one.partition) for one in found.segments}
+        self._with_directory = {(one.log_dir, one.topic, one.partition) for one in found.replicas}
         self._logs: dict[_Log, dict[int, list[tuple[Part, int]]]] = defaultdict(lambda: defaultdict(list))
         self._counts: Counter[str] = Counter()
         self._quarantine: list[QuarantineRow] = []
@@ -160,10 +162,7 @@ class _StandIns:
         self._topics.add(at.topic)
         if not self._is_wanted(at.topic):
             return False
-        if any(
-            (one.broker_id, one.topic, one.partition) == (broker_id, at.topic, at.partition)
-            for one in self._found.segments
-        ):
+        if (broker_id, at.topic, at.partition) in self._with_segments:
             self._counts["log_superseded_by_segments"] += 1
             return False
         return True
@@ -251,17 +250,10 @@ class _StandIns:
         """The log dir of the snapshot that the log was in: of that path, else the broker's only one."""
         own = [one for one in self._found.log_dirs if one.broker_id == log.broker_id]
         at = log.topic_partition
-        holding = [
-            one
-            for one in own
-            if any((r.log_dir, r.topic, r.partition) == (one.path, *_pair(at)) for r in self._found.replicas)
-        ]
+        holding = [one for one in own if (one.path, at.topic, at.partition) in self._with_directory]
         here = find_log_dir(log.folder, own)
         if here is not None:
             return here
         chosen = holding or own
         return chosen[0] if len(chosen) == 1 else None
 
-
-def _pair(at: TopicPartition) -> tuple[str, int]:
-    return at.topic, at.partition

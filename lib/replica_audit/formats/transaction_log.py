@@ -53,7 +53,7 @@ def find_transaction_logs(snapshot: Snapshot, log_dirs: Iterable[str]) -> list[E
 def read_transaction_states(
     snapshot: Snapshot, segment: Entry, producers: Collection[int]
 ) -> Iterator[TransactionState]:
-    """Every state that one segment of the topic records of `producers`, in order. Raises OSError.
+    """Every state that one segment of the topic records of `producers`, in order. Raises OSError and FormatError.
 
     Batches and records that cannot be taken apart are passed over: they are no states, and the segment as such is
     audited like any other.

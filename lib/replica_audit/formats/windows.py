@@ -74,7 +74,7 @@ class SegmentWindow:
             part = self._stream.read(length)
             if not part:
                 raise FormatError(
-                    str(getattr(self._stream, "name", "segment")),
+                    "segment",
                     position,
                     f"a file of {self.size_bytes} bytes",
                     f"its end {length} bytes early",

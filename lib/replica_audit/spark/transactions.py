@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
+from replica_audit.formats.errors import FormatError
 from replica_audit.formats.storage import Entry, Snapshot
 from replica_audit.formats.transaction_log import find_transaction_logs, latest_states, read_transaction_states
 from replica_audit.model import TransactionState
@@ -37,7 +38,7 @@ def read_transactions(
         for segment in of_task:
             try:
                 yield from latest_states(read_transaction_states(snapshot, segment, wanted)).values()
-            except OSError:
+            except (OSError, FormatError):
                 continue
 
     count = min(len(segments), _GREATEST_TASKS, max(1, spark.sparkContext.defaultParallelism))
