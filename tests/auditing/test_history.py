@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextvars
+
+import pytest
+
+from replica_audit.auditing.catalogue import VERDICTS, audit_verdict
 from replica_audit.auditing.history import build_history
 from replica_audit.reporting.audit_history import render_history
-from replica_audit.reporting.layout import WIDTH
+from replica_audit.reporting.layout import WIDTH, set_text_width
 
 
 def audits(*clusters):
@@ -22,7 +27,8 @@ def partition(*verdicts, topic="orders", cluster="c"):
 def found(*present, topic="orders", code="LOG-GAP", severity="medium", cluster="c"):
     return {
         "cluster_id": cluster, "finding_id": f"{code}{topic}", "code": code, "severity": severity, "topic": topic,
-        "partition": None if topic is None else 0, "broker_id": 1, "start_offset": 5, "message": "What is wrong.", "present": list(present),
+        "partition": None if topic is None else 0, "broker_id": 1, "start_offset": 5, "message": "What is wrong.",
+        "present": [one if isinstance(one, tuple) else (one, severity) for one in present],
     }  # fmt: skip
 
 
@@ -73,7 +79,8 @@ def test_the_terminal_shows_all_of_it_in_its_width():
     )
     lines = text.splitlines()
     assert all(len(line) <= WIDTH for line in lines)
-    assert lines[0].split() == [
+    assert lines[0] == "Cluster c" and lines[1] == ""
+    assert lines[2].split() == [
         "AUDIT",
         "FINISHED",
         "VERDICT",
@@ -86,7 +93,7 @@ def test_the_terminal_shows_all_of_it_in_its_width():
         "NEW",
         "GONE",
     ]
-    assert lines[2].split() == [
+    assert lines[4].split() == [
         "11111111",
         "2026-01-02",
         "00:00:00Z",
@@ -105,6 +112,63 @@ def test_the_terminal_shows_all_of_it_in_its_width():
     assert "\x1b" not in text and "\x1b" in render_history(build_history(audits("c"), [], []), colour=True)
 
 
-def test_two_clusters_have_a_column():
-    text = render_history(build_history(audits("c", None), [], []))
-    assert "CLUSTER" in text.splitlines()[0]
+def test_an_audit_is_told_as_it_was_then():
+    """Its counts have the severities of its day, its verdict what belongs to no partition, whatever came later."""
+    partitions = [partition((0, "CONSISTENT"), (1, "LATENT_CORRUPTION")), partition((0, "LAGGING"), topic="other")]
+    grown = found((0, "low"), (1, "critical"), severity="critical")
+    fork = found((0, "critical"), topic=None, code="META-FORK", severity="critical")
+    first, second = build_history(audits("c", "c"), partitions, [grown, fork]).audits
+    assert (first["findings"]["low"], first["findings"]["critical"]) == (1, 1) and second["findings"]["critical"] == 1
+    assert first["verdict"] == audit_verdict(["CONSISTENT", "LAGGING"], [{"topic": None, "code": "META-FORK"}])
+    assert VERDICTS.index(first["verdict"]) < VERDICTS.index("LAGGING") and second["verdict"] == "LATENT_CORRUPTION"
+
+
+def test_of_some_topics_and_of_the_latest_audits_the_lines_of_audits_are_still_whole():
+    partitions = [partition((0, "LAGGING"), (1, "CONSISTENT")), partition((0, "CONSISTENT"), (1, "LATENT_CORRUPTION"), topic="other")]
+    rows = [found(0, 1), found(1, topic="other", code="LOG-CRC")]
+    whole = build_history(audits("c", "c"), partitions, rows)
+    some = build_history(audits("c", "c"), partitions, rows, selects=lambda topic: topic == "orders")
+    assert some.audits == whole.audits and whole.audits[1]["verdict"] == "LATENT_CORRUPTION"
+    assert [row["topic"] for row in (*some.changes, *some.findings)] == ["orders", "orders"]
+    (latest,) = build_history(audits("c", "c"), partitions, rows, limit=1).audits
+    assert latest == whole.audits[1] and latest["new"] == 1, "what was there before is not new for not being told"
+
+
+def test_what_is_gone_before_the_latest_audits_is_not_told():
+    partitions = [partition((0, "LAGGING"), (1, "CONSISTENT"), (2, "CONSISTENT"))]
+    rows = [found(0), found(2, code="LOG-CRC")]
+    history = build_history(audits("c", "c", "c"), partitions, rows, limit=1)
+    assert [row["code"] for row in history.findings] == ["LOG-CRC"] and not history.changes
+    assert {row["code"] for row in build_history(audits("c", "c", "c"), partitions, rows, limit=2).findings} == {"LOG-CRC", "LOG-GAP"}
+
+
+def test_findings_and_changes_come_worst_first():
+    partitions = [
+        partition((0, "CONSISTENT"), (1, "COMMITTED_LOSS"), topic="a"),
+        partition((0, "CONSISTENT"), (2, "LAGGING"), topic="b"),
+    ]
+    rows = [found(2, code="REP-LAG", severity="info"), found(0, code="HWM-LOSS", severity="critical"), found(1, severity="high")]
+    history = build_history(audits("c", "c", "c"), partitions, rows)
+    assert [row["topic"] for row in history.changes] == ["a", "b"]
+    assert [row["severity"] for row in history.findings if row["gone_since"] is None] == ["critical", "high", "info"]
+
+
+def test_clusters_are_told_one_after_the_other_the_worst_first():
+    partitions = [partition((0, "LAGGING"), cluster="c"), partition((1, "COMMITTED_LOSS"), cluster=None), partition((2, "CONSISTENT"), cluster="d")]
+    rows = [found(0, cluster="c"), found(1, cluster=None, code="HWM-LOSS", severity="critical")]
+    text = render_history(build_history(audits("c", None, "d"), partitions, rows))
+    heads = [line for line in text.splitlines() if line.startswith("Cluster")]
+    assert heads == ["Cluster not known: its snapshots have no cluster id", "Cluster c", "Cluster d"]
+    unknown, known, other = text.split("Cluster ")[1:]
+    assert "HWM-LOSS" in unknown and "LOG-GAP" in known and "critical " not in known + other
+    assert all("AUDIT" in part for part in (unknown, known, other))
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_history_fits_any_screen(width):
+    context = contextvars.copy_context()
+    partitions = [partition((0, "CONSISTENT"), (1, "WILL_LOSE_ON_TRUNCATION"), topic="x" * 180)]
+    history = build_history(audits("c", "c"), partitions, [found(1, topic="x" * 180)])
+    context.run(set_text_width, width)
+    text = context.run(render_history, history)
+    assert all(len(line) <= width for line in text.splitlines()) and "11111111" in text

@@ -8,6 +8,7 @@ from tests.support.samples import SAMPLES
 from replica_audit.auditing.snapshot import audit_one
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
+from replica_audit.reporting.fact_lines import render_facts, render_proven_facts
 from replica_audit.reporting.facts import group_facts
 
 
@@ -49,3 +50,41 @@ def test_a_later_finding_joins_what_was_two():
         finding("TRN-HW-FALLBACK", "low", broker_id=2, start_offset=3, end_offset=None),
     ]
     assert told(rows) == [("TRN-BELOW-HW", (1,), ((5, 9),), ["DIV-EPOCH", "DIV-EPOCH", "TRN-HW-FALLBACK"])]
+
+
+def test_a_terminal_tells_a_fact_once_and_names_its_brokers():
+    rows = [finding("EPO-CACHE-MISSING", "high", broker_id=broker, message=f"broker {broker} has no epochs") for broker in range(7)]
+    lines = render_facts(rows, 20)
+    assert lines == [
+        "high      EPO-CACHE-MISSING orders-0 brokers 0, 1, 2, 3, 4, 5 and 6",
+        "          broker 0 has no epochs",
+        "          broker 1 has no epochs",
+        "          and 5 more like these",
+    ]
+    assert render_facts([*rows, finding("REP-LAG", "info")], 1)[-1] == "and 1 more (see audit.json)"
+
+
+def test_a_terminal_names_the_other_codes_of_a_fact_and_whose_they_are():
+    rows = [
+        finding("HWM-LOSS", "critical", broker_id=broker, start_offset=5, end_offset=9, message="lost") for broker in (1, 2)
+    ] + [
+        finding("DIV-EPOCH", "medium", broker_id=1, start_offset=5, end_offset=9),
+        finding("TRN-BELOW-HW", "critical", broker_id=2, start_offset=5, end_offset=9, confidence="likely"),
+        finding("DIV-EPOCH", "medium", broker_id=2, start_offset=5, end_offset=9),
+    ]
+    assert render_facts(rows, 20) == [
+        "critical  HWM-LOSS orders-0 brokers 1 and 2 [5, 9)",
+        "          lost",
+        "          also told as TRN-BELOW-HW (broker 2) and DIV-EPOCH",
+    ]
+
+
+def test_of_one_partition_every_finding_is_told_with_its_evidence():
+    found = audit_one(str(SAMPLES / "diverged-unclean"), TopicPartition("ledger", 0), Settings()).rows("findings")
+    text = "\n".join(render_proven_facts(found, 500))
+    words = " ".join(text.split())
+    assert all(" ".join(row["message"].split()) in words and row["code"] in text for row in found)
+    assert sum(line.startswith("  critical  HWM-LOSS") for line in text.splitlines()) == 1
+    assert text.count("- ") >= sum(len(row["evidence"]) for row in found)
+    few = render_proven_facts(found, 2)
+    assert few[-1] == f"  and {len(found) - 2} more (see audit.json)"

@@ -1,13 +1,13 @@
-"""The history of audits for a terminal: audits, changes of verdict, and findings by when they first appeared."""
+"""The history of audits for a terminal: by cluster its audits as they were, changes of verdict, and findings since when."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from replica_audit.auditing.catalogue import SEVERITIES
+from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
 from replica_audit.auditing.history import History
-from replica_audit.reporting.layout import align_columns, clean, drop_columns, elide, paint, render_count, wrap
+from replica_audit.reporting.layout import align_columns, clean, drop_columns, paint, render_count, wrap
 
 #: Changes and findings that a terminal shows; --format json has them all.
 CHANGE_LIMIT = 20
@@ -16,43 +16,39 @@ FINDING_LIMIT = 30
 Row = Mapping[str, Any]
 
 #: Columns that a narrow screen does without, first one first.
-_GIVE_WAY = ("INFO", "LOW", "NEW", "GONE", "MED", "PART", "CLUSTER", "HIGH", "CRIT")
+_GIVE_WAY = ("INFO", "LOW", "NEW", "GONE", "MED", "PART", "HIGH", "CRIT")
 
 
 def render_history(history: History, colour: bool = False) -> str:
-    """Audits oldest first, then what changed, newest first; no line is longer than 100 characters."""
-    lines = _audits(history.audits, colour)
-    lines += _changes(history.changes, colour)
-    present = [row for row in history.findings if row["gone_since"] is None]
-    gone = [row for row in history.findings if row["gone_since"] is not None]
-    lines += _findings("Findings that are there, by when they first appeared", present, history, colour)
-    lines += _findings("Findings that are gone", gone, history, colour)
-    return "\n".join(lines) + "\n"
+    """Cluster after cluster, the worst first: its audits, oldest first, then what changed and was found, worst first.
+
+    No line is longer than the text's width.
+    """
+    clusters: dict[str | None, list[Row]] = {}
+    for audit in history.audits:
+        clusters.setdefault(audit["cluster_id"], []).append(audit)
+    order = sorted(clusters, key=lambda name: (VERDICTS.index(clusters[name][-1]["verdict"]), name is None, name or ""))
+    blocks = []
+    for name in order:
+        changes = [row for row in history.changes if row["cluster_id"] == name]
+        findings = [row for row in history.findings if row["cluster_id"] == name]
+        present = [row for row in findings if row["gone_since"] is None]
+        gone = [row for row in findings if row["gone_since"] is not None]
+        title = "Cluster not known: its snapshots have no cluster id" if name is None else f"Cluster {clean(name)}"
+        lines = [paint(line, "head", colour) for line in wrap(title)]
+        lines += ["", *_audits(clusters[name], colour), *_changes(changes, colour)]
+        lines += _findings("Findings that are there, worst first", present, colour)
+        lines += _findings("Findings that are gone, worst first", gone, colour)
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks) + "\n"
 
 
 def _audits(audits: Sequence[Row], colour: bool) -> list[str]:
-    several = len({audit["cluster_id"] for audit in audits}) > 1
-    table = [
-        (
-            "AUDIT",
-            "FINISHED",
-            *(("CLUSTER",) if several else ()),
-            "VERDICT",
-            "PART",
-            "CRIT",
-            "HIGH",
-            "MED",
-            "LOW",
-            "INFO",
-            "NEW",
-            "GONE",
-        )
-    ]
+    table = [("AUDIT", "FINISHED", "VERDICT", "PART", "CRIT", "HIGH", "MED", "LOW", "INFO", "NEW", "GONE")]
     for audit in audits:
-        cluster = (elide(clean(audit["cluster_id"]), 12),) if several else ()
         counts = (audit["findings"][severity] for severity in SEVERITIES)
         numbers = (sum(audit["partitions"].values()), *counts, audit["new"], audit["gone"])
-        table.append((audit["audit_id"][:8], _time(audit["finished"]), *cluster, audit["verdict"], *map(str, numbers)))
+        table.append((audit["audit_id"][:8], _time(audit["finished"]), audit["verdict"], *map(str, numbers)))
     table = drop_columns(table, _GIVE_WAY)
     lines = align_columns(table, right=range(table[0].index("VERDICT") + 1, len(table[0])))
     return [paint(lines[0], "head", colour), *lines[1:]]
@@ -61,7 +57,7 @@ def _audits(audits: Sequence[Row], colour: bool) -> list[str]:
 def _changes(changes: Sequence[Row], colour: bool) -> list[str]:
     if not changes:
         return []
-    lines = ["", paint("Verdicts that changed", "head", colour)]
+    lines = ["", paint("Verdicts that changed, worst first", "head", colour)]
     for row in changes[:CHANGE_LIMIT]:
         steps = [f"{step['verdict']} ({_time(step['finished'])})" for step in row["verdicts"]]
         shown = steps if len(steps) <= 4 else [steps[0], "...", *steps[-3:]]
@@ -69,7 +65,7 @@ def _changes(changes: Sequence[Row], colour: bool) -> list[str]:
     return lines + _rest(changes, CHANGE_LIMIT)
 
 
-def _findings(title: str, findings: Sequence[Row], history: History, colour: bool) -> list[str]:
+def _findings(title: str, findings: Sequence[Row], colour: bool) -> list[str]:
     if not findings:
         return []
     lines = ["", paint(title, "head", colour)]

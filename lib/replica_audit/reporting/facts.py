@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,14 +86,17 @@ def _place(row: Row) -> tuple:
     return row["topic"], row["partition"], row["status"]
 
 
+def brokers_of(rows: Iterable[Row]) -> tuple[int, ...]:
+    """The brokers of findings, in ascending order."""
+    return tuple(sorted({row["broker_id"] for row in rows if row["broker_id"] is not None}))
+
+
+def ranges_of(rows: Iterable[Row]) -> tuple[tuple[int, int], ...]:
+    """The ranges of findings, joined where they touch, on whichever brokers; those without an end are left out."""
+    return tuple(join_ranges(row for row in rows if None not in (row["start_offset"], row["end_offset"])))
+
+
 def _fact(rows: Sequence[Row]) -> Fact:
     head = rows[0]
     same = tuple(row for row in rows if row["code"] == head["code"])
-    ranged = [row for row in same if row["start_offset"] is not None and row["end_offset"] is not None]
-    return Fact(
-        head,
-        same,
-        tuple(row for row in rows if row["code"] != head["code"]),
-        tuple(sorted({row["broker_id"] for row in same if row["broker_id"] is not None})),
-        tuple(join_ranges(ranged)),
-    )
+    return Fact(head, same, tuple(row for row in rows if row["code"] != head["code"]), brokers_of(same), ranges_of(same))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from replica_audit.auditing.catalogue import SEVERITIES
-from replica_audit.reporting.layout import clean, elide, paint, render_range, wrap
+from replica_audit.reporting.layout import clean, elide, render_range, wrap
 
 _CONFIDENCES = ("proven", "likely", "suspect")
 
@@ -25,10 +25,10 @@ def worst_first(findings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]
     return sorted(findings, key=key)
 
 
-def render_headline(row: Mapping[str, Any], colour: bool = False, place: bool = True) -> str:
+def render_headline(row: Mapping[str, Any]) -> str:
     """One line: severity, code, place, range, confidence, and the status when it is not new."""
     parts = [row["code"]]
-    if place and row["topic"] is not None:
+    if row["topic"] is not None:
         name = clean(row["topic"]) if row["partition"] is None else f"{clean(row['topic'])}-{row['partition']}"
         parts.append(elide(name, 30))
     if row["broker_id"] is not None:
@@ -39,26 +39,7 @@ def render_headline(row: Mapping[str, Any], colour: bool = False, place: bool = 
         parts.append(clean(row["confidence"]))
     if row["status"] != "new":
         parts.append(f"({clean(row['status'])})")
-    severity = row["severity"]
-    return f"{paint(severity.ljust(8), severity, colour)}  {' '.join(parts)}"
-
-
-def wrap_headline(row: Mapping[str, Any], colour: bool = False, place: bool = True, indent: str = "") -> list[str]:
-    """`render_headline` in lines that fit."""
-    first, *rest = wrap(render_headline(row, place=place), indent, indent + " " * 10)
-    severity = row["severity"]
-    return [first.replace(severity, paint(severity, severity, colour), 1), *rest]
-
-
-def render_findings(findings: Sequence[Mapping[str, Any]], limit: int, colour: bool = False) -> list[str]:
-    """The worst `limit` findings, each with its sentence, and how many more there are."""
-    lines: list[str] = []
-    for row in worst_first(findings)[:limit]:
-        lines += wrap_headline(row, colour)
-        lines += wrap(row["message"] or "", " " * 10)
-    if len(findings) > limit:
-        lines.append(f"and {len(findings) - limit} more (see audit.json)")
-    return lines
+    return f"{row['severity']:<8}  {' '.join(parts)}"
 
 
 def render_evidence(row: Mapping[str, Any], indent: str) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from replica_audit.moments import render_time
-from replica_audit.reporting.findings import render_evidence, worst_first, wrap_headline
+from replica_audit.reporting.fact_lines import render_proven_facts
 from replica_audit.reporting.layout import (
     align_columns,
     clean,
@@ -47,11 +47,11 @@ def render_partition(results: Results, colour: bool = False) -> str:
             lines += _section("High watermark over time (observations)", _timeline(timeline), colour)
         lines += _section("Divergences from the reference", _divergences(rows("divergences")), colour)
         lines += _section("Truncation, by protocol", _truncations(rows("truncations")), colour)
-        lines += _section("Findings", _findings(rows("findings"), colour), colour)
+        lines += _section("Findings", render_proven_facts(rows("findings"), LIMIT, colour), colour)
         blocks.append("\n".join(lines) + "\n")
     unplaced = [row for row in results.rows("findings") if row["topic"] is None]
     if blocks and unplaced:
-        lines = [paint("Findings of the snapshot, not of one partition", "head", colour), *_findings(unplaced, colour)]
+        lines = [paint("Findings of the snapshot, not of one partition", "head", colour), *render_proven_facts(unplaced, LIMIT, colour)]
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks) or "no such partition in the snapshot\n"
 
@@ -215,14 +215,3 @@ def _step(step: Mapping[str, Any]) -> str:
     if step["replica_end_offset"] is not None:
         text += f", here epoch {clean(step['replica_epoch'])} ends at {step['replica_end_offset']}"
     return f"{text}; keep up to {clean(step['truncate_to'])}"
-
-
-def _findings(rows: Sequence[Mapping[str, Any]], colour: bool) -> list[str]:
-    lines = []
-    for row in worst_first(rows)[:LIMIT]:
-        lines += wrap_headline(row, colour, place=False, indent="  ")
-        lines += wrap(row["message"] or "", " " * 12)
-        lines += render_evidence(row, " " * 12)
-    if len(rows) > LIMIT:
-        lines.append(f"  and {len(rows) - LIMIT} more (see audit.json)")
-    return lines

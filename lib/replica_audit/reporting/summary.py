@@ -8,7 +8,8 @@ from typing import Any
 
 from replica_audit.auditing.catalogue import VERDICTS
 from replica_audit.reporting.answer import build_answer
-from replica_audit.reporting.findings import render_findings, worst_first
+from replica_audit.reporting.fact_lines import render_facts
+from replica_audit.reporting.findings import worst_first
 from replica_audit.reporting.grouping import render_lost
 from replica_audit.reporting.layout import (
     align_columns,
@@ -56,7 +57,7 @@ def render_summary(results: Results, colour: bool = False) -> str:
     findings = [row for row in results.rows("findings") if row["status"] != "resolved"]
     if findings:
         lines += ["", paint("Findings, worst first (replica-audit explain CODE says more)", "head", colour)]
-        lines += render_findings(findings, FINDING_LIMIT, colour)
+        lines += render_facts(findings, FINDING_LIMIT, colour)
     resolved = len(results.rows("findings")) - len(findings)
     if resolved:
         lines.append(f"{render_count(resolved, 'finding')} of the baseline resolved")

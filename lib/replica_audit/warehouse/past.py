@@ -25,26 +25,26 @@ def load_history(warehouse: Warehouse, topics: Sequence[str] = (), limit: int | 
     Raises UsageError when there is no finished audit.
     """
     latest_attempt(warehouse, "audit")
-    audits = finished_attempts(warehouse, "audit")[-(limit or 0) :]
+    # All of them, whatever is told: what was before says what is new in an audit.
+    audits = finished_attempts(warehouse, "audit")
     numbers = {run["audit_id"]: number for number, run in enumerate(audits)}
     clusters = {run["audit_id"]: run["cluster_id"] for run in audits}
     partitions: dict[tuple, dict[str, Any]] = {}
     findings: dict[tuple, dict[str, Any]] = {}
     for row in warehouse.read("partitions", ("audit_id", "topic", "partition", "verdict"), audit_id=list(numbers)):
-        if _matches(row["topic"], topics):
-            place = {"cluster_id": clusters[row["audit_id"]], "topic": row["topic"], "partition": row["partition"]}
-            seen = partitions.setdefault(tuple(place.values()), {**place, "verdicts": []})
-            seen["verdicts"].append((numbers[row["audit_id"]], row["verdict"]))
+        place = {"cluster_id": clusters[row["audit_id"]], "topic": row["topic"], "partition": row["partition"]}
+        seen = partitions.setdefault(tuple(place.values()), {**place, "verdicts": []})
+        seen["verdicts"].append((numbers[row["audit_id"]], row["verdict"]))
     for row in warehouse.read("findings", ("audit_id", "finding_id", *_FINDING), audit_id=list(numbers)):
-        if _matches(row["topic"], topics):
-            audit_id = row.pop("audit_id")
-            number, key = numbers[audit_id], (clusters[audit_id], row["finding_id"])
-            known = findings.get(key, {"present": set(), "number": -1})
+        audit_id = row.pop("audit_id")
+        number, key = numbers[audit_id], (clusters[audit_id], row["finding_id"])
+        known = findings.setdefault(key, {"present": {}, "number": -1})
+        known["present"][number] = row["severity"]
+        if number > known["number"]:
             # The words are those of the last audit that has it.
-            words = {**row, "cluster_id": key[0], "number": number} if number > known["number"] else known
-            findings[key] = {**words, "present": known["present"] | {number}}
-    kept = [{**row, "present": sorted(row["present"])} for row in findings.values()]
-    return build_history(audits, list(partitions.values()), kept)
+            known.update(row, cluster_id=key[0], number=number)
+    kept = [{**row, "present": list(row["present"].items())} for row in findings.values()]
+    return build_history(audits, list(partitions.values()), kept, limit, lambda topic: _matches(topic, topics))
 
 
 def load_earlier(warehouse: Warehouse, audit: Mapping[str, Any]) -> Earlier | None:
