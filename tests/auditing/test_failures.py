@@ -115,7 +115,7 @@ def test_one_verdict_of_a_whole_audit_for_every_reader(code, severity, verdict):
     assert build_verdict(results([partition()], [row]), "never")["verdict"] == verdict
     audits = [{"audit_id": "a", "cluster_id": "c", "snapshot_id": "s", "started": "1", "finished": "2"}]
     rows = [{"cluster_id": "c", "topic": "orders", "partition": 0, "verdicts": [(0, "CONSISTENT")]}]
-    history = build_history(audits, rows, [{**row, "cluster_id": "c", "finding_id": "f", "present": [0]}])
+    history = build_history(audits, rows, [{**row, "cluster_id": "c", "finding_id": "f", "present": [(0, severity)]}])
     assert history.audits[0]["verdict"] == verdict
 
 
