@@ -199,7 +199,9 @@ def test_clean_flags_count_beside_a_metadata_log_that_knows_every_epoch(tmp_path
     alone = scene(tmp_path / "alone", ahead, change(isr=(1,)))
     assert alone.found("REP-LEADER-SHORTER") and alone.interval == (40, None) and not alone.mark["exact"]
     stale = {1: ahead[1], 2: replace(ahead[2], batches=[*written(0, 40, 0, step=1), *written(40, 50, 3)])}
-    for name, brokers in (("stale", stale), ("killed", {1: ahead[1], 2: replace(ahead[2], clean_shutdown=False)})):
+    # Broker 2 led when it stopped, and wrote nothing any more.
+    elected = {1: ahead[1], 2: replace(ahead[2], epochs=[(0, 0), (1, 50)])}
+    for name, brokers in (("stale", stale), ("elected", elected), ("killed", {1: ahead[1], 2: replace(ahead[2], clean_shutdown=False)})):
         answer = scene(tmp_path / name, brokers, change(isr=(1,)))
         assert not answer.found("REP-LEADER-SHORTER") and answer.codes("high") == set(), answer
     # But a member that lacks what is proven committed is short, whoever leads.

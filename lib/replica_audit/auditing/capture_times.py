@@ -9,7 +9,7 @@ from typing import Any
 from replica_audit.auditing.comparison import Comparison
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.provenance import is_epoch_open
-from replica_audit.auditing.reference import Reference
+from replica_audit.auditing.reference import Reference, current_epoch
 from replica_audit.formats.manifest import CopiedLogDir
 from replica_audit.model import Leadership
 from replica_audit.moments import render_time
@@ -70,13 +70,13 @@ def are_of_one_moment(quiesced: bool | None, replicas: Sequence[ReplicaFacts], l
     """Whether an end that is too short cannot be skew of the copies: `quiesced` of the manifest says so, where it says anything.
 
     Brokers may have been stopped one after the other, each cleanly, and a listing may be older than that. So clean flags
-    count only beside the metadata log, and only while no log has a later epoch than that knows.
+    count only beside the metadata log, and only while no log, nor its epoch file, has a later epoch than that knows.
     """
     if quiesced is not None:
         return quiesced
     if leadership is None or leadership.source != "metadata_log" or leadership.leader_epoch is None:
         return False
-    latest = max((-1 if one.last_leader_epoch is None else one.last_leader_epoch for one in replicas), default=-1)
+    latest = max((current_epoch(one) for one in replicas), default=-1)
     return latest <= leadership.leader_epoch and all(one.directory.clean_shutdown for one in replicas)
 
 
