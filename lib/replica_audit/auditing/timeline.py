@@ -173,7 +173,7 @@ def timeline_findings(summary: TimelineSummary | None) -> Iterator[Finding]:
     more = summary.run_count - len(summary.runs)
     for run in told:
         left_out = (
-            [considered(f"{more} more stretches of this partition are in high_watermark_timeline only")] if more else []
+            [considered(f"{count(more, 'more stretch', 'more stretches')} of this partition: in high_watermark_timeline only")] if more else []
         )
         yield (_ahead if run.deviation == AHEAD else _regressed if run.deviation == REGRESSED else _stuck)(
             run, left_out

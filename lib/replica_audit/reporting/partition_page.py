@@ -157,7 +157,7 @@ def _timeline(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             text += f", limited by broker {row['limiting_broker_id']}"
         lines += wrap(text + (f": {row['deviation']}" if row["deviation"] else ""), "  ", "    ")
     if len(told) > LIMIT:
-        lines.append(f"  and {len(told) - LIMIT} more moves (see audit.json)")
+        lines.append(f"  and {render_count(len(told) - LIMIT, 'more move')} (see audit.json)")
     quiet = len(rows) - len(told)
     return [*lines, *([f"  {render_count(quiet, 'observation')} at which nothing changed"] if quiet else [])]
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from replica_audit.auditing.comparison import Comparison
 from replica_audit.auditing.findings import Case, Evidence, Finding, considered, doubted, finding
+from replica_audit.wording import count
 
 
 def judge(case: Case) -> Iterator[Finding]:
@@ -32,10 +33,12 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
         return
     if not any(part.end_offset > cut for part in item.stretches):
         return
+    lost = item.committed_drops[case.protocol]
+    gone = f"{count(lost, 'committed record')} {'goes' if lost == 1 else 'go'} with it"
     yield finding(
         "TRN-BELOW-HW",
         f"broker {follower.broker_id} will cut its log at {cut}, below its own high watermark {checkpoint}: "
-        f"{item.committed_drops[case.protocol]} committed records go with it; copy the replica before it follows",
+        f"{gone if lost else 'the end of a committed transaction goes with it'}; copy the replica before it follows",
         broker_id=follower.broker_id,
         start_offset=cut,
         end_offset=checkpoint,
