@@ -7,6 +7,7 @@ applied the change.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -74,13 +75,15 @@ def mark_sole_isr(
 ) -> list[Leadership]:
     """The same, with `sole_isr` on the states from which on a leader was alone. `epochs` is asked only where needed."""
     marked = []
+    known_epochs = None if epochs is None else _KnownEpochs(leaderships, epochs)
     for one in leaderships:
         states = [state for state in one.history if not state.uncommitted]
         found = {}
         for state, rest, end in _sole_terms(states):
             known = _describe(state, rest, end, course)
-            if known.applied is None and known.others_fenced == "throughout" and epochs is not None:
-                known = replace(known, applied=_applied_elsewhere(state, end, one, leaderships, course, epochs))
+            if known.applied is None and known.others_fenced == "throughout" and known_epochs is not None:
+                came_back = course.registered_after(state.leader_id, state.batch_end)
+                known = replace(known, applied=known_epochs.find(state, end, one, came_back))
             found[id(state)] = known
         history = tuple(
             replace(state, sole_isr=found[id(state)]) if id(state) in found else state for state in one.history
@@ -140,37 +143,44 @@ def _min_isr(state: PartitionState, course: ClusterCourse) -> int | None:
     return min(int(said), len(state.replicas)) if said.isdigit() else None
 
 
-def _applied_elsewhere(
-    state: PartitionState,
-    end: PartitionState | None,
-    own: Leadership,
-    leaderships: Sequence[Leadership],
-    course: ClusterCourse,
-    epochs: EpochFiles,
-) -> str | None:
-    """An epoch in the leader's files of another partition that came with the same metadata batch or a later one."""
-    leader = state.leader_id
-    came_back = course.registered_after(leader, state.batch_end)
-    for other in leaderships:
-        if (other.topic, other.partition) == (own.topic, own.partition):
-            continue
-        begun = {
-            one.leader_epoch: one
-            for one in reversed(other.history)
-            if not one.uncommitted and leader in one.replicas and one.leader_id is not None
-        }
-        fitting = {
-            epoch: one
-            for epoch, one in begun.items()
-            if one.batch_end >= state.batch_end
-            and (not came_back or (one.leader_id == leader and end is not None and one.batch_end <= end.batch_end))
-        }
-        if not fitting or other.topic_id is None:
-            continue
-        for epoch, _ in epochs(leader, other.topic, other.partition, other.topic_id) or ():
-            if epoch in fitting:
-                return (
-                    f"its leader-epoch-checkpoint of {other.topic}-{other.partition} has leader epoch {epoch}, which began with "
-                    f"record {fitting[epoch].metadata_offset} of the metadata log, in the same batch or a later one"
-                )
-    return None
+class _KnownEpochs:
+    """Epochs of all partitions by the brokers that may have them in their files, the latest first; each file is read once."""
+
+    def __init__(self, leaderships: Sequence[Leadership], epochs: EpochFiles) -> None:
+        self._epochs = epochs
+        self._files: dict[tuple[int, str, int], set[int]] = {}
+        self._begun: dict[int, list[tuple[PartitionState, Leadership]]] = defaultdict(list)
+        for one in leaderships:
+            last = None
+            for state in one.history if one.topic_id is not None else ():
+                if not state.uncommitted and state.leader_id is not None and state.leader_epoch != last:
+                    last = state.leader_epoch
+                    # When an epoch began that a snapshot has is not known.
+                    for broker in state.replicas if state.occasion != "snapshot" else ():
+                        self._begun[broker].append((state, one))
+        for begun in self._begun.values():
+            begun.sort(key=lambda pair: -pair[0].batch_end)
+
+    def find(self, state: PartitionState, end: PartitionState | None, own: Leadership, came_back: bool) -> str | None:
+        """An epoch in the leader's files of another partition that came with the same metadata batch or a later one.
+
+        What a broker that came back has may be of then, but for epochs that it led itself before this one ended.
+        """
+        leader = state.leader_id
+        for begun, other in self._begun.get(leader, ()):
+            if begun.batch_end < state.batch_end:
+                return None
+            led = begun.leader_id == leader and end is not None and begun.batch_end <= end.batch_end
+            if other is own or (came_back and not led) or begun.leader_epoch not in self._of(leader, other):
+                continue
+            return (
+                f"its leader-epoch-checkpoint of {other.topic}-{other.partition} has leader epoch {begun.leader_epoch}, which began "
+                f"with record {begun.metadata_offset} of the metadata log, in the same batch or a later one"
+            )
+        return None
+
+    def _of(self, broker_id: int, one: Leadership) -> set[int]:
+        key = broker_id, one.topic, one.partition
+        if key not in self._files:
+            self._files[key] = {epoch for epoch, _ in self._epochs(*key, one.topic_id) or ()}
+        return self._files[key]
