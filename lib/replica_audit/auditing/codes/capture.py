@@ -91,7 +91,7 @@ CODES = (
         code="CAP-MISSING-REPLICA",
         severities=("medium", "info"),
         verdicts=(),
-        summary="An assigned replica has no files in the snapshot",
+        summary="An assigned replica has no readable files in the snapshot",
         meaning="Nothing can be said about it. Medium when it is in the ISR, since it may lead next.",
         proof="The assignment and the log directories found.",
         remedy="Add that broker's log directory to the snapshot.",
@@ -102,8 +102,9 @@ CODES = (
         severities=("medium",),
         verdicts=("INCONCLUSIVE",),
         summary="A segment that must have been there is not in the snapshot",
-        meaning="Index or snapshot files without their log, or other replicas, show that a segment is missing here. "
-        "What it held cannot be compared.",
+        meaning="Index or snapshot files without their log, or other replicas, show that a segment is missing here; or a "
+        "partition's directory has no .log at all, which Kafka never leaves. What it held cannot be compared, and where "
+        "the log ends is not known.",
         proof="The files left behind, or the range that the others hold.",
         remedy="Copy again. If the broker itself lacks the file, rebuild the replica.",
         traps="Retention that deleted a segment during the copy.",
@@ -140,7 +141,8 @@ CODES = (
         summary="A directory, replica or file could not be read at all",
         meaning="It is left out of the comparison, so part of the answer is missing.",
         proof="The path and the reason.",
-        remedy="Mend what the reason says (permissions, a missing meta.properties) and run again.",
+        remedy="Mend what the reason says (permissions, a link that leads out of the snapshot, a missing "
+        "meta.properties) and run again.",
         traps="",
     ),
     Code(
