@@ -103,6 +103,22 @@ def write_leadership(path: Path) -> Path:
     return path
 
 
+#: Where a chunk's number is not exact any more as a floating-point number, close to the end of a chunk.
+FAR = 2**62 + 65_520
+
+
+def write_far(path: Path) -> Path:
+    """A snapshot of two brokers whose logs differ in one batch, at offsets that only integers tell apart."""
+    usual, other = marked_batch(0, 5), marked_batch(0, 5, mark=b"-other")
+    for broker_id in (1, 2):
+        batches = tuple(
+            _moved(other if broker_id == 2 and number == 2 else usual, FAR + 5 * number) for number in range(4)
+        )
+        files = PartitionFiles("far", 0, batches, ((0, FAR),), FAR + 20, FAR + 20, first_base_offset=FAR)
+        write_log_dir(path / f"broker-{broker_id}", broker_id, [files], cluster_id=CLUSTER_ID)
+    return path
+
+
 def write_small(path: Path, topics: tuple[str, ...] = ("small",), batches: int = 1) -> Path:
     """A snapshot of one broker with a few records, for tests of the stages themselves."""
     content, end = tuple(marked_batch(5 * number, 5) for number in range(batches)), 5 * batches

@@ -12,8 +12,10 @@ from tests.spark.conftest import SILENT
 
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
+from replica_audit.reporting.verdict import build_verdict
 from replica_audit.warehouse.attempts import attempts
 
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 DAY = "2026-01-{:02d}T00:00:00.000Z"
 
@@ -183,3 +185,22 @@ def test_a_removal_that_was_interrupted_is_finished_by_the_next(spark, past, tmp
     assert ids[0] not in {audit["audit_id"] for audit in load_past(spark, own).audits}
     assert ids[0] in prune(spark, replace(own, keep_audits=None))[0]
     assert Warehouse(own.warehouse).read("findings", audit_id=ids[0]) == []
+
+
+def test_records_that_an_earlier_audit_saw_and_nobody_holds_now_are_told_once(spark, tmp_path):
+    """The pair of captures before and after the old leader followed the new one, and the audit after that."""
+    from replica_audit.spark.pipeline import run_audit, run_ingest
+
+    own = Settings(warehouse=str(tmp_path / "warehouse"), quiet=True, topics=("ledger",))
+    found = []
+    for name in ("diverged-unclean", "diverged-healed", "diverged-healed"):
+        results = run_audit(spark, run_ingest(spark, str(FIXTURES / name), own, SILENT), own, SILENT)
+        rows = [row for row in results.rows("findings") if row["code"] == "HWM-GONE"]
+        verdicts = {row["verdict"] for row in results.rows("partitions")}
+        found.append((rows, verdicts, build_verdict(results, "high")["exit_status"], results.audit["audit_id"]))
+    (before, _, _, first), (once, verdicts, status, _), (again, after, quiet, _) = found
+    assert not before and verdicts == {"COMMITTED_LOSS"} and status == 1
+    assert {row["partition"] for row in once} == {0, 1, 2} and {row["status"] for row in once} == {"new"}
+    assert all(first in row["evidence"][0]["text"] for row in once)
+    assert [row["finding_id"] for row in again] == [row["finding_id"] for row in once]
+    assert {row["status"] for row in again} == {"known"} and after == {"CONSISTENT"} and quiet == 0

@@ -8,10 +8,12 @@ from dataclasses import replace
 
 import pytest
 from tests.spark.conftest import SILENT
-from tests.spark.planted import CLUSTER_ID, UNLED, write_leadership, write_small
+from tests.spark.planted import CLUSTER_ID, FAR, UNLED, write_far, write_leadership, write_small
 
+from replica_audit.auditing.snapshot import audit_one
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
+from replica_audit.model import TopicPartition
 from replica_audit.reporting.audit_json import render_audit_json
 from replica_audit.tables import AUDITS, BRONZE_TABLES, REPORT_TABLES
 from replica_audit.warehouse.attempts import attempts, finished_attempts, own_rows
@@ -146,6 +148,15 @@ def test_an_unchanged_snapshot_is_not_scanned_again(spark, run_stages, tmp_path,
     (segment,) = path.glob("broker-1/unchanged-0/*.log")
     segment.touch()
     assert run_ingest(spark, str(path), before.settings, SILENT) == before.snapshot_id and scans
+
+
+def test_batches_at_offsets_that_no_floating_point_number_has_are_found(run_stages, tmp_path):
+    audited = run_stages(write_far(tmp_path / "snapshot"))
+    (row,) = audited.results.rows("divergences")
+    assert (row["start_offset"], row["end_offset"], row["record_count"]) == (FAR + 10, FAR + 15, 5)
+    assert audited.results.rows("divergences") == audit_one(
+        str(audited.path), TopicPartition("far", 0), audited.settings
+    ).rows("divergences")
 
 
 def test_a_second_audit_has_its_own_id_gives_the_same_answers_and_leaves_the_first_alone(spark, sample):

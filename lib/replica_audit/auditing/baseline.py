@@ -41,7 +41,7 @@ def compare_findings(
 ) -> list[dict[str, Any]]:
     """`findings` with their status, then those of `baseline` that are not there any more, as resolved.
 
-    A finding is the same when its finding_id is. Only what was audited now can be resolved: `audited` has the (topic,
+    A finding is the same when its finding_id is; one that is known without the baseline stays so. Only what was audited now can be resolved: `audited` has the (topic,
     partition) of this run, so that a run on one topic does not resolve the findings of the others. Comparing what was
     compared before changes nothing.
     """
@@ -49,7 +49,7 @@ def compare_findings(
     present = {row["finding_id"] for row in findings}
     compared = []
     for row in findings:
-        status = row["status"] if row["status"] == "resolved" else "known" if row["finding_id"] in known else "new"
+        status = "known" if row["status"] == "new" and row["finding_id"] in known else row["status"]
         compared.append({**row, "status": status})
     for row in baseline:
         place = (row["topic"], row["partition"])

@@ -8,6 +8,7 @@ from typing import Any
 
 from replica_audit.auditing.broker_logs import events_of_rows
 from replica_audit.auditing.capture_times import CaptureTimes
+from replica_audit.auditing.gone import losses_of_rows
 from replica_audit.auditing.partition import PartitionEvidence
 from replica_audit.auditing.timeline import summary_of_row
 from replica_audit.config import Settings
@@ -26,6 +27,9 @@ LOG_EVENTS = "broker_log_events"
 
 #: The name under which the summary of a partition's timeline comes with them, where the partition was observed.
 TIMELINE = "timeline"
+
+#: The name under which what earlier audits saw of a partition comes with them (`auditing.gone`), where there were any.
+EARLIER = "earlier"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,7 @@ def partition_evidence(
         times=options.times,
         # Entries left over belong to log dirs that have no directory of this partition.
         log_events=events_of_rows(rows.get(LOG_EVENTS, ())),
+        losses=losses_of_rows(rows.get(EARLIER, ())),
         timeline=next((summary_of_row(row) for row in rows.get(TIMELINE, ())), None),
         orphans={
             (broker, log_dir, file): value

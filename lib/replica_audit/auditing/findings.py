@@ -58,6 +58,8 @@ class Finding:
     evidence: tuple[Evidence, ...]
     verdict: str | None
     replica_epoch: int | None = None
+    status: str = "new"
+    """known where an earlier audit of the warehouse told it already."""
 
     def __post_init__(self) -> None:
         known = CATALOGUE[self.code]
@@ -153,7 +155,7 @@ def finding_row(item: Finding, partition: TopicPartition | None, place: str | No
         "end_offset": item.end_offset,
         "message": item.message,
         "evidence": [evidence.row() for evidence in item.evidence],
-        "status": "new",
+        "status": item.status,
     }
 
 

@@ -28,6 +28,7 @@ from replica_audit.auditing.epoch_rot import confirm_rot, doubtful_epochs, resto
 from replica_audit.auditing.exactness import narrow_high_watermark
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.findings import Case, Finding, finding, merge_findings
+from replica_audit.auditing.gone import EarlierLosses, with_gone_records
 from replica_audit.auditing.grouping import Grouping, group_replicas, is_tiered
 from replica_audit.auditing.other_lives import other_life
 from replica_audit.auditing.reference import Reference
@@ -64,6 +65,8 @@ class PartitionEvidence:
     """From brokers' own logs, in order of time."""
     timeline: TimelineSummary | None = None
     """What observations of the partition come to; None without any."""
+    losses: EarlierLosses = EarlierLosses()
+    """What earlier audits of the cluster saw that may be gone by now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +202,7 @@ def audit_partition(
     )
     findings = merge_findings((*judge(case), *timeline_findings(evidence.timeline)))
     verdict = worst_verdict(item.verdict for item in findings if item.verdict is not None)
-    return PartitionAudit(evidence, case, findings, verdict)
+    return with_gone_records(PartitionAudit(evidence, case, findings, verdict))
 
 
 def _apart(

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.capture_times import times_of_manifest
-from replica_audit.auditing.evidence import EVIDENCE_TABLES, LOG_EVENTS, TIMELINE, AuditOptions, options_row, resolve_options
+from replica_audit.auditing.evidence import EARLIER, EVIDENCE_TABLES, LOG_EVENTS, TIMELINE, AuditOptions, options_row, resolve_options
 from replica_audit.auditing.log_dirs import log_dir_findings
 from replica_audit.config import Settings
 from replica_audit.formats.storage import Snapshot
@@ -29,6 +29,7 @@ from replica_audit.tables import BRONZE_TABLES
 from replica_audit.warehouse.answers import REPORTED_TABLES, assemble_results, snapshot_answers, timeline_answers
 from replica_audit.warehouse.attempts import latest_attempt, own_rows, record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.earlier import earlier_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +66,7 @@ def audit(
     progress.begin("auditing")
     try:
         timelines = write_timeline(spark, warehouse, attempt, ids, rule_of(options.kafka_version))
-        groups = _groups(warehouse, attempt, timelines)
+        groups = _groups(warehouse, attempt, timelines, ids["cluster_id"])
         answers = _audit_partitions(spark, warehouse, groups, options, location, attempt)
         answers["findings"] += _log_dir_findings(warehouse, attempt, ids["cluster_id"])
         for table in REPORTED_TABLES:
@@ -88,7 +89,10 @@ def _options(snapshot: Mapping, cluster_id: str | None, settings: Settings) -> A
 
 
 def _groups(
-    warehouse: Warehouse, attempt: Mapping[str, str], timelines: Mapping[tuple[str, int], dict[str, Any]]
+    warehouse: Warehouse,
+    attempt: Mapping[str, str],
+    timelines: Mapping[tuple[str, int], dict[str, Any]],
+    cluster_id: str | None,
 ) -> list[Group]:
     """The evidence of every partition, in their order; rows are those of this attempt."""
     groups: dict[tuple[str, int], dict[str, list[dict]]] = defaultdict(lambda: defaultdict(list))
@@ -102,6 +106,8 @@ def _groups(
         for row in warehouse.read(LOG_EVENTS, [column.name for column in BRONZE_TABLES[LOG_EVENTS]], **attempt):
             if (place := (row["topic"], row["partition"])) in groups:
                 groups[place][LOG_EVENTS].append(row)
+    for place, seen in earlier_rows(warehouse, cluster_id, groups.keys()).items():
+        groups[place][EARLIER] = seen
     return [(place, dict(groups[place])) for place in sorted(groups)]
 
 

@@ -24,6 +24,21 @@ CODES = (
         "to cut: there the confidence is suspect.",
     ),
     Code(
+        code="HWM-GONE",
+        severities=("high",),
+        verdicts=("COMMITTED_LOSS",),
+        summary="Records that an earlier audit saw are on no replica any more",
+        meaning="An earlier audit of this cluster in the warehouse found records that one replica held and the leader did not: "
+        "committed, or left behind by an election known to be unclean. That replica has followed the leader since, and they are "
+        "gone from the partition. All replicas agree now, which is not to say that nothing was lost.",
+        proof="The earlier audit with its date, and what it saw: offsets, leader epoch, brokers. What each replica has there now: "
+        "nothing, or another epoch. It is told once: a later audit knows it, and it asks for no verdict any more.",
+        remedy="Look for a copy: the earlier snapshot, salvaged records, a backup, a `.deleted` file (file.delete.delay.ms, 60 s), "
+        "a consumer that had read them. Produce them again from there, or note the loss; then accept the finding.",
+        traps="Retention that has passed the range, a topic created again, compaction and tiered storage are left out; so are "
+        "partitions where the log of an assigned replica, or of the one that held the records, is not in the snapshot.",
+    ),
+    Code(
         code="HWM-CP-ABOVE-LEO",
         severities=("critical", "high"),
         verdicts=("COMMITTED_LOSS", "LATENT_CORRUPTION"),
