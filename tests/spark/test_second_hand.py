@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.test_second_hand import copy_files, copy_text
-from tests.formats.captures import FIXTURES
 from tests.formats.test_batch_tables import batch_rows, write_table
 from tests.spark.test_samples import assert_as_shown
 from tests.support.identity import identify
