@@ -1,0 +1,53 @@
+"""What earlier audits saw, out of a warehouse: only of finished ones, of this cluster, with something to lose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from replica_audit.auditing.gone import losses_of_rows
+from replica_audit.auditing.snapshot import audit_all
+from replica_audit.config import Settings
+from replica_audit.warehouse.answers import REPORTED_TABLES
+from replica_audit.warehouse.attempts import record_attempt
+from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.earlier import earlier_rows
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+PLACES = {("ledger", number) for number in range(3)}
+
+
+def write(warehouse: Warehouse, audit_id: str, results, cluster_id: str | None, state: str = "finished") -> None:
+    ids = {"cluster_id": cluster_id, "snapshot_id": "s", "audit_id": audit_id}
+    for table in REPORTED_TABLES:
+        warehouse.append(table, results.rows(table), ids)
+    record_attempt(warehouse, "audit", state, started="2026-01-01", ingest_id="i", **ids)
+
+
+@pytest.fixture(scope="module")
+def unclean():
+    return audit_all(str(FIXTURES / "diverged-unclean"), Settings(topics=("ledger",)))
+
+
+def test_runs_of_finished_audits_of_the_cluster_are_found(tmp_path, unclean):
+    warehouse = Warehouse(str(tmp_path))
+    assert earlier_rows(warehouse, "c", PLACES) == {}
+    write(warehouse, "a", unclean, "c")
+    write(warehouse, "failed", unclean, "c", "failed")
+    write(warehouse, "other", unclean, "d")
+    found = earlier_rows(warehouse, "c", PLACES)
+    assert found.keys() == PLACES
+    assert {row["audit_id"] for rows in found.values() for row in rows} == {"a"}
+    (run,) = losses_of_rows(found["ledger", 0]).runs
+    assert (run.start_offset, run.end_offset, run.records, run.broker_ids, run.committed) == (34, 79, 45, (0,), True)
+    assert earlier_rows(warehouse, "c", {("ledger", 1)}).keys() == {("ledger", 1)}
+    assert earlier_rows(warehouse, None, PLACES) == {} == earlier_rows(warehouse, "e", PLACES)
+
+
+def test_audits_without_a_loss_are_not_looked_into(tmp_path, monkeypatch):
+    warehouse = Warehouse(str(tmp_path))
+    write(warehouse, "a", audit_all(str(FIXTURES / "diverged-healed"), Settings(topics=("ledger",))), "c")
+    read, tables = warehouse.read, []
+    monkeypatch.setattr(warehouse, "read", lambda table, *rest, **equals: tables.append(table) or read(table, *rest, **equals))
+    assert earlier_rows(warehouse, "c", PLACES) == {} and set(tables) == {"audits", "partitions"}
