@@ -13,15 +13,15 @@ from replica_audit.model import TopicPartition
 
 
 @pytest.fixture(scope="module")
-def docs(spark, tmp_path_factory):
-    """Data Docs of the sample's audit, made through Spark."""
+def docs(tmp_path_factory):
+    """Data Docs of the sample's audit."""
     from replica_audit.quality.checkpoint import run_checkpoint
     from replica_audit.quality.suites import load_plan
     from replica_audit.spark.quality import quality_frames
 
     found = audit_one(str(SAMPLES / "last-replica-standing"), TopicPartition("orders", 0), Settings())
     plan, directory = load_plan(), tmp_path_factory.mktemp("docs") / "data_docs"
-    frames = quality_frames(spark, None, found, [], plan.tables)
+    frames = quality_frames(None, None, found, [], plan.suites)
     run_checkpoint(plan, frames, str(directory), "sample", datetime(2026, 1, 2, tzinfo=timezone.utc))
     return directory
 

@@ -61,7 +61,11 @@ def test_the_same_suite_and_name_replace_and_others_are_added(tmp_path: Path) ->
     found = names(plan)
     assert found["replicas/crc-valid"] == "critical" and "findings/no-low-finding" not in found
     assert found["own/table-row-count-to-be-between"] == "critical"
-    assert len(found) == 15 and plan.tables[-1] == "segments"
+    assert len(found) == 15 and plan.suites[-1].table == "segments"
+    assert {suite.name: suite.own for suite in plan.suites} == {
+        "replicas": True, "findings": True, "own": True, "partitions": False, "quarantine": False,
+    }  # fmt: skip
+    assert plan.needs_spark and not load_plan().needs_spark
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from replica_audit.errors import UsageError
-from replica_audit.tables import REPORT_TABLES
+from replica_audit.tables import REPORT_TABLES, Column
 
 RUN_TIME = datetime(2026, 1, 2, tzinfo=timezone.utc)
 
@@ -73,7 +73,7 @@ def check(spark, audited, plan, docs=None):
     from replica_audit.spark.pipeline import count_segments, quality_tables
 
     counts = count_segments(spark, audited.snapshot_id, audited.settings)
-    frames = quality_tables(spark, audited.results, counts, plan.tables, audited.settings)
+    frames = quality_tables(spark, audited.results, counts, plan.suites, audited.settings)
     return run_checkpoint(plan, frames, docs, audited.results.audit["audit_id"], RUN_TIME)
 
 
@@ -100,7 +100,11 @@ def checked(spark, sample, tmp_path_factory):
 
 
 def answers(run):
-    return {f"{row['suite']}/{row['name']}": row for row in run.rows}
+    return answers_of(run.rows)
+
+
+def answers_of(rows):
+    return {f"{row['suite']}/{row['name']}": row for row in rows}
 
 
 def test_built_in_and_own_suites_are_answered_with_our_severities(checked):
@@ -163,6 +167,47 @@ def test_data_docs_are_whole_and_ask_no_other_host_for_anything(checked):
     assert {path.suffix for path in docs.rglob("*") if path.is_file()} == {".html"}
     texts = "".join(page.read_text() for page in docs.glob("validations/findings/**/*.html"))
     assert "No partition has a critical finding that is new." in texts
+
+
+def test_built_in_suites_are_answered_alike_on_both_engines(spark):
+    """Rows with nulls, with whole numbers above what a float holds, more that fail than are named, and none at all."""
+    from replica_audit.quality.checkpoint import run_checkpoint
+    from replica_audit.quality.suites import load_plan
+    from replica_audit.tables import FACT_TABLES
+    from replica_audit.warehouse.arrow_types import arrow_schema, rows_to_arrow
+
+    plan = load_plan()
+    tables = {"quarantine": (Column("place", "string"), *REPORT_TABLES["quarantine"]), **FACT_TABLES}
+
+    def rows(table, count):
+        values = {
+            "string": lambda row, number: f"t-{row} &lt;{number}&gt;",
+            "boolean": lambda row, number: None if row % 3 else bool(number % 2),
+            "bigint": lambda row, number: (None, 0, -5, 2**53 + 1 + row)[(row + number) % 4],
+            "int": lambda row, number: row,
+        }
+        columns = list(enumerate(tables[table]))
+        return [{one.name: values[one.type](row, number) for number, one in columns} for row in range(count)]
+
+    def answer(count, null_column=None):
+        local = {}
+        for suite in plan.suites:
+            made = [{**row, **({null_column: None} if null_column else {})} for row in rows(suite.table, count)]
+            local[suite.name] = rows_to_arrow(made, arrow_schema(tables[suite.table]))
+        on_spark = {name: spark.createDataFrame(table) for name, table in local.items()}
+        return [run_checkpoint(plan, frames, None, "x", RUN_TIME).rows for frames in (local, on_spark)]
+
+    by_pandas, by_spark = answer(90)
+    assert by_pandas == by_spark
+    failed = answers_of(by_pandas)["replicas/offsets-ascending"]
+    wrong = [row for row in rows("replica_facts", 90) if (row["offset_regressions"] or 0) > 0]
+    assert (failed["success"], failed["unexpected_count"], len(failed["failing"])) == (False, len(wrong), 20)
+    assert re.fullmatch(r"t-\d+ <0>: offset_regressions 90071992547409\d\d", failed["failing"][0])
+    assert answers_of(by_pandas)["quarantine/quarantine-empty"]["observed"] == "90"
+    for shape in (0,), (3, "wrong_crcs"):
+        by_pandas, by_spark = answer(*shape)
+        assert by_pandas == by_spark
+    assert not [row["error"] for row in by_pandas if row["error"]]
 
 
 @pytest.mark.parametrize(
@@ -233,7 +278,9 @@ def in_session(spark, monkeypatch):
         monkeypatch.delenv(name)
 
 
-def test_run_checks_keeps_and_reports_quality_and_one_flag_leaves_it_out(in_session, sample, tmp_path, capsys):
+def test_run_checks_keeps_and_reports_quality_and_one_flag_leaves_it_out(
+    in_session, sample, tmp_path, capsys, monkeypatch
+):
     from replica_audit.cli.main import main
 
     place = ["--warehouse", sample.settings.warehouse, "--report", str(tmp_path / "report"), "--quiet"]
@@ -248,6 +295,8 @@ def test_run_checks_keeps_and_reports_quality_and_one_flag_leaves_it_out(in_sess
     assert f"compared with {sample.results.audit['finished'][:10]}" in page, "with the audit before in the warehouse"
 
     audit_id = content["audit"]["audit_id"]
+    # Built-in suites need no Java.
+    monkeypatch.setattr("replica_audit.cli.quality.spark_session", None)
     again = ["quality", *place, "--audit-id", audit_id, "--format", "json"]
     assert main([*again, "--fail-on", "never"]) == 0
     answer = json.loads(capsys.readouterr().out)

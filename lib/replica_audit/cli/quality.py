@@ -11,13 +11,13 @@ import os
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
 from replica_audit.cli.baseline import read_baseline
-from replica_audit.cli.engine import spark_session
+from replica_audit.cli.engine import catalog_session, spark_session
 from replica_audit.cli.output import print_error, print_result, stdout_colour
 from replica_audit.cli.places import check_files, check_outputs, local_path
 from replica_audit.config import Settings
@@ -63,7 +63,7 @@ class QualityStage:
         if self._counts is None:
             self.prepare(spark, results.audit["snapshot_id"])
         run_checkpoint = self._loaded.result()
-        frames = quality_tables(spark, results, self._counts.result(), self._plan.tables, self._settings)
+        frames = quality_tables(spark, results, self._counts.result(), self._plan.suites, self._settings)
         run = run_checkpoint(
             self._plan,
             frames,
@@ -75,6 +75,11 @@ class QualityStage:
             print_error(warning)
         keep_quality(spark, results, run.rows, self._settings, again)
         return replace(results, tables={**results.tables, "quality": run.rows})
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether a suite is checked on Spark."""
+        return self._plan.needs_spark
 
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
@@ -111,10 +116,10 @@ def quality(arguments: argparse.Namespace, settings: Settings) -> int:
     check_outputs(None, settings)
     check_files(settings)
     baseline = read_baseline(settings)
-    with (
-        quality_stage(replace(settings, quality=True)) as stage,
-        spark_session("replica-audit quality", settings) as spark,
-    ):
+    with ExitStack() as opened:
+        stage = opened.enter_context(quality_stage(replace(settings, quality=True)))
+        session = spark_session if stage.needs_spark else catalog_session
+        spark = opened.enter_context(session("replica-audit quality", settings))
         from replica_audit.spark.pipeline import load_results
 
         results = baseline.compare(load_results(spark, arguments.audit_id, settings))

@@ -1,14 +1,13 @@
 # ruff: noqa: I001  (our `package` goes before any module of Great Expectations)
-"""The checkpoint: a plan's suites validated on Spark DataFrames, Data Docs built, Actions run; results as rows.
+"""The checkpoint: a plan's suites validated on pandas or Spark, Data Docs built, Actions run; results as rows.
 
-One GX Checkpoint has one validation definition for each suite, each with the DataFrame of its table. Great Expectations'
-own `success` is true or false and knows no severity, so rows carry ours and the caller judges.
+One GX Checkpoint has one validation definition for each suite, each with a DataFrame of its own. Great Expectations' own `success` is true or false and knows no severity, so rows carry ours and the caller judges.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import unescape
@@ -20,6 +19,8 @@ from replica_audit.quality.package import gx
 from replica_audit.quality.data_docs import SITE, data_docs_site, finish_data_docs
 from replica_audit.quality.suites import ExpectationSpec, QualityPlan, Suite
 
+import pandas as pd
+import pyarrow as pa
 from great_expectations.checkpoint.actions import UpdateDataDocsAction, ValidationAction
 from great_expectations.compatibility.pydantic import PrivateAttr, ValidationError
 from great_expectations.core.run_identifier import RunIdentifier
@@ -50,16 +51,14 @@ class QualityRun:
     warnings: tuple[str, ...]
 
 
-class _TableValidation(ValidationDefinition):
-    """A validation definition that takes its own DataFrame out of those of all tables.
+class _SuiteValidation(ValidationDefinition):
+    """A validation definition that takes its own DataFrame out of those of all suites.
 
     The parameters of a checkpoint's run go to each of its definitions alike, and a DataFrame asset wants exactly one.
     """
 
-    _table: str = PrivateAttr()
-
     def run(self, *, batch_parameters: Any = None, **others: Any) -> Any:
-        return super().run(batch_parameters={"dataframe": batch_parameters[self._table]}, **others)
+        return super().run(batch_parameters={"dataframe": batch_parameters[self.name]}, **others)
 
 
 class _Collect(ValidationAction):
@@ -76,10 +75,10 @@ class _Collect(ValidationAction):
 def run_checkpoint(
     plan: QualityPlan, frames: Mapping[str, Any], data_docs: str | None, run_name: str, run_time: datetime
 ) -> QualityRun:
-    """Validate every suite of `plan` on the Spark DataFrame of its table.
+    """Validate every suite of `plan` on its frame: an Arrow table by pandas, a Spark DataFrame by Spark.
 
-    `frames` has a DataFrame for each of `plan.tables`, each with the column `place`. Data Docs are written to the
-    directory `data_docs`, replacing what is there; None leaves them out. Raises UsageError for an expectation or an
+    `frames` has one for each suite by its name, each with the column `place`. Data Docs are written to the directory
+    `data_docs`, replacing what is there; None leaves them out. Raises UsageError for an expectation or an
     Action that Great Expectations does not know or that has wrong arguments, before anything is validated.
     """
     context = gx.get_context(mode="ephemeral")
@@ -92,18 +91,13 @@ def run_checkpoint(
         context.add_data_docs_site(SITE, data_docs_site(data_docs))
         actions.append(UpdateDataDocsAction(name="data-docs", site_names=[SITE]))
     actions += [_Collect(name="collect"), *(_action(settings) for settings in plan.actions)]
-    # Not persisted: the frames are small or on disk already, and GX never gives a cached one back.
-    source = context.data_sources.add_spark("warehouse", persist=False)
-    assets = {
-        table: source.add_dataframe_asset(table).add_batch_definition_whole_dataframe(table) for table in plan.tables
-    }
+    batches = _batches(context, plan.suites, frames)
     definitions = []
     for suite in plan.suites:
         added = context.suites.add(
             gx.ExpectationSuite(suite.name, expectations=[_expectation(suite, one) for one in suite.expectations])
         )
-        definition = _TableValidation(name=suite.name, data=assets[suite.table], suite=added)
-        definition._table = suite.table
+        definition = _SuiteValidation(name=suite.name, data=batches[suite.name][0], suite=added)
         context.validation_definitions.add(definition)
         definitions.append(definition)
     checkpoint = gx.Checkpoint(
@@ -121,7 +115,8 @@ def run_checkpoint(
     (collect,) = [action for action in checkpoint.actions if isinstance(action, _Collect)]
     warnings: tuple[str, ...] = ()
     try:
-        checkpoint.run(batch_parameters=dict(frames), run_id=RunIdentifier(run_name=run_name, run_time=run_time))
+        parameters = {name: frame for name, (_, frame) in batches.items()}
+        checkpoint.run(batch_parameters=parameters, run_id=RunIdentifier(run_name=run_name, run_time=run_time))
     except Exception as error:
         if collect._result is None:
             raise
@@ -139,6 +134,24 @@ def run_checkpoint(
         for result in validation.results
     ]
     return QualityRun(rows, warnings)
+
+
+def _batches(context: Any, suites: Sequence[Suite], frames: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """The batch definition of each suite, and the DataFrame for it."""
+    batches, sources = {}, {}
+    for suite in suites:
+        frame = frames[suite.name]
+        local = isinstance(frame, pa.Table)
+        if local:
+            # Arrow's own types: pandas' would make floats of integers where one is null.
+            frame = frame.to_pandas(types_mapper=pd.ArrowDtype)
+        if local not in sources:
+            # Not persisted: the frames are small or on disk already, and GX never gives a cached one back.
+            add = context.data_sources
+            sources[local] = add.add_pandas("report") if local else add.add_spark("warehouse", persist=False)
+        asset = sources[local].add_dataframe_asset(suite.name)
+        batches[suite.name] = asset.add_batch_definition_whole_dataframe(suite.table), frame
+    return batches
 
 
 def _expectation(suite: Suite, spec: ExpectationSpec) -> Any:
@@ -195,7 +208,8 @@ def _row(suite: str, table: str, result: Any) -> dict[str, Any]:
         "severity": config.meta["severity"],
         "success": bool(result.success) and not errors,
         "element_count": found.get("element_count"),
-        "unexpected_count": found.get("unexpected_count"),
+        # A sum over no rows is null on Spark.
+        "unexpected_count": found.get("unexpected_count") if found.get("element_count") != 0 else 0,
         "observed": _text(found.get("observed_value")),
         "failing": _failing(found.get("partial_unexpected_index_list") or (), columns),
         "description": config.description,

@@ -48,11 +48,15 @@ class ExpectationSpec:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Expectations on one table."""
+    """Expectations on one table; `own`: a file of the user's has a say in them.
+
+    Great Expectations checks such a suite on Spark, and the built-in ones, which see few rows, on pandas in this process.
+    """
 
     name: str
     table: str
     expectations: tuple[ExpectationSpec, ...]
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +67,9 @@ class QualityPlan:
     actions: tuple[Mapping[str, Any], ...] = ()
 
     @property
-    def tables(self) -> tuple[str, ...]:
-        """Tables that the suites look at, each once."""
-        return tuple(dict.fromkeys(suite.table for suite in self.suites))
+    def needs_spark(self) -> bool:
+        """Whether any suite is checked on Spark."""
+        return any(suite.own for suite in self.suites)
 
 
 def load_plan(paths: Iterable[str] = ()) -> QualityPlan:
@@ -85,14 +89,14 @@ def _extend(plan: QualityPlan, own: QualityPlan, path: str) -> QualityPlan:
     for suite in own.suites:
         known = suites.get(suite.name)
         if known is None:
-            suites[suite.name] = suite
+            suites[suite.name] = replace(suite, own=True)
             continue
         if known.table != suite.table:
             raise UsageError(
                 f"{path}: suite {suite.name} looks at table {known.table}, not {suite.table}: choose another name"
             )
         merged = {one.name: one for one in (*known.expectations, *suite.expectations)}
-        suites[suite.name] = replace(known, expectations=tuple(merged.values()))
+        suites[suite.name] = replace(known, expectations=tuple(merged.values()), own=True)
     names = {action["name"] for action in plan.actions}
     for action in own.actions:
         if action["name"] in names:

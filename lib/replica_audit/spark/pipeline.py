@@ -9,6 +9,7 @@ from replica_audit.auditing.earlier import Earlier
 from replica_audit.auditing.history import History
 from replica_audit.auditing.segment_counts import segment_counts
 from replica_audit.config import Settings
+from replica_audit.quality.suites import Suite
 from replica_audit.results import Results
 from replica_audit.spark.audit import audit
 from replica_audit.spark.catalogs import catalog_warehouse
@@ -19,6 +20,7 @@ from replica_audit.warehouse.attempts import latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -71,14 +73,14 @@ def count_segments(spark: SparkSession | None, snapshot_id: str, settings: Setti
 
 
 def quality_tables(
-    spark: SparkSession,
+    spark: SparkSession | None,
     results: Results,
     counts: Iterable[Mapping[str, Any]],
-    tables: Sequence[str],
+    suites: Iterable[Suite],
     settings: Settings,
-) -> dict[str, DataFrame]:
-    """DataFrames that quality suites look at. See `quality.quality_frames`."""
-    return quality_frames(spark, open_warehouse(spark, settings), results, counts, tables)
+) -> dict[str, pa.Table | DataFrame]:
+    """What quality suites look at. See `quality.quality_frames`."""
+    return quality_frames(spark, open_warehouse(spark, settings), results, counts, suites)
 
 
 def keep_quality(

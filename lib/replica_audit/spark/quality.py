@@ -1,4 +1,4 @@
-"""What quality suites look at, as DataFrames: facts and answers, never batches again unless a suite names that table."""
+"""What quality suites look at: facts and answers, never batches again unless a suite names that table."""
 
 from __future__ import annotations
 
@@ -7,51 +7,50 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.quality import fact_rows, name_place
+from replica_audit.quality.suites import Suite
 from replica_audit.results import Results
-from replica_audit.tables import BRONZE_TABLES, FACT_TABLES, REPORT_TABLES, Column, ddl
+from replica_audit.tables import BRONZE_TABLES, FACT_TABLES, REPORT_TABLES, Column
+from replica_audit.warehouse.arrow_types import arrow_schema, rows_to_arrow
 from replica_audit.warehouse.attempts import latest_attempt
 from replica_audit.warehouse.delta_tables import Warehouse, spark_location
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+
 def quality_frames(
-    spark: SparkSession,
+    spark: SparkSession | None,
     warehouse: Warehouse,
     results: Results,
     counts: Iterable[Mapping[str, Any]],
-    tables: Sequence[str],
-) -> dict[str, DataFrame]:
-    """A DataFrame for each of `tables`, with the column `place` first.
+    suites: Iterable[Suite],
+) -> dict[str, pa.Table | DataFrame]:
+    """What each of `suites` looks at, by its name, with the column `place` first: an Arrow table for a built-in suite, a
+    DataFrame for one of the user's own; `spark` may be None where there is none of these.
 
     Facts and answers come from the rows at hand, and are constants of the query plan: looking at them reads nothing.
     Bronze tables are read from the warehouse.
     """
     facts = fact_rows(results, counts)
-    frames = {}
-    for table in tables:
+    frames: dict[str, Any] = {}
+    for suite in suites:
+        table = suite.table
         if table in FACT_TABLES:
-            frames[table] = _local_frame(spark, FACT_TABLES[table], facts[table])
+            local = _placed(FACT_TABLES[table], facts[table])
         elif table in REPORT_TABLES:
-            columns = (Column("place", "string"), *REPORT_TABLES[table])
-            frames[table] = _local_frame(spark, columns, results.rows(table))
+            local = _placed((Column("place", "string"), *REPORT_TABLES[table]), results.rows(table))
         else:
-            frames[table] = _bronze_frame(spark, warehouse, table, results.audit["snapshot_id"])
+            frames[suite.name] = _bronze_frame(spark, warehouse, table, results.audit["snapshot_id"])
+            continue
+        frames[suite.name] = spark.createDataFrame(local) if suite.own else local
     return frames
 
 
-def _local_frame(spark: SparkSession, columns: tuple[Column, ...], rows: Sequence[Mapping[str, Any]]) -> DataFrame:
-    import pyarrow as pa
-    from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StructType
-
-    schema = StructType.fromDDL(ddl(columns))
+def _placed(columns: tuple[Column, ...], rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     # Data Docs show `place`, and do not escape what they show: a directory's name is not markup.
-    placed = [{**row, "place": escape(row.get("place") or name_place(row))} for row in rows]
-    table = pa.Table.from_pylist(
-        [{column.name: row[column.name] for column in columns} for row in placed], schema=to_arrow_schema(schema)
-    )
-    return spark.createDataFrame(table, schema)
+    placed = ({**row, "place": escape(row.get("place") or name_place(row))} for row in rows)
+    return rows_to_arrow(placed, arrow_schema(columns))
 
 
 def _bronze_frame(spark: SparkSession, warehouse: Warehouse, table: str, snapshot_id: str) -> DataFrame:
