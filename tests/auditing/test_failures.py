@@ -93,7 +93,9 @@ def test_an_executor_answers_with_the_failure(monkeypatch, kind):
     monkeypatch.setattr("replica_audit.auditing.evidence.partition_evidence", fail)
     options = AuditOptions("fetch", None, None, "cluster")
     for transactions in (None, {}):
-        waits, tables = audit_group((("ledger", 1), {"replica_dirs": [{}]}), options, "nowhere", "nowhere", transactions)
+        waits, tables = audit_group(
+            (("ledger", 1), {"replica_dirs": [{}]}), options, "nowhere", "nowhere", transactions
+        )
         assert not waits
         holds_the_failure(tables, message, path)
 

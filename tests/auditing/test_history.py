@@ -124,7 +124,10 @@ def test_an_audit_is_told_as_it_was_then():
 
 
 def test_of_some_topics_and_of_the_latest_audits_the_lines_of_audits_are_still_whole():
-    partitions = [partition((0, "LAGGING"), (1, "CONSISTENT")), partition((0, "CONSISTENT"), (1, "LATENT_CORRUPTION"), topic="other")]
+    partitions = [
+        partition((0, "LAGGING"), (1, "CONSISTENT")),
+        partition((0, "CONSISTENT"), (1, "LATENT_CORRUPTION"), topic="other"),
+    ]
     rows = [found(0, 1), found(1, topic="other", code="LOG-CRC")]
     whole = build_history(audits("c", "c"), partitions, rows)
     some = build_history(audits("c", "c"), partitions, rows, selects=lambda topic: topic == "orders")
@@ -139,7 +142,10 @@ def test_what_is_gone_before_the_latest_audits_is_not_told():
     rows = [found(0), found(2, code="LOG-CRC")]
     history = build_history(audits("c", "c", "c"), partitions, rows, limit=1)
     assert [row["code"] for row in history.findings] == ["LOG-CRC"] and not history.changes
-    assert {row["code"] for row in build_history(audits("c", "c", "c"), partitions, rows, limit=2).findings} == {"LOG-CRC", "LOG-GAP"}
+    assert {row["code"] for row in build_history(audits("c", "c", "c"), partitions, rows, limit=2).findings} == {
+        "LOG-CRC",
+        "LOG-GAP",
+    }
 
 
 def test_findings_and_changes_come_worst_first():
@@ -147,14 +153,22 @@ def test_findings_and_changes_come_worst_first():
         partition((0, "CONSISTENT"), (1, "COMMITTED_LOSS"), topic="a"),
         partition((0, "CONSISTENT"), (2, "LAGGING"), topic="b"),
     ]
-    rows = [found(2, code="REP-LAG", severity="info"), found(0, code="HWM-LOSS", severity="critical"), found(1, severity="high")]
+    rows = [
+        found(2, code="REP-LAG", severity="info"),
+        found(0, code="HWM-LOSS", severity="critical"),
+        found(1, severity="high"),
+    ]
     history = build_history(audits("c", "c", "c"), partitions, rows)
     assert [row["topic"] for row in history.changes] == ["a", "b"]
     assert [row["severity"] for row in history.findings if row["gone_since"] is None] == ["critical", "high", "info"]
 
 
 def test_clusters_are_told_one_after_the_other_the_worst_first():
-    partitions = [partition((0, "LAGGING"), cluster="c"), partition((1, "COMMITTED_LOSS"), cluster=None), partition((2, "CONSISTENT"), cluster="d")]
+    partitions = [
+        partition((0, "LAGGING"), cluster="c"),
+        partition((1, "COMMITTED_LOSS"), cluster=None),
+        partition((2, "CONSISTENT"), cluster="d"),
+    ]
     rows = [found(0, cluster="c"), found(1, cluster=None, code="HWM-LOSS", severity="critical")]
     text = render_history(build_history(audits("c", None, "d"), partitions, rows))
     heads = [line for line in text.splitlines() if line.startswith("Cluster")]

@@ -11,21 +11,27 @@ for (const svg of document.querySelectorAll('svg.picture:not(.mini-lanes)')) {
   const texts = boxes('text');
   texts.forEach(([node, box], place) => {
     const said = node.textContent;
-    if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 1 || box.bottom > frame.bottom + 1) wrong.push(`clipped: ${said}`);
+    const out = { left: frame.left - 1, right: frame.right + 1, top: frame.top - 1, bottom: frame.bottom + 1 };
+    if (box.left < out.left || box.right > out.right || box.top < out.top || box.bottom > out.bottom) wrong.push(`clipped: ${said}`);
     for (const [other, there] of texts.slice(place + 1)) if (meet(box, there, 1.5)) wrong.push(`overlap: ${said} / ${other.textContent}`);
-    // Text stands on ground, not on its descenders' box: a line below the baseline's box is no strike.
-    const core = { left: box.left + 0.5, right: box.right - 0.5, top: box.top + box.height * 0.2, bottom: box.bottom - box.height * 0.2 };
+    // What is between the tops of small letters and the baseline: a line below them is no strike.
+    const [over, under] = [box.top + box.height * 0.2, box.bottom - box.height * 0.2];
+    const core = { left: box.left + 0.5, right: box.right - 0.5, top: over, bottom: under };
     for (const [line] of boxes('line:not(.cursor)')) {
       if (line.classList.contains('nothing')) continue;
-      const [a, b] = [line.getAttribute('x1'), line.getAttribute('x2')].map((x) => frame.left + Number(x) * frame.width / svg.viewBox.baseVal.width);
-      const [c, d] = [line.getAttribute('y1'), line.getAttribute('y2')].map((y) => frame.top + Number(y) * frame.width / svg.viewBox.baseVal.width);
-      if (meet(core, { left: Math.min(a, b) - 0.6, right: Math.max(a, b) + 0.6, top: Math.min(c, d) - 0.6, bottom: Math.max(c, d) + 0.6 }, 0)
-          && !(node.closest('svg') !== svg)) wrong.push(`struck by ${line.getAttribute('class')}: ${said}`);
+      const scale = frame.width / svg.viewBox.baseVal.width;
+      const [a, b] = ['x1', 'x2'].map((name) => frame.left + Number(line.getAttribute(name)) * scale);
+      const [c, d] = ['y1', 'y2'].map((name) => frame.top + Number(line.getAttribute(name)) * scale);
+      const ink = { left: Math.min(a, b) - 0.6, right: Math.max(a, b) + 0.6, top: Math.min(c, d) - 0.6, bottom: Math.max(c, d) + 0.6 };
+      if (meet(core, ink, 0)) wrong.push(`struck by ${line.getAttribute('class')}: ${said}`);
     }
-    for (const [path, there] of boxes('path.cut, path.hw, .break path')) if (meet(core, there, 0.5)) wrong.push(`on ${path.getAttribute('class')}: ${said}`);
+    for (const [path, there] of boxes('path.cut, path.hw, .break path')) {
+      if (meet(core, there, 0.5)) wrong.push(`on ${path.getAttribute('class')}: ${said}`);
+    }
     for (const [rect, there] of boxes('rect.run, rect.damage, rect.dropped')) {
       if (!meet(core, there, 0.5)) continue;
-      const within = there.left <= box.left && box.right <= there.right && there.top <= core.top && core.bottom <= there.bottom;
+      const beside = there.left <= box.left && box.right <= there.right;
+      const within = beside && there.top <= core.top && core.bottom <= there.bottom;
       const ground = boxes('rect.ep-back').some(([, back]) => back.left <= box.left && box.right <= back.right);
       if (rect.classList.contains('dropped') ? !within : !within || !ground) wrong.push(`on ${rect.getAttribute('class')}: ${said}`);
     }
@@ -42,16 +48,21 @@ if (document.documentElement.scrollWidth > edge) wrong.push(`the page is ${docum
 for (const node of document.body.querySelectorAll('*')) {
   const style = getComputedStyle(node);
   const box = node.getBoundingClientRect();
-  if (!box.width || style.visibility === 'hidden' || node.closest('.hide, .skip, svg, thead') || style.position === 'absolute') continue;
+  const unseen = style.visibility === 'hidden' || style.position === 'absolute';
+  if (!box.width || unseen || node.closest('.hide, .skip, svg, thead')) continue;
   const fold = node.closest('details:not([open])');
   if (fold && !node.closest('summary')) continue;
-  if (box.right > edge + 1 && !arguments[0].some((selector) => node.closest(selector))) wrong.push(`over the edge: ${node.tagName} ${node.className} ${node.textContent.slice(0, 40)}`);
-  if (style.overflowX !== 'visible' && node.scrollWidth > node.clientWidth + 1 && !arguments[0].some((selector) => node.matches(selector))) wrong.push(`cut off: ${node.tagName} ${node.className} ${node.textContent.slice(0, 40)}`);
+  const said = `${node.tagName} ${node.className} ${node.textContent.slice(0, 40)}`;
+  if (box.right > edge + 1 && !arguments[0].some((selector) => node.closest(selector))) wrong.push(`over the edge: ${said}`);
+  const more = style.overflowX !== 'visible' && node.scrollWidth > node.clientWidth + 1;
+  if (more && !arguments[0].some((selector) => node.matches(selector))) wrong.push(`cut off: ${said}`);
 }
 return [...new Set(wrong)];
 """
 
 #: Returns the texts that take more than one line, of the elements that the selector names.
 WRAPPED = """
-return [...document.querySelectorAll(arguments[0])].filter((node) => node.offsetParent && new Set([...node.getClientRects()].map((box) => Math.round(box.top))).size > 1).map((node) => node.textContent);
+const lines = (node) => new Set([...node.getClientRects()].map((box) => Math.round(box.top))).size;
+const seen = [...document.querySelectorAll(arguments[0])].filter((node) => node.offsetParent);
+return seen.filter((node) => lines(node) > 1).map((node) => node.textContent);
 """

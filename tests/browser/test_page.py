@@ -57,7 +57,9 @@ def pages(tmp_path_factory) -> dict[str, Path]:
 def test_the_sample_opens_with_the_answer_the_picture_and_the_story(browser, pages):
     browser.open(pages["sample"])
     browser.wait(f"{OPEN} === 1")
-    assert browser.text(".answer h2").endswith("7 committed records are missing from the leader in the only partition; broker 2 still has them.")
+    assert browser.text(".answer h2").endswith(
+        "7 committed records are missing from the leader in the only partition; broker 2 still has them."
+    )
     svg = browser.text("figure") + " ".join(
         browser.run("return [...document.querySelectorAll('figure text')].map(t => t.textContent)")
     )

@@ -46,35 +46,90 @@ def random_results(seed: int, count: int = 20) -> Results:
         end = base + generator.choice((1, 5, 60, 5000, 10**7))
         lower = generator.choice((None, base, generator.randint(base, end), end))
         upper = None if lower is None else generator.choice((None, lower, generator.randint(lower, end), end))
-        partitions.append(partition(place["topic"], number, generator.choice(VERDICTS[:7]), hw_lower=lower, hw_upper=upper))
+        partitions.append(
+            partition(place["topic"], number, generator.choice(VERDICTS[:7]), hw_lower=lower, hw_upper=upper)
+        )
         mark = {"leader_id": 0, "reference_id": 0, "leadership_source": "inferred", "exact": lower == upper, **place}
         tables["high_watermarks"].append(row("high_watermarks", hw_lower=lower, hw_upper=upper, **mark))
         for broker in range(generator.randint(1, 5)):
-            role = "leader" if broker == 0 else generator.choice(("compared", "compared", "compared", "foreign", "duplicate", "set_aside"))
+            role = (
+                "leader"
+                if broker == 0
+                else generator.choice(("compared", "compared", "compared", "foreign", "duplicate", "set_aside"))
+            )
             own_end = end if broker == 0 else generator.randint(base, end + 3)
             starts = sorted({base, *(generator.randint(base, own_end) for _ in range(generator.choice((0, 1, 3, 40))))})
-            tables["replicas"].append(row(
-                "replicas", broker_id=broker, log_dir=f"broker-{broker}", role=role, is_leader=broker == 0, in_isr=generator.choice((True, False, None)),
-                log_start_offset=base, log_end_offset=own_end, epochs=[[epoch * generator.choice((1, 99999)), start] for epoch, start in enumerate(starts)] if generator.random() < 0.8 else [],
-                high_watermark_checkpoint=generator.choice((None, 0, base, own_end, generator.randint(base, own_end), own_end + 4)),
-                tail_kind="clean", record_count=own_end - base, size_bytes=100, **place,
-            ))  # fmt: skip
+            tables["replicas"].append(
+                row(
+                    "replicas",
+                    broker_id=broker,
+                    log_dir=f"broker-{broker}",
+                    role=role,
+                    is_leader=broker == 0,
+                    in_isr=generator.choice((True, False, None)),
+                    log_start_offset=base,
+                    log_end_offset=own_end,
+                    epochs=[[epoch * generator.choice((1, 99999)), start] for epoch, start in enumerate(starts)]
+                    if generator.random() < 0.8
+                    else [],
+                    high_watermark_checkpoint=generator.choice(
+                        (None, 0, base, own_end, generator.randint(base, own_end), own_end + 4)
+                    ),
+                    tail_kind="clean",
+                    record_count=own_end - base,
+                    size_bytes=100,
+                    **place,
+                )
+            )
             if role != "compared" or own_end <= base:
                 continue
             differs = generator.randint(base, own_end - 1) if generator.random() < 0.7 else None
             if differs is not None:
-                tables["divergences"].append(row(
-                    "divergences", broker_id=broker, reference_id=0, start_offset=differs, end_offset=own_end, code="DIV-EPOCH",
-                    leader_epoch=1, replica_epoch=0, record_count=own_end - differs, committed=generator.random() < 0.5, **place,
-                ))  # fmt: skip
+                tables["divergences"].append(
+                    row(
+                        "divergences",
+                        broker_id=broker,
+                        reference_id=0,
+                        start_offset=differs,
+                        end_offset=own_end,
+                        code="DIV-EPOCH",
+                        leader_epoch=1,
+                        replica_epoch=0,
+                        record_count=own_end - differs,
+                        committed=generator.random() < 0.5,
+                        **place,
+                    )
+                )
             for protocol in PROTOCOLS:
                 cut = own_end if differs is None else generator.choice((differs, differs, base, own_end))
-                tables["truncations"].append(row(
-                    "truncations", broker_id=broker, leader_id=0, protocol=protocol, truncate_to=cut, dropped_records=own_end - cut, dropped_bytes=9,
-                    committed_dropped=0, common_prefix_end=own_end if differs is None else differs, steps=[], reason="none", **place,
-                ))  # fmt: skip
+                tables["truncations"].append(
+                    row(
+                        "truncations",
+                        broker_id=broker,
+                        leader_id=0,
+                        protocol=protocol,
+                        truncate_to=cut,
+                        dropped_records=own_end - cut,
+                        dropped_bytes=9,
+                        committed_dropped=0,
+                        common_prefix_end=own_end if differs is None else differs,
+                        steps=[],
+                        reason="none",
+                        **place,
+                    )
+                )
             if generator.random() < 0.3:
-                findings.append(finding("LOG-GAP", "high", place["topic"], number, broker_id=broker, start_offset=base, end_offset=own_end))
+                findings.append(
+                    finding(
+                        "LOG-GAP",
+                        "high",
+                        place["topic"],
+                        number,
+                        broker_id=broker,
+                        start_offset=base,
+                        end_offset=own_end,
+                    )
+                )
     return results(partitions, findings, **tables)
 
 
@@ -102,7 +157,9 @@ def open_all(browser, path: Path, **look) -> None:
     browser.open(path, **look)
     browser.run("for (const fold of document.querySelectorAll('.folded button')) fold.click()")
     browser.run("for (const button of document.querySelectorAll('.open[aria-expanded=false]')) button.click()")
-    browser.wait("document.querySelectorAll('tr.details .detail').length === document.querySelectorAll('tr.partition').length")
+    browser.wait(
+        "document.querySelectorAll('tr.details .detail').length === document.querySelectorAll('tr.partition').length"
+    )
     settle(browser)
 
 
@@ -177,7 +234,11 @@ def test_a_name_of_249_letters_is_broken_and_not_cut(browser, tmp_path):
 def test_a_wide_window_is_used(browser, pages):
     browser.open(pages["unclean"], width=1920)
     browser.wait("document.querySelectorAll('figure svg').length > 0")
-    used = browser.run("return [...document.querySelectorAll('main > section, figure svg')].map(e => e.getBoundingClientRect().width).filter(Boolean)")
+    used = browser.run(
+        "return [...document.querySelectorAll('main > section, figure svg')].map(e => e.getBoundingClientRect().width).filter(Boolean)"
+    )
     assert min(used) > 1600
-    beside = browser.run("const [a, b] = ['.said', '.first'].map(s => document.querySelector(s).getBoundingClientRect()); return a.right <= b.left")
+    beside = browser.run(
+        "const [a, b] = ['.said', '.first'].map(s => document.querySelector(s).getBoundingClientRect()); return a.right <= b.left"
+    )
     assert beside, "what to do first stands beside what is wrong"

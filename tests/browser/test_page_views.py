@@ -26,24 +26,49 @@ def unclean(tmp_path_factory) -> Path:
 def mixed(bad: int = 5):
     """`bad` partitions that lost records, one that lags and one that is consistent."""
     partitions = [
-        partition("orders" if number % 2 else "ledger", number, "COMMITTED_LOSS", lost_records=9 - number, lost_committed=8 - number, lost_at_most=False)
+        partition(
+            "orders" if number % 2 else "ledger",
+            number,
+            "COMMITTED_LOSS",
+            lost_records=9 - number,
+            lost_committed=8 - number,
+            lost_at_most=False,
+        )
         for number in range(bad)
-    ]  # fmt: skip
+    ]
     others = [partition("orders", 90, "LAGGING", lost_records=0), partition("calm & quiet", 91, lost_records=0)]
-    findings = [finding("HWM-LOSS", "critical", one["topic"], one["partition"], broker_id=one["partition"] % 2) for one in partitions]
+    findings = [
+        finding("HWM-LOSS", "critical", one["topic"], one["partition"], broker_id=one["partition"] % 2)
+        for one in partitions
+    ]
     replicas = [
-        row("replicas", topic=one["topic"], partition=one["partition"], broker_id=broker, role="leader" if broker == 1 else "compared", is_leader=broker == 1,
-            log_start_offset=0, log_end_offset=20, epochs=[[0, 0]], lost_held=0 if broker else one["lost_records"], lost_committed_held=0 if broker else one["lost_committed"],
-            lost_only_here=0 if broker else one["lost_records"], lost_committed_only_here=0 if broker else one["lost_committed"])
-        for one in partitions for broker in (0, 1)
-    ]  # fmt: skip
+        row(
+            "replicas",
+            topic=one["topic"],
+            partition=one["partition"],
+            broker_id=broker,
+            role="leader" if broker == 1 else "compared",
+            is_leader=broker == 1,
+            log_start_offset=0,
+            log_end_offset=20,
+            epochs=[[0, 0]],
+            lost_held=0 if broker else one["lost_records"],
+            lost_committed_held=0 if broker else one["lost_committed"],
+            lost_only_here=0 if broker else one["lost_records"],
+            lost_committed_only_here=0 if broker else one["lost_committed"],
+        )
+        for one in partitions
+        for broker in (0, 1)
+    ]
     return results([*partitions, *others], [*findings, finding("REP-LAG", "info", "orders", 90)], replicas=replicas)
 
 
 def test_filters_search_and_order_are_in_the_address_and_come_back_from_it(browser, tmp_path):
     page = write(mixed(), tmp_path / "page.html")
     browser.open(page)
-    browser.run("document.querySelector('[data-verdict=COMMITTED_LOSS]').click(); document.querySelector('[data-sort=name] button').click()")
+    browser.run(
+        "document.querySelector('[data-verdict=COMMITTED_LOSS]').click(); document.querySelector('[data-sort=name] button').click()"
+    )
     browser.press("/")
     browser.press("orders")
     browser.wait("document.querySelector('#count').innerText === '2 of 7'")
@@ -56,7 +81,10 @@ def test_filters_search_and_order_are_in_the_address_and_come_back_from_it(brows
     browser.open(page, fragment)
     browser.wait(f"{OPENED} === 1")
     assert browser.run(ROWS) == shown and browser.run("return document.getElementById('search').value") == "orders"
-    assert browser.run("return document.querySelector('[data-verdict=COMMITTED_LOSS]').getAttribute('aria-pressed')") == "true"
+    assert (
+        browser.run("return document.querySelector('[data-verdict=COMMITTED_LOSS]').getAttribute('aria-pressed')")
+        == "true"
+    )
     assert browser.run("return document.querySelector('[data-sort=name]').getAttribute('aria-sort')") == "ascending"
     # Somebody pastes another address into the window that is open.
     browser.run("location.hash = '#q=broker 1&broker=1'")
@@ -83,8 +111,13 @@ def test_bad_partitions_are_seen_at_a_glance_where_they_are_more_than_three(brow
     browser.open(write(mixed(5), tmp_path / "page.html"))
     browser.wait("document.querySelectorAll('.mini-cell svg').length === 5")
     assert browser.run(CELLS) == ["ledger-0", "orders-1", "ledger-2", "orders-3", "ledger-4"]
-    assert browser.run("return [...document.querySelectorAll('.mini-what')].map(e => e.textContent)")[0] == "8 committed records lost"
-    assert browser.run("return document.getElementById('gallery').getBoundingClientRect().bottom < document.getElementById('table').getBoundingClientRect().top")
+    assert (
+        browser.run("return [...document.querySelectorAll('.mini-what')].map(e => e.textContent)")[0]
+        == "8 committed records lost"
+    )
+    assert browser.run(
+        "return document.getElementById('gallery').getBoundingClientRect().bottom < document.getElementById('table').getBoundingClientRect().top"
+    )
     browser.run("[...document.querySelectorAll('#where .plain')].find(b => b.textContent === 'broker 0').click()")
     assert browser.run(CELLS) == ["ledger-0", "ledger-2", "ledger-4"]
     browser.run("document.querySelectorAll('.mini-cell')[1].click()")
@@ -97,11 +130,15 @@ def test_bad_partitions_are_seen_at_a_glance_where_they_are_more_than_three(brow
 
 def test_lost_records_are_the_same_number_everywhere(browser, tmp_path):
     browser.open(write(mixed(5), tmp_path / "page.html"))
-    table = browser.run("return [...document.querySelectorAll('tr.partition')].map(r => [r.cells[4].innerText, r.cells[5].innerText])")
+    table = browser.run(
+        "return [...document.querySelectorAll('tr.partition')].map(r => [r.cells[4].innerText, r.cells[5].innerText])"
+    )
     assert table[:5] == [[str(9 - n), str(8 - n)] for n in range(5)]
     cards = browser.text("#where")
     assert "holds 30 lost committed records in 5 partitions, nobody else has them" in cards
-    topics = browser.run("return [...document.querySelectorAll('#where .barred')].map(c => c.parentElement.innerText.split(/\\s+/).join(' '))")
+    topics = browser.run(
+        "return [...document.querySelectorAll('#where .barred')].map(c => c.parentElement.innerText.split(/\\s+/).join(' '))"
+    )
     assert any(text.startswith("ledger 3 18 committed of 21") for text in topics), topics
     assert "committed records lost in 3 partitions" in cards, "partitions are not taken for records"
 
@@ -109,7 +146,9 @@ def test_lost_records_are_the_same_number_everywhere(browser, tmp_path):
 def test_a_fact_is_told_once_and_the_other_findings_are_behind_it(browser, unclean):
     browser.open(unclean, "#ledger-0")
     browser.wait(f"{OPENED} === 1")
-    heads = browser.run("return [...document.querySelectorAll('.detail .findings > li')].map(li => li.querySelector('code').textContent)")
+    heads = browser.run(
+        "return [...document.querySelectorAll('.detail .findings > li')].map(li => li.querySelector('code').textContent)"
+    )
     assert heads == ["HWM-LOSS", "META-UNCLEAN-ELECTION", "REP-UNDER-REPLICATED"]
     assert "broker 0 · [34, 79)" in browser.text(".detail .findings > li")
     browser.run("document.querySelectorAll('.detail .findings details').forEach(d => { d.open = true })")
@@ -119,7 +158,10 @@ def test_a_fact_is_told_once_and_the_other_findings_are_behind_it(browser, uncle
 
 
 def test_one_finding_of_seven_brokers_is_one_line(browser, tmp_path):
-    rows = [finding("EPO-CACHE-MISSING", "high", broker_id=broker, message=f"broker {broker} has no epochs") for broker in range(7)]
+    rows = [
+        finding("EPO-CACHE-MISSING", "high", broker_id=broker, message=f"broker {broker} has no epochs")
+        for broker in range(7)
+    ]
     browser.open(write(results([partition(verdict="LATENT_CORRUPTION")], rows), tmp_path / "page.html"))
     browser.wait(f"{OPENED} === 1")
     assert len(browser.find(".detail .findings > li")) == 1
@@ -133,26 +175,56 @@ def test_protocols_that_agree_are_one_line(browser, unclean, tmp_path):
     browser.wait(f"{OPENED} === 1")
     assert browser.run(lines) == [["every protocol", "93"]]
     browser.run("document.querySelector('.steps-told').open = true")
-    assert browser.text(".steps-told").count("asks for epoch 4") == 2, "KIP-101 asks alike and is answered without an epoch"
+    assert browser.text(".steps-told").count("asks for epoch 4") == 2, (
+        "KIP-101 asks alike and is answered without an epoch"
+    )
     browser.open(unclean, "#ledger-0")
     browser.wait(f"{OPENED} === 1")
-    assert browser.run(lines) == [["fetch 2.8 and later, KIP-279 2.0.1 to 2.7, KIP-101 0.11 to 2.0.0", "34"], ["high watermark before 0.11", "52"]]
+    assert browser.run(lines) == [
+        ["fetch 2.8 and later, KIP-279 2.0.1 to 2.7, KIP-101 0.11 to 2.0.0", "34"],
+        ["high watermark before 0.11", "52"],
+    ]
 
 
 def copy(broker: int, role: str, **values):
-    defaults = {"log_start_offset": 0, "log_end_offset": 80, "epochs": [[0, 0]], "tail_kind": "clean", "log_dir": f"d{broker}"}
-    return row("replicas", topic="orders", partition=0, broker_id=broker, role=role, is_leader=role == "leader", **{**defaults, **values})
+    defaults = {
+        "log_start_offset": 0,
+        "log_end_offset": 80,
+        "epochs": [[0, 0]],
+        "tail_kind": "clean",
+        "log_dir": f"d{broker}",
+    }
+    return row(
+        "replicas",
+        topic="orders",
+        partition=0,
+        broker_id=broker,
+        role=role,
+        is_leader=role == "leader",
+        **{**defaults, **values},
+    )
 
 
 def test_without_an_upper_bound_nothing_is_said_not_to_be_committed(browser, tmp_path):
     mark = row("high_watermarks", topic="orders", partition=0, hw_lower=52, hw_upper=None, leadership_source="inferred")
-    found = results([partition(verdict="LAGGING", hw_lower=52, hw_upper=None)], replicas=[copy(1, "leader")], high_watermarks=[mark])
+    found = results(
+        [partition(verdict="LAGGING", hw_lower=52, hw_upper=None)], replicas=[copy(1, "leader")], high_watermarks=[mark]
+    )
     browser.open(write(found, tmp_path / "page.html"), "#orders-0")
     browser.wait("document.querySelector('figure text.recomputed')")
     assert browser.run("return document.querySelector('text.recomputed').textContent") == "high watermark at least 52"
-    band, line = (browser.run(f"return document.querySelector('{one}').getBoundingClientRect().toJSON()") for one in (".band.open", "line.recomputed"))
-    assert abs(band["left"] - line["left"]) < 2 and band["width"] > 100 and len(set(browser.run(
-        "return [...document.querySelectorAll('line.recomputed')].map(l => l.getAttribute('x1'))"))) == 1  # fmt: skip
+    band, line = (
+        browser.run(f"return document.querySelector('{one}').getBoundingClientRect().toJSON()")
+        for one in (".band.open", "line.recomputed")
+    )
+    assert (
+        abs(band["left"] - line["left"]) < 2
+        and band["width"] > 100
+        and len(
+            set(browser.run("return [...document.querySelectorAll('line.recomputed')].map(l => l.getAttribute('x1'))"))
+        )
+        == 1
+    )
     browser.run("document.querySelector('.canvas').focus()")
     said = set()
     for key in ("\ue011", *"\ue014\ue014\ue014\ue014"):
@@ -166,17 +238,36 @@ def test_without_an_upper_bound_nothing_is_said_not_to_be_committed(browser, tmp
 
 def test_copies_are_named_for_what_they_are(browser, tmp_path):
     replicas = [
-        copy(3, "foreign", log_end_offset=500), copy(1, "reference"), copy(2, "compared"),
-        copy(2, "duplicate", log_dir="other", log_end_offset=70), copy(4, "set_aside"),
-    ]  # fmt: skip
-    run = row("divergences", topic="orders", partition=0, broker_id=2, start_offset=60, end_offset=80, code="DIV-EPOCH", record_count=20, committed=False)
+        copy(3, "foreign", log_end_offset=500),
+        copy(1, "reference"),
+        copy(2, "compared"),
+        copy(2, "duplicate", log_dir="other", log_end_offset=70),
+        copy(4, "set_aside"),
+    ]
+    run = row(
+        "divergences",
+        topic="orders",
+        partition=0,
+        broker_id=2,
+        start_offset=60,
+        end_offset=80,
+        code="DIV-EPOCH",
+        record_count=20,
+        committed=False,
+    )
     found = results([partition(verdict="UNCOMMITTED_DIVERGENCE", leader_id=None)], replicas=replicas, divergences=[run])
     browser.open(write(found, tmp_path / "page.html"))
     browser.wait("document.querySelector('figure .side')")
-    names = browser.run("return [...document.querySelectorAll('figure .side')].map(g => [...g.children].slice(0, 2).map(t => t.textContent).join(': '))")
+    names = browser.run(
+        "return [...document.querySelectorAll('figure .side')].map(g => [...g.children].slice(0, 2).map(t => t.textContent).join(': '))"
+    )
     assert names == [
-        "broker 1: reference, not the leader · in sync?", "broker 2: in sync?", "broker 2: duplicate copy", "broker 3: another topic id", "broker 4: set aside",
-    ]  # fmt: skip
+        "broker 1: reference, not the leader · in sync?",
+        "broker 2: in sync?",
+        "broker 2: duplicate copy",
+        "broker 3: another topic id",
+        "broker 4: set aside",
+    ]
     assert len(browser.find("rect.run")) == 1, "what the compared copy has is not drawn on the duplicate"
     assert "not what the reference has" in browser.text(".legend")
     browser.run("document.querySelector('.fold').open = true")
@@ -201,4 +292,6 @@ def test_a_page_printed_from_a_window_has_what_was_at_a_glance(browser, tmp_path
     browser.wait("document.querySelectorAll('.mini-cell svg').length === 5")
     browser.look(width=703, media="print")
     settle(browser)
-    assert browser.run("return [...document.querySelectorAll('.mini-cell svg')].every(s => s.getBoundingClientRect().width > 100)")
+    assert browser.run(
+        "return [...document.querySelectorAll('.mini-cell svg')].every(s => s.getBoundingClientRect().width > 100)"
+    )

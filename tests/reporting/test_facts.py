@@ -13,7 +13,10 @@ from replica_audit.reporting.facts import group_facts
 
 
 def told(findings):
-    return [(fact.head["code"], fact.brokers, fact.ranges, [row["code"] for row in fact.other]) for fact in group_facts(findings)]
+    return [
+        (fact.head["code"], fact.brokers, fact.ranges, [row["code"] for row in fact.other])
+        for fact in group_facts(findings)
+    ]
 
 
 def test_one_code_on_seven_brokers_is_one_fact():
@@ -53,7 +56,10 @@ def test_a_later_finding_joins_what_was_two():
 
 
 def test_a_terminal_tells_a_fact_once_and_names_its_brokers():
-    rows = [finding("EPO-CACHE-MISSING", "high", broker_id=broker, message=f"broker {broker} has no epochs") for broker in range(7)]
+    rows = [
+        finding("EPO-CACHE-MISSING", "high", broker_id=broker, message=f"broker {broker} has no epochs")
+        for broker in range(7)
+    ]
     lines = render_facts(rows, 20)
     assert lines == [
         "high      EPO-CACHE-MISSING orders-0 brokers 0, 1, 2, 3, 4, 5 and 6",
@@ -66,7 +72,8 @@ def test_a_terminal_tells_a_fact_once_and_names_its_brokers():
 
 def test_a_terminal_names_the_other_codes_of_a_fact_and_whose_they_are():
     rows = [
-        finding("HWM-LOSS", "critical", broker_id=broker, start_offset=5, end_offset=9, message="lost") for broker in (1, 2)
+        finding("HWM-LOSS", "critical", broker_id=broker, start_offset=5, end_offset=9, message="lost")
+        for broker in (1, 2)
     ] + [
         finding("DIV-EPOCH", "medium", broker_id=1, start_offset=5, end_offset=9),
         finding("TRN-BELOW-HW", "critical", broker_id=2, start_offset=5, end_offset=9, confidence="likely"),

@@ -99,4 +99,6 @@ def ranges_of(rows: Iterable[Row]) -> tuple[tuple[int, int], ...]:
 def _fact(rows: Sequence[Row]) -> Fact:
     head = rows[0]
     same = tuple(row for row in rows if row["code"] == head["code"])
-    return Fact(head, same, tuple(row for row in rows if row["code"] != head["code"]), brokers_of(same), ranges_of(same))
+    return Fact(
+        head, same, tuple(row for row in rows if row["code"] != head["code"]), brokers_of(same), ranges_of(same)
+    )

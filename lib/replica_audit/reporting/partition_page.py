@@ -51,7 +51,10 @@ def render_partition(results: Results, colour: bool = False) -> str:
         blocks.append("\n".join(lines) + "\n")
     unplaced = [row for row in results.rows("findings") if row["topic"] is None]
     if blocks and unplaced:
-        lines = [paint("Findings of the snapshot, not of one partition", "head", colour), *render_proven_facts(unplaced, LIMIT, colour)]
+        lines = [
+            paint("Findings of the snapshot, not of one partition", "head", colour),
+            *render_proven_facts(unplaced, LIMIT, colour),
+        ]
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks) or "no such partition in the snapshot\n"
 

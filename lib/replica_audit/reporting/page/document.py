@@ -16,7 +16,6 @@ from replica_audit.reporting.changes import compare_partition, count_moves, has_
 from replica_audit.reporting.command_lines import render_command, split_words
 from replica_audit.reporting.grouping import render_lost, rows_by_partition, worst_partitions
 from replica_audit.reporting.layout import clean, render_count, render_interval, render_size
-from replica_audit.reporting.losses import count_held
 from replica_audit.reporting.page.columns import encode_column, pack, portable
 from replica_audit.reporting.page.content import (
     PIECE,
