@@ -142,7 +142,7 @@ def _cases(
         # Calm verdicts: what is still worth a sentence, wherever it is.
         ranked = {_place(row): index for index, row in enumerate(worst_first(_worth(findings)))}
         affected = sorted(
-            (row for row in partitions if _place(row) in ranked or (worst == "LAGGING" and row in affected)),
+            (row for row in partitions if _place(row) in ranked or (worst == "LAGGING" and row["verdict"] == worst)),
             key=lambda row: ranked.get(_place(row), len(ranked)),
         )
     for row in affected[:CASE_LIMIT]:
