@@ -184,10 +184,10 @@ def test_the_query_finds_what_the_first_audit_found(spark, tmp_path):
 
 
 def test_columns_that_are_told_exist():
-    from replica_audit.spark.audit import AUDITED_TABLES
+    from replica_audit.warehouse.answers import REPORTED_TABLES
 
     told = told_columns()
-    assert set(told) >= {*AUDITED_TABLES, "audits"}
+    assert set(told) >= {*REPORTED_TABLES, "audits"}
     for name in set(told) - {"audits"}:
         assert set(told[name]) <= {column.name for column in REPORT_TABLES[name]}, name
 
@@ -222,12 +222,12 @@ def test_verdicts_severities_statuses_protocols_commands_and_tables_are_told():
     assert (UsageError.exit_status, InputError.exit_status, EngineError.exit_status) == (2, 3, 4)
     commands = "\n".join(_rows("command"))
     assert all(re.search(rf"(replica-audit |`){name}\b", commands) for name in COMMANDS)
-    from replica_audit.spark.audit import AUDITED_TABLES
+    from replica_audit.warehouse.answers import REPORTED_TABLES
     from replica_audit.spark.observations import TIMELINE_TABLE
 
     told = set(re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in _rows("table"))))
-    assert told == {*BRONZE_TABLES, *AUDITED_TABLES, TIMELINE_TABLE, "quality", "audits"}
-    assert set(AUDITED_TABLES) <= set(REPORT_TABLES)
+    assert told == {*BRONZE_TABLES, *REPORTED_TABLES, TIMELINE_TABLE, "quality", "audits"}
+    assert set(REPORTED_TABLES) <= set(REPORT_TABLES)
 
 
 def test_options_that_are_named_exist():
