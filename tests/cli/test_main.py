@@ -32,7 +32,7 @@ class Engine:
         self.stopped = 0
         self.logged = ""
 
-    def build_session(self, app_name: str, settings: Any) -> Any:
+    def start_session(self, app_name: str, settings: Any) -> Any:
         self.calls.append(("session", dict(settings)))
         return SimpleNamespace(stop=self._stop)
 
@@ -76,7 +76,8 @@ class Engine:
 def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
     made = Engine()
     for name, functions in (
-        ("replica_audit.spark.session", ("build_session", "logged_errors")),
+        ("replica_audit.spark.session", ("start_session",)),
+        ("replica_audit.spark.relay", ("logged_errors",)),
         ("replica_audit.spark.pipeline", ("run_ingest", "run_audit", "load_results", "load_earlier")),
         ("replica_audit.auditing.snapshot", ("audit_one", "audit_all")),
     ):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import io
 import os
+from collections import deque
 
 import pytest
 
 from replica_audit.config import Settings
-from replica_audit.spark import session
+from replica_audit.spark import relay as relay_module
 from replica_audit.spark.faults import describe_fault
 
 SETTINGS = Settings(warehouse="/w", report="/r")
@@ -106,7 +107,7 @@ def test_a_fault_of_the_program_is_none_of_the_engine() -> None:
 def test_what_java_logs_as_errors_is_held_back_with_its_traces(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(session, "_HELD_BACK", session.deque(maxlen=100))
+    monkeypatch.setattr(relay_module, "_HELD_BACK", deque(maxlen=100))
     lines = [
         b"OpenJDK 64-Bit Server VM warning: odd",
         b"2026-11-22T16:28:41.781Z ERROR Executor: Exception in task 0.0",
@@ -115,8 +116,8 @@ def test_what_java_logs_as_errors_is_held_back_with_its_traces(
         b"2026-11-22T16:28:42.001Z WARN TaskSetManager: Lost task 0.0",
         b"2026-11-22T16:28:42.781Z ERROR TaskSetManager: Task 0 failed 1 times",
     ]
-    relay = session._Relay(io.BytesIO(b"\n".join(lines)))
+    relay = relay_module.Relay(io.BytesIO(b"\n".join(lines)))
     relay.thread.join()
     assert capfd.readouterr().err.encode().splitlines() == [lines[0], lines[4]]
-    assert session.logged_errors().encode().split(b"\n") == [*lines[1:4], lines[5]]
+    assert relay_module.logged_errors().encode().split(b"\n") == [*lines[1:4], lines[5]]
     assert relay.last_words().endswith("Task 0 failed 1 times") and os.fstat(2)

@@ -15,10 +15,11 @@ from replica_audit.config import Settings
 def spark_session(app_name: str, settings: Settings) -> Iterator[Any]:
     """A session with `settings.spark`, stopped at the end; EngineError says which package executors lack."""
     from replica_audit.spark.environment import lacking_package
-    from replica_audit.spark.session import build_session, logged_errors
+    from replica_audit.spark.relay import logged_errors
+    from replica_audit.spark.session import start_session
 
     INTERRUPTION.use_scratch()
-    spark = build_session(app_name, settings.spark)
+    spark = start_session(app_name, settings.spark)
     INTERRUPTION.guard()
     try:
         yield spark

@@ -54,8 +54,8 @@ def tell_fault(error: BaseException, settings: Settings | None) -> str | None:
 
 def _keep_trace(error: BaseException) -> str | None:
     """The trace of `error` and what Java logged, in a new file that stays; None where nothing can be written."""
-    session = sys.modules.get("replica_audit.spark.session")
-    logged = session.logged_errors() if session is not None else ""
+    relay = sys.modules.get("replica_audit.spark.relay")
+    logged = relay.logged_errors() if relay is not None else ""
     text = "".join(traceback.format_exception(error)) + ("\nJava's log:\n" + logged + "\n" if logged else "")
     for directory in (_TEMPORARY, "."):
         try:

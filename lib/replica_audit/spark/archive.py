@@ -73,7 +73,7 @@ def make_archive() -> str:
 
 
 def train(target: Path) -> None:
-    """Run what an audit runs on small tables, and have the JVM write the classes it loaded to `target` as it ends."""
+    """Run jobs as an audit has them and SQL on small tables, and have the JVM write the classes it loaded to `target` as it ends."""
     from pyspark import SparkContext
 
     from replica_audit.spark.session import build_session
@@ -82,6 +82,7 @@ def train(target: Path) -> None:
     try:
         flag = f'"-XX:ArchiveClassesAtExit={target}"'
         session = build_session("training", {"spark.driver.extraJavaOptions": flag}, local=True)
+        exercise_jobs(session.sparkContext)
         exercise(session, scratch)
         process = SparkContext._gateway.proc
         session.stop()
@@ -91,6 +92,14 @@ def train(target: Path) -> None:
         process.wait(timeout=_TRAINING_SECONDS)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def exercise_jobs(context) -> int:
+    """Run what the stages run: a job of Python functions with an accumulator, and one of several tasks."""
+    seen = context.accumulator(0)
+    one = context.parallelize([[1, 2]], 1).mapPartitions(lambda tasks: (seen.add(len(task)) or task for task in tasks))
+    several = context.parallelize(range(4), 4).map(lambda number: number + 1)
+    return len(one.collect()) + len(several.collect()) + seen.value
 
 
 def exercise(session, directory: Path) -> int:

@@ -1,44 +1,42 @@
 """Starts the Spark session that every stage runs in: a fast local one, or the one that spark-submit provides.
 
 A local session takes its JARs from the installation, its classes from the archive where there is one, and reaches no
-network. A provided session keeps everything that it was given; only what Delta cannot do without is added.
+network. A provided session keeps everything that it was given; only what Delta cannot do without is added. A run needs
+jobs and no SQL, which takes two seconds to start, so that half waits until it is asked for.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import sys
-import threading
-from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from replica_audit.errors import EngineError
 from replica_audit.scratch import scratch_directory
 from replica_audit.spark.archive import archive_path
 from replica_audit.spark.environment import check_jars, check_packages, check_worker_python, find_java, worker_python
 from replica_audit.spark.installation import conf_file
+from replica_audit.spark.relay import Relay
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 
-#: What the tables and the Python readers need, wherever the session runs.
+#: What SQL on the tables needs, wherever the session runs.
 ENGINE_SETTINGS: Mapping[str, str] = MappingProxyType(
     {
         "spark.sql.extensions": DELTA_EXTENSION,
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.python.filterPushdown.enabled": "true",
     }
 )
 
-#: A local audit is many small tables: what counts is the number of tasks and of classes, not throughput.
+#: A local audit has few jobs and small queries: what counts is the number of tasks and of classes, not throughput.
 LOCAL_SETTINGS: Mapping[str, str] = MappingProxyType(
     {
         "spark.master": "local[*]",
@@ -50,10 +48,6 @@ LOCAL_SETTINGS: Mapping[str, str] = MappingProxyType(
         "spark.sql.shuffle.partitions": "2",
         # Delta replays a table's log in this many tasks, 50 unless told: most of the time of a small read.
         "spark.databricks.delta.snapshotPartitions": "2",
-        # VACUUM lists a table's files in this many tasks, 10,000 unless told: minutes for the smallest table.
-        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
-        # Minima and maxima of every column cost more than the rows, and nothing here skips files by them.
-        "spark.databricks.delta.stats.collect": "false",
         # Most queries here see a few rows once: compiling code for each costs more than running them without.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -75,18 +69,39 @@ LOCAL_JAVA_FLAGS = (
 #: Settings that a caller adds to ours instead of replacing it, with what goes between.
 _JOINED = {"spark.sql.extensions": ",", "spark.driver.extraJavaOptions": " ", "spark.driver.extraClassPath": os.pathsep}
 
-#: Said by every JVM that spark-submit starts, since it asks for that module; nothing can be done about it.
-_NOISE = (b"WARNING: Using incubator modules",)
 
-#: The beginning of an entry of the JVM's log, as conf/log4j2.properties has it.
-_LOG_ENTRY = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+Z ([A-Z]+) ")
-_HELD_BACK: deque[bytes] = deque(maxlen=20_000)
+class LazySession:
+    """A Spark session whose SQL half starts with the first use of anything but `sparkContext` and `stop`."""
+
+    def __init__(self, context: SparkContext, settings: Mapping[str, str]) -> None:
+        self.sparkContext = context
+        self._settings = settings
+        self._session: SparkSession | None = None
+
+    def open(self) -> SparkSession:
+        """The session itself. Raises EngineError unless Delta's tables are in it."""
+        from pyspark.sql import SparkSession
+
+        if self._session is None:
+            builder = SparkSession.builder
+            for key, value in self._settings.items():
+                builder = builder.config(key, value)
+            session = builder.getOrCreate()
+            _check_delta(session)
+            self._session = session
+        return self._session
+
+    def stop(self) -> None:
+        (self._session or self.sparkContext).stop()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.open(), name)
 
 
-def build_session(
+def start_session(
     app_name: str, settings: Mapping[str, str] = MappingProxyType({}), local: bool | None = None
-) -> SparkSession:
-    """The Spark session called `app_name`, with Delta's tables in it.
+) -> LazySession | SparkSession:
+    """The Spark session called `app_name`; one that is running is taken as it is.
 
     `settings` go before our own, but not before those of spark-submit. `local` None means: local unless spark-submit
     or a running session provides one. Raises EngineError, in one sentence, when Java, JARs, packages or the workers'
@@ -98,18 +113,24 @@ def build_session(
 
     running = SparkSession.getActiveSession()
     if running is not None:
-        session = running
         for key, value in settings.items():
-            if session.conf.isModifiable(key):
-                session.conf.set(key, value)
-    elif local is False or (local is None and _is_provided()):
-        session = _provided_session(app_name, settings)
-    else:
-        if SparkContext._active_spark_context is None:
-            _start_local_context(app_name, settings)
-        session = SparkSession.builder.getOrCreate()
-    _check_delta(session)
-    return session
+            if running.conf.isModifiable(key):
+                running.conf.set(key, value)
+        _check_delta(running)
+        return running
+    if local is False or (local is None and _is_provided()):
+        return _provided_session(app_name, settings)
+    if SparkContext._active_spark_context is None:
+        _start_local_context(app_name, settings)
+    return LazySession(SparkContext._active_spark_context, {})
+
+
+def build_session(
+    app_name: str, settings: Mapping[str, str] = MappingProxyType({}), local: bool | None = None
+) -> SparkSession:
+    """As `start_session`, with SQL and Delta's tables at once."""
+    session = start_session(app_name, settings, local)
+    return session.open() if isinstance(session, LazySession) else session
 
 
 def _is_provided() -> bool:
@@ -183,7 +204,7 @@ def _start_local_context(app_name: str, settings: Mapping[str, str]) -> None:
     conf = SparkConf(loadDefaults=False).setAll(list(chosen.items()))
     # The JVM's own words go to stderr; stdout belongs to results.
     reader, writer = os.pipe()
-    relay = _Relay(os.fdopen(reader, "rb", buffering=0))
+    relay = Relay(os.fdopen(reader, "rb", buffering=0))
     try:
         gateway = launch_gateway(conf, {"stdout": writer, "stderr": writer})
     except PySparkRuntimeError as error:
@@ -197,52 +218,8 @@ def _start_local_context(app_name: str, settings: Mapping[str, str]) -> None:
         raise EngineError(f"Spark did not start: {error.java_exception.getMessage()}") from error
 
 
-class _Relay:
-    """Copies what the JVM writes to our stderr, line by line, without `_NOISE`.
-
-    What it logs as errors, traces with them, is held back: whoever catches the error tells it in a sentence.
-    """
-
-    def __init__(self, source: BinaryIO) -> None:
-        self._source = source
-        self._lines: deque[bytes] = deque(maxlen=5)
-        self._holding = False
-        self.thread = threading.Thread(target=self._run, name="jvm-stderr", daemon=True)
-        self.thread.start()
-
-    def _run(self) -> None:
-        # Where stderr leads to now, not where it led at the start: at an interruption it leads nowhere.
-        with os.fdopen(2, "wb", buffering=0, closefd=False) as target, self._source as source:
-            rest = b""
-            while block := source.read(1 << 16):
-                *lines, rest = (rest + block).split(b"\n")
-                for line in lines:
-                    if not line.startswith(_NOISE):
-                        self._pass_on(line, target)
-            if rest:
-                self._pass_on(rest, target)
-
-    def _pass_on(self, line: bytes, target: BinaryIO) -> None:
-        self._lines.append(line)
-        if entry := _LOG_ENTRY.match(line):
-            self._holding = entry[1] in (b"ERROR", b"FATAL")
-        if self._holding:
-            _HELD_BACK.append(line)
-        else:
-            target.write(line + b"\n")
-
-    def last_words(self) -> str:
-        return b" / ".join(self._lines).decode(errors="replace")
-
-
-def logged_errors() -> str:
-    """What the JVMs of this process logged as errors so far, traces included; the latest lines of very many."""
-    return b"\n".join(_HELD_BACK).decode(errors="replace")
-
-
-def _provided_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
+def _provided_session(app_name: str, settings: Mapping[str, str]) -> LazySession:
     from pyspark import SparkConf, SparkContext
-    from pyspark.sql import SparkSession
 
     # Only with the JVM connected does a SparkConf hold what spark-submit was given.
     SparkContext._ensure_initialized()
@@ -251,10 +228,10 @@ def _provided_session(app_name: str, settings: Mapping[str, str]) -> SparkSessio
     check_worker_python(worker_python(dict(os.environ), given.get("spark.pyspark.python")), remote=remote)
     wanted = _joined(ENGINE_SETTINGS, settings)
     extensions = _joined(wanted, {key: value for key, value in given.items() if key == "spark.sql.extensions"})
-    builder = SparkSession.builder.appName(given.get("spark.app.name", app_name))
-    for key, value in {**wanted, **given, "spark.sql.extensions": extensions["spark.sql.extensions"]}.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    chosen = {"spark.app.name": app_name, **wanted, **given, "spark.sql.extensions": extensions["spark.sql.extensions"]}
+    context = SparkContext.getOrCreate(SparkConf().setAll(list(chosen.items())))
+    # A context that was running does not have them.
+    return LazySession(context, chosen)
 
 
 def _check_delta(session: SparkSession) -> None:
