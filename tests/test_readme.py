@@ -80,7 +80,7 @@ def matches(shown: list[str], printed: str) -> bool:
 def clone(tmp_path_factory):
     """A directory that looks like the clone, in which what the commands write does no harm."""
     directory = tmp_path_factory.mktemp("clone")
-    for name in ("conf", "data", "jobs", "README.md"):
+    for name in ("conf", "data", "docs", "jobs", "README.md"):
         (directory / name).symlink_to(ROOT / name)
     scripts = directory / ".venv" / "bin"
     scripts.mkdir(parents=True)

@@ -273,7 +273,7 @@ class ReplicaDir:
 
 @dataclass(frozen=True, slots=True)
 class SoleIsr:
-    """From a state on, to the end of its leader epoch, nobody but the leader was in sync (kafka-semantics F.0)."""
+    """From a state on, to the end of its leader epoch, nobody but the leader was in sync (docs/semantics.md F.0)."""
 
     min_isr: int | None
     """The greatest effective min.insync.replicas meanwhile; None where the metadata log does not tell."""

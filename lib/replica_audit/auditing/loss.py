@@ -1,4 +1,4 @@
-"""What is lost, counted once: records that other replicas hold and the reference does not (kafka-semantics F.0)."""
+"""What is lost, counted once: records that other replicas hold and the reference does not (docs/semantics.md F.0)."""
 
 from __future__ import annotations
 

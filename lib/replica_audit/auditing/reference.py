@@ -1,4 +1,4 @@
-"""Which replica the others are compared with, and the leader epoch that is current (kafka-semantics F.0)."""
+"""Which replica the others are compared with, and the leader epoch that is current (docs/semantics.md F.0)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaders that were alone in the ISR: all that they had was committed (kafka-semantics F.0, "Alone in the ISR")."""
+"""Leaders that were alone in the ISR: all that they had was committed (docs/semantics.md F.0, "Alone in the ISR")."""
 
 from __future__ import annotations
 

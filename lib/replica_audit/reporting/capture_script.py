@@ -9,7 +9,7 @@ from dataclasses import dataclass
 #: What a broker did while it was copied (`kind` of manifest.json).
 KINDS = ("live", "stopped", "killed")
 
-#: The order of files within a log dir (kafka-semantics C.2): its name, why, and what `find` is asked for.
+#: The order of files within a log dir (docs/semantics.md C.2): its name, why, and what `find` is asked for.
 STEPS = (
     (
         "checkpoints",

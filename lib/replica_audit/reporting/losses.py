@@ -1,4 +1,4 @@
-"""What is lost and who still has it, summed over partitions, by the numbers of the tables (kafka-semantics F.0)."""
+"""What is lost and who still has it, summed over partitions, by the numbers of the tables (docs/semantics.md F.0)."""
 
 from __future__ import annotations
 

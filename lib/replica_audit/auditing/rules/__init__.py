@@ -1,4 +1,4 @@
-"""The rules of the finding catalogue (kafka-semantics F.2 to F.7): each module takes a `Case` and yields findings."""
+"""The rules of the finding catalogue (docs/semantics.md F.2 to F.7): each module takes a `Case` and yields findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a leader was alone in the ISR to the end of its epoch, and whether it knew (kafka-semantics F.0).
+"""Where a leader was alone in the ISR to the end of its epoch, and whether it knew (docs/semantics.md F.0).
 
 Such a leader's high watermark is its log end, so that all it had was committed, if min.insync.replicas allowed it
 (KIP-966 part 1, 3.7), no replica outside the ISR was still counted as caught up (KAFKA-15021), and its own process had

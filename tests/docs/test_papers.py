@@ -1,0 +1,89 @@
+"""The papers: every section that code cites exists, every link leads somewhere, and the tables of codes are those of the code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
+
+ROOT = Path(__file__).parents[2]
+SEMANTICS = (ROOT / "docs" / "semantics.md").read_text(encoding="utf-8")
+
+_LEFT_OUT = {".git", ".venv", ".venv-airflow", "build", "replica-audit-report", "replica-audit-warehouse"}
+_CODE = re.compile(r"\b[A-Z]{3,4}(?:-[A-Z]+)+\b")
+_SECTION = re.compile(r"\b([A-H])\.(\d+)\b")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+_FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+def pages() -> Iterator[Path]:
+    return (path for path in sorted(ROOT.rglob("*.md")) if not _LEFT_OUT & {*path.relative_to(ROOT).parts})
+
+
+def slugs(path: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    text = _FENCED.sub("", path.read_text(encoding="utf-8"))
+    plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading) for heading in _HEADING.findall(text))
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in plain}
+
+
+def sections() -> set[str]:
+    return {found[1] for heading in _HEADING.findall(SEMANTICS) if (found := re.match(r"([A-H](?:\.\d+)?)[. ]", heading))}
+
+
+def cited() -> Iterator[tuple[Path, str]]:
+    """(file, section) wherever a comment, docstring or text of the code names one."""
+    for room in ("lib", "tests", "jobs", "benchmarks"):
+        for path in sorted((ROOT / room).rglob("*.py")):
+            for found in _SECTION.finditer(path.read_text(encoding="utf-8")):
+                yield path, found[0]
+
+
+def test_every_section_that_is_cited_exists():
+    known = sections()
+    assert {"A", "B", "C", "D", "E", "F", "G", "H"} <= known
+    wrong = [f"{path.relative_to(ROOT)}: {section}" for path, section in cited() if section not in known]
+    assert wrong == []
+    assert {"A.9", "C.2", "F.0"} <= {*_sections_in(SEMANTICS), *(section for _, section in cited())}
+    assert [section for section in _sections_in(SEMANTICS) if section not in known] == []
+
+
+def _sections_in(text: str) -> list[str]:
+    return [found[0] for found in _SECTION.finditer(text)]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    text = _FENCED.sub("", page.read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = page.parent / path if path else page
+        assert file.exists(), target
+        if anchor:
+            assert anchor in slugs(file), target
+
+
+def rows_of_codes() -> dict[str, list[str]]:
+    """Cells of the rows of F.2 to F.7, by code."""
+    found = re.finditer(r"^\| ([A-Z]{3,4}(?:-[A-Z]+)+) \|(.*)\|$", SEMANTICS[SEMANTICS.index("## F.2") :], re.MULTILINE)
+    return {row[1]: [cell.strip() for cell in row[2].split("|")] for row in found}
+
+
+def test_each_finding_has_a_rule_with_its_severities_and_verdicts():
+    rows = rows_of_codes()
+    assert sorted(rows) == sorted(CATALOGUE)
+    for name, code in CATALOGUE.items():
+        severity, verdict, *_ = rows[name]
+        assert {word for word in SEVERITIES if re.search(rf"\b{word}\b", severity)} == set(code.severities), name
+        assert {word for word in VERDICTS if re.search(rf"\b{word}\b", verdict)} == set(code.verdicts), name
+
+
+def test_the_rule_book_names_no_code_that_findings_do_not_have():
+    named = {code for code in _CODE.findall(SEMANTICS) if code.split("-")[0] in {one.split("-")[0] for one in CATALOGUE}}
+    assert sorted(named - set(CATALOGUE)) == []
