@@ -142,6 +142,20 @@ def test_the_overview_has_every_partition_worst_first_and_the_details_follow_it(
     assert decode(table["columns"]["log_end_offset"], 2, bases) == [101, 102]
 
 
+def test_what_to_do_names_brokers_and_a_replica_that_is_not_at_hand_counts_as_assigned() -> None:
+    found = sample("diverged-unclean", "ledger-0")
+    (only,) = found.rows("partitions")
+    away = Results(found.audit, {**found.tables, "partitions": [{**only, "unread_replicas": [7]}]})
+    frame, _ = page_of(away).unpack()
+    assert decode(frame["overview"]["unread"], 1) == [[7]]
+    (advice,) = decode(frame["overview"]["advice"], 1)
+    assert advice.startswith("Broker 0 holds records that the leader does not have")
+    damaged = finding("LOG-CORRUPT-MID", "high", broker_id=2)
+    frame, _ = page_of(results([partition()], [damaged])).unpack()
+    (advice,) = decode(frame["overview"]["advice"], 1)
+    assert advice.startswith("Do not restart broker 2 before another in-sync replica") and "this broker" not in advice
+
+
 def test_details_read_back_as_the_rows_of_a_real_audit() -> None:
     found = sample("diverged-unclean", "ledger-0")
     _, (piece,) = page_of(found).unpack()

@@ -24,6 +24,7 @@ from replica_audit.config import Settings
 from replica_audit.reporting import agreement, answer, conditions, differences, first_steps, headlines, history, story
 from replica_audit.reporting.answer import build_answer
 from replica_audit.reporting.grouping import rows_by_partition
+from replica_audit.reporting.page.content import build_overview
 from replica_audit.reporting.sentences import Template, plain_text
 from replica_audit.reporting.story import tell_story, told_protocol
 from replica_audit.reporting.verdict import build_verdict
@@ -55,6 +56,7 @@ def say_all(found: Results) -> dict[Template, set[str]]:
 
     with patch.object(Template, "say", record):
         build_answer(found, build_verdict(found, "high"))
+        build_overview(found, None)
         for place, rows in rows_by_partition(found):
             tell_story(place, rows, told_protocol(found))
     return said
@@ -171,6 +173,9 @@ TABLE: tuple[tuple[Template, str, str, Callable[[Truth], bool]], ...] = (
     (first_steps.SHORT_MEMBER, "kip101-isr-2-truncated",
      "Keep broker 2 up until broker 1 has caught up in kip101-0; if broker 2 must stop, stop broker 1 first.",
      lambda t: leads(t, "kip101-0", 2, [2, 1]) and "1 truncated to its high watermark" in t["about"]),
+    (first_steps.AS_FIRST, "diverged-unclean",
+     "Broker 0 holds records that the leader does not have: go by “Do first” at the top of the page, in that order.",
+     lambda t: acknowledged(t, "A only", "ledger-0") == 45 and not is_up(t, 0)),
     (first_steps.REMEDY, "lagging",
      "__consumer_offsets-0, orders-0, orders-1 and 1 more place: Bring the missing brokers back, or find out why they do "
      "not keep up. (REP-UNDER-REPLICATED)",

@@ -18,10 +18,12 @@ from replica_audit.reporting.losses import Held, Place
 from replica_audit.reporting.sentences import (
     Sentence,
     Template,
+    capitalise,
     join_some,
     join_words,
     name_brokers,
     name_partitions,
+    plain_text,
     verb,
 )
 from replica_audit.results import Results
@@ -59,6 +61,9 @@ END_TRANSACTION = Template(
 SHORT_MEMBER = Template(
     "*Keep broker {leader} up until broker {member} has caught up in {place}*; if broker {leader} must stop, stop broker "
     "{member} first."
+)
+AS_FIRST = Template(
+    "{brokers} {hold} records that the leader does not have: go by “Do first” at the top of the page, in that order."
 )
 REMEDY = Template("{where}: {remedy} ({code})")
 
@@ -236,6 +241,18 @@ def _remedies(
             continue
         told += 1
         yield REMEDY.say(where=_where(rows), remedy=name_remedy(known.remedy, rows), code=code)
+
+
+def tell_advice(code: str, findings: Sequence[Row], replicas: Sequence[Row]) -> str | None:
+    """What to do about the worst code of one partition, with its brokers by name; None for a code of another version."""
+    known = CATALOGUE.get(code)
+    if known is None:
+        return None
+    holders = sorted({row["broker_id"] for row in replicas if row["lost_held"]})
+    if code in _DONE and holders:
+        brokers = capitalise(name_brokers(holders))
+        return plain_text(AS_FIRST.say(brokers=brokers, hold="holds" if len(holders) == 1 else "hold"))
+    return name_remedy(known.remedy, [row for row in findings if row["code"] == code])
 
 
 def _where(rows: Sequence[Row]) -> str:

@@ -10,6 +10,7 @@ from replica_audit.auditing.earlier import Earlier
 from replica_audit.reporting.changes import compare_partition
 from replica_audit.reporting.facts import group_facts
 from replica_audit.reporting.findings import worst_first
+from replica_audit.reporting.first_steps import tell_advice
 from replica_audit.reporting.grouping import DETAIL_TABLES, Row, Rows, rows_by_partition
 from replica_audit.reporting.page.columns import encode_column
 from replica_audit.reporting.story import tell_story, told_protocol
@@ -107,9 +108,11 @@ def _overview_row(partition: Row, rows: Rows, earlier: Earlier | None) -> dict[s
         "at_most": partition["lost_at_most"],
         "isr": None if partition["isr"] is None else list(partition["isr"]),
         "replicas": [row["broker_id"] for row in rows["replicas"]],
+        "unread": list(partition["unread_replicas"] or ()),
         "under": partition["under_replicated"],
         "severity": None if worst is None else SEVERITIES.index(worst["severity"]),
         "code": None if worst is None else worst["code"],
+        "advice": None if worst is None else tell_advice(worst["code"], present, rows["replicas"]),
         "codes": sorted({row["code"] for row in present}),
         "brokers": sorted({row["broker_id"] for row in present if row["broker_id"] is not None}),
         "new": change.new,

@@ -4,7 +4,7 @@
 function buildDetail(page, partition, detail) {
   const reference = detail.high_watermarks.length ? detail.high_watermarks[0].reference_id : null;
   const worst = partition.code && page.codes[partition.code];
-  const todo = worst && partition.severity < 4 && el('aside', { class: 'todo' }, el('h4', null, 'What to do'), el('p', null, worst.remedy),
+  const todo = worst && partition.severity < 4 && el('aside', { class: 'todo' }, el('h4', null, 'What to do'), el('p', null, partition.advice || worst.remedy),
     el('p', { class: 'soft' }, 'All that is known, in a terminal: ', commandLine(page, partition)));
   return el('div', { class: 'detail' }, pictureBlock(page, partition, detail),
     el('div', { class: todo ? 'columns advised' : 'columns' },

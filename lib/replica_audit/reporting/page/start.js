@@ -11,7 +11,7 @@ async function start() {
     const row = Object.fromEntries(names.map((name) => [name, columns[name][index]]));
     row.index = index;
     row.name = `${row.topic}-${row.partition}`;
-    row.assigned = new Set([...row.replicas, ...(row.isr || [])]).size;
+    row.assigned = new Set([...row.replicas, ...(row.isr || []), ...row.unread]).size;
     row.text = [row.name, page.verdicts[row.verdict], ...row.codes, ...row.replicas.map((id) => `broker ${id}`), `leader ${row.leader}`, `epoch ${row.epoch}`].join('\n').toLowerCase();
     return row;
   });
