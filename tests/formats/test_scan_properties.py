@@ -157,3 +157,49 @@ def test_the_messages_of_a_wrapper_that_breaks_off_are_no_entries_of_the_log(mag
         data = (first + wrapper)[:end]
         kinds = [item.kind for item in scan_segment(io.BytesIO(data), end, base) if isinstance(item, Damage)]
         assert kinds == ["partial"], end
+
+
+@pytest.mark.parametrize(
+    ("batches", "edit", "untouched"),
+    [
+        # The time stamp's bytes lie where the magic byte and the attributes were.
+        ([encode_legacy(1, b"v", magic=1), encode_legacy(2, b"value", magic=0)], slice(0, 3), 1),
+        ([encode_legacy(77, b"v", magic=1), encode_batch(78, 1, 0)], slice(0, 3), 1),
+        ([encode_wrapper(1, [(b"k", b"v")], "gzip", magic=1), encode_batch(2, 2, 0)], slice(0, 3), 1),
+        # The null key's bytes lie where the attributes were.
+        ([encode_legacy(77, b"v", magic=0), encode_legacy(78, b"value", magic=1)], slice(0, 1), 1),
+        # The epoch, the magic byte and half of the CRC are gone.
+        ([encode_batch(0, 1, 0, codec="lz4"), encode_batch(1, 3, 2), encode_batch(4, 1, 2)], slice(6, 19), 1),
+    ],
+)
+def test_a_shifted_header_hides_no_batch_after_it(batches, edit, untouched):
+    """Removed bytes make a header look like a wrapper of a great offset that the end of the file breaks off."""
+    data = bytearray(b"".join(batches))
+    del data[edit]
+    base = int.from_bytes(batches[0][:8], "big")
+    items = scan_segment(io.BytesIO(bytes(data)), len(data), base, 130)
+    sound = {int(row["position"]) for item in items if not isinstance(item, Damage) for row in item if row["crc_valid"]}
+    assert sound == {len(data) - sum(map(len, batches[number:])) for number in range(untouched, len(batches))}
+
+
+@pytest.mark.parametrize("left", [0, 3, 8, 17, 60])
+@pytest.mark.parametrize("gap", [0, 5])
+def test_a_shifted_base_offset_hides_no_batch_with_a_lower_one(left, gap):
+    """No CRC covers the base offset: one byte put in after it multiplies it by 256, and the batch is sound."""
+    batches = [encode_batch(offset, 1, 0) for offset in (8, 9, 10, 11 + gap)]
+    data = bytearray(b"".join(batches))
+    del data[len(data) - len(batches[3]) + left :]
+    data.insert(len(batches[0]) + 40, 0)
+    data.insert(8, 0)
+    items = [item for item in scan_segment(io.BytesIO(bytes(data)), len(data), 8) if not isinstance(item, Damage)]
+    assert [int(row["base_offset"]) for item in items for row in item] == [8 * 256, 10]
+
+
+def test_a_flipped_base_offset_hides_no_batch_with_a_lower_one():
+    """The first batch's own is 2^56 now, the second is damaged, and after the third there is a gap, then a torn batch."""
+    batches = [encode_legacy(0, b"", magic=0), *(encode_batch(offset, 1, 0) for offset in (1, 2, 8))]
+    data = bytearray(b"".join(batches))[:-20]
+    data.insert(len(batches[0]) + 40, 0)
+    data[0] ^= 1
+    items = [item for item in scan_segment(io.BytesIO(bytes(data)), len(data), 0) if not isinstance(item, Damage)]
+    assert [int(row["base_offset"]) for item in items for row in item] == [2**56, 2]

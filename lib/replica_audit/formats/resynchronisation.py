@@ -21,6 +21,7 @@ from replica_audit.formats.batches import (
     PREFIX_BYTES,
 )
 from replica_audit.formats.legacy import OVERHEAD_BYTES
+from replica_audit.formats.tails import breaks_off
 from replica_audit.formats.windows import SegmentWindow
 
 #: Bytes looked at in one go, at first and at most: 61 bytes are gathered for each candidate among them.
@@ -140,7 +141,8 @@ class Resynchroniser:
         """The first batch with a right CRC that begins at `start` or after and ends by `stop`.
 
         Its base offset is from `lowest` up to `end_offset`. One that begins below `expected` is believed only where its
-        own length leads to the batch that follows it, or to the end of the file: a record may hold a batch's bytes.
+        own length leads to the batch that follows it (broken off by the end of the file, perhaps), or to the end of the
+        file: a record may hold a batch's bytes.
         """
         self.skipped = 0
         step = _FIRST_STEP
@@ -164,7 +166,11 @@ class Resynchroniser:
         return None
 
     def _is_followed(self, candidate: Candidate) -> bool:
-        if candidate.end == self._window.size_bytes:
+        end, size_bytes, next_offset = candidate.end, self._window.size_bytes, candidate.last_offset + 1
+        if end == size_bytes:
             return True
-        following = self.candidate_at(candidate.end, candidate.last_offset + 1)
-        return following is not None and (following.magic < 2 or following.base_offset == candidate.last_offset + 1)
+        following = self.candidate_at(end, next_offset)
+        if following is not None:
+            return following.magic < 2 or following.base_offset == next_offset
+        head = self._window.peek(end, MAGIC_AT + 1)
+        return breaks_off(head, end, size_bytes, size_bytes, next_offset, next_offset + 1)

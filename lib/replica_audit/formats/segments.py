@@ -65,6 +65,7 @@ class _Scan:
         self._search = Resynchroniser(window, base_offset)
         self._lowest = base_offset
         self._expected: int | None = None
+        self._confirmed = base_offset
         self._position = 0
         self._limit = _EVERY
 
@@ -85,7 +86,11 @@ class _Scan:
     def _accept(self, batches: np.ndarray) -> None:
         last = batches[-1]
         self._position = int(last["position"] + last["size"])
+        before = int(batches[-2]["last_offset"]) + 1 if len(batches) > 1 else self._expected
         self._expected = int(last["last_offset"]) + 1
+        # No CRC covers a base offset: one that does not take up its neighbour's must not hide the batches below it.
+        before = self._lowest if before is None else before
+        self._confirmed = self._expected if last["base_offset"] == before else min(before, self._expected)
         self._lowest = min(self._lowest, int(batches["base_offset"].min()))
 
     def _decode_stretch(self) -> tuple[np.ndarray, np.ndarray]:
@@ -170,7 +175,7 @@ class _Scan:
         due = self._lowest if expected is None else expected
         torn = torn_wrapper(self._window, start, due, end_offset)
         lowest = self._lowest if torn is None else torn + 1
-        found = self._search.find_sound(start + 1, self._size, lowest, end_offset, due)
+        found = self._search.find_sound(start + 1, self._size, lowest, end_offset, self._confirmed)
         self._position = self._size if found is None else found.position
         self._limit = _CAUTIOUS
         length = self._position - start

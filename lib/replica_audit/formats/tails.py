@@ -7,6 +7,7 @@ from replica_audit.formats.legacy import OVERHEAD_BYTES
 from replica_audit.formats.windows import SegmentWindow
 
 _STEP = 1 << 20
+_NULL_LENGTH = (-1).to_bytes(4, "big", signed=True)
 _LEAST_SIZE = {**OVERHEAD_BYTES, 2: HEADER_BYTES}
 
 
@@ -19,20 +20,26 @@ def judge_tail(window: SegmentWindow, start: int, expected: int, end_offset: int
     """
     head = window.peek(start, MAGIC_AT + 1)
     written = _end_of_data(window, start)
-    if _may_begin(head, start, window.size_bytes, written, expected, end_offset):
+    if breaks_off(head, start, window.size_bytes, written, expected, end_offset):
         return "partial"
     return "zero_filled" if written == start else "garbage"
 
 
 def torn_wrapper(window: SegmentWindow, start: int, expected: int, end_offset: int) -> int | None:
-    """The offset of a compressed entry of magic 0 or 1 at `start` that the end of the file breaks off; None where there is none.
+    """The offset of a compressed entry of magic 0 or 1 at `start` that the end of the file breaks off; None if there is none.
 
-    Its messages may lie in it as they are, with offsets up to its own. They are no entries of the log.
+    Its messages may lie in it as they are, with offsets up to its own. They are no entries of the log. Bytes that are
+    shifted look like such an entry easily, and its offset would hide all batches below it: so its key has to be null
+    and its value must not, as with every wrapper (`LegacyRecord.writeCompressedRecordHeader`).
     """
-    head = window.peek(start, MAGIC_AT + 2)
+    head = window.peek(start, HEADER_BYTES)
     if len(head) < MAGIC_AT + 2 or head[MAGIC_AT] > 1 or not head[MAGIC_AT + 1] & CODEC_MASK:
         return None
-    torn = _may_begin(head[: MAGIC_AT + 1], start, window.size_bytes, window.size_bytes, expected, end_offset)
+    value_at = OVERHEAD_BYTES[head[MAGIC_AT]] - 4
+    key, value = head[value_at - 4 : value_at], head[value_at : value_at + 4]
+    if key != _NULL_LENGTH or len(value) < 4 or int.from_bytes(value, "big", signed=True) <= 0:
+        return None
+    torn = breaks_off(head[: MAGIC_AT + 1], start, window.size_bytes, window.size_bytes, expected, end_offset)
     return int.from_bytes(head[:8], "big") if torn else None
 
 
@@ -53,7 +60,11 @@ def describe_place(head: bytes, position: int, size_bytes: int) -> str:
     return f"expected a sound batch, found {size} bytes (magic byte {magic}) with a wrong CRC or frame, no header after"
 
 
-def _may_begin(head: bytes, start: int, size_bytes: int, written: int, expected: int, end_offset: int) -> bool:
+def breaks_off(head: bytes, start: int, size_bytes: int, written: int, expected: int, end_offset: int) -> bool:
+    """Whether `head`, the first 17 bytes or fewer at `start`, could begin a batch that passes the end of what is written.
+
+    Its offset is from `expected` up to `end_offset`; the file has `size_bytes`, the last of them not zero at `written`.
+    """
     lowest, highest = expected.to_bytes(8, "big"), (end_offset - 1).to_bytes(8, "big")
     known = head[:8]
     if not lowest[: len(known)] <= known <= highest[: len(known)]:
