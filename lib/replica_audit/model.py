@@ -70,9 +70,14 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Irregularity:
-    """A batch that is readable but breaks a rule of its log; `kind` is one of `IRREGULARITIES`."""
+    """A batch that is readable but breaks a rule of its log."""
 
     kind: str
+    """crc: checksum differs. gap: base > previous last + 1. regression / duplicate: base <= previous last, partly / fully
+    known. epoch_regression: leader epoch below the previous one. segment_name: first base below the file's name, or span
+    beyond 2^31-1. field: counts, deltas, attribute bits or magic that cannot be. producer_duplicate: same producer id,
+    epoch and sequence twice in the segment.
+    """
     position: int
     base_offset: int
     last_offset: int
@@ -83,22 +88,6 @@ class Irregularity:
     For producer_duplicate the producer's last offset before a sequence that begins with 0 again, else None.
     """
     detail: str
-
-
-#: crc: checksum differs. gap: base > previous last + 1. regression / duplicate: base <= previous last, partly / fully
-#: known. epoch_regression: leader epoch below the previous one. segment_name: first base below the file's name, or span
-#: beyond 2^31-1. field: counts, deltas, attribute bits or magic that cannot be. producer_duplicate: same producer id,
-#: epoch and sequence twice in the segment.
-IRREGULARITIES = (
-    "crc",
-    "gap",
-    "regression",
-    "duplicate",
-    "epoch_regression",
-    "segment_name",
-    "field",
-    "producer_duplicate",
-)
 
 
 @dataclass(frozen=True, slots=True)

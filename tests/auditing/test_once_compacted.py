@@ -9,7 +9,6 @@ from tests.auditing.scenario import TOPIC, TOPIC_ID, Broker, audit, written
 from tests.support import metadata_log as write
 from tests.support.encoder import encode_batch
 
-
 DELETE, COMPACT = {"cleanup.policy": "delete"}, {"cleanup.policy": "compact"}
 FULL = written(0, 60, 2)
 SPARSE = encode_batch(15, 2, 2, mark="15 ", last_offset_delta=4)

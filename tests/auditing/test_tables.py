@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.auditing.captures import audit_capture
 
-from replica_audit.auditing.tables import report_rows
 from replica_audit.auditing.partition import PartitionEvidence, audit_partition
+from replica_audit.auditing.tables import report_rows
 from replica_audit.model import TopicPartition
 from replica_audit.tables import REPORT_TABLES
 

@@ -35,7 +35,13 @@ def test_the_answer_comes_first_then_what_to_do_then_the_table() -> None:
     assert told in text.splitlines()
     order = [
         text.index(part)
-        for part in (told, "**If broker 2 is down, do not start it before its log directory is copied; if it is up,", "| partition |", "<details>", "`CRITICAL: 1 partition")
+        for part in (
+            told,
+            "**If broker 2 is down, do not start it before its log directory is copied; if it is up,",
+            "| partition |",
+            "<details>",
+            "`CRITICAL: 1 partition",
+        )
     ]
     assert order == sorted(order)
     rendered = html(text)

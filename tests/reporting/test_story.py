@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.reporting.rows import partition, results, row
+from tests.reporting.rows import partition, results
 from tests.support.samples import SAMPLES
 
 from replica_audit.auditing.snapshot import audit_one

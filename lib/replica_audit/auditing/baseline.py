@@ -41,9 +41,9 @@ def compare_findings(
 ) -> list[dict[str, Any]]:
     """`findings` with their status, then those of `baseline` that are not there any more, as resolved.
 
-    A finding is the same when its finding_id is; one that is known without the baseline stays so. Only what was audited now can be resolved: `audited` has the (topic,
-    partition) of this run, so that a run on one topic does not resolve the findings of the others. Comparing what was
-    compared before changes nothing.
+    A finding is the same when its finding_id is; one that is known without the baseline stays so. Only what was audited
+    now can be resolved: `audited` has the (topic, partition) of this run, so that a run on one topic does not resolve
+    the findings of the others. Comparing what was compared before changes nothing.
     """
     known = {row["finding_id"] for row in baseline}
     present = {row["finding_id"] for row in findings}

@@ -7,7 +7,7 @@ its gaps, above what its own cleaner has reached. So both are asked of the parti
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from replica_audit.auditing.cleaned import Cleaning
 from replica_audit.auditing.facts import ReplicaFacts

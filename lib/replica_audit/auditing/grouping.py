@@ -14,6 +14,8 @@ from replica_audit.auditing.reference import Reference, choose_reference
 from replica_audit.auditing.written_epochs import EpochRot
 from replica_audit.model import Leadership, ReplicaDir, SegmentSummary
 
+_NO_TIMES = CaptureTimes()
+
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
@@ -40,7 +42,7 @@ class Grouping:
 def group_replicas(
     replicas: Sequence[tuple[ReplicaDir, tuple[SegmentSummary, ...]]],
     leadership: Leadership | None,
-    times: CaptureTimes = CaptureTimes(),
+    times: CaptureTimes = _NO_TIMES,
     *,
     at_rest: bool = False,
     rot: Mapping[tuple[int, str], Sequence[EpochRot]] = MappingProxyType({}),

@@ -68,7 +68,6 @@ CONTROL = 0x20
 DELETE_HORIZON = 0x40
 KNOWN_ATTRIBUTES = 0x7F
 
-GREATEST_OFFSET = 2**63 - 1
 #: An offset index keeps offsets relative to the segment's base in an int32, so no segment spans more.
 GREATEST_SPAN = 2**31 - 1
 

@@ -16,7 +16,6 @@ from replica_audit.formats.errors import FormatError
 from replica_audit.formats.side_files import INT32, INT64, parse_whole
 from replica_audit.model import TopicPartition
 
-
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|$)")
 _HINT = "Kafka refuses such a file or reads other values from it: compare with the other replicas before repairing it"
 

@@ -60,7 +60,6 @@ class _Discovery:
         self._quarantine: list[QuarantineRow] = []
         self._replicas: list[ReplicaDir] = []
         self._segments: list[SegmentFile] = []
-        self._checkpoints: list[OffsetCheckpoint] = []
         self._orphans: list[OffsetCheckpoint] = []
         self._metadata_logs: list[MetadataLog] = []
         self._topics: set[str] = set()
@@ -95,7 +94,6 @@ class _Discovery:
             replicas=tuple(sorted(self._replicas, key=_replica_key)),
             segments=tuple(sorted(self._segments, key=_segment_key)),
             duplicates=self._find_duplicates(),
-            offset_checkpoints=tuple(self._checkpoints),
             orphan_checkpoints=tuple(self._orphans),
             metadata_logs=tuple(self._metadata_logs),
             leaderships=leaderships,
@@ -178,7 +176,9 @@ class _Discovery:
                 # A link that is not followed, say, where the directory of a partition is expected.
                 partitions.append((parsed.topic_partition, Folder(entry.path)))
         if is_foreign:
-            reason = f"a log dir of cluster {log_dir.cluster_id}: its {count(len(partitions), 'partition')} {'is' if len(partitions) == 1 else 'are'} left out"
+            are = "is" if len(partitions) == 1 else "are"
+            left_out = f"its {count(len(partitions), 'partition')} {are} left out"
+            reason = f"a log dir of cluster {log_dir.cluster_id}: {left_out}"
             self._quarantine.append(_row("META-FOREIGN-DIR", folder.path or ".", reason, log_dir.broker_id))
         elif log_dir.broker_id is not None and log_dir.kind == "broker":
             self._read_replicas(log_dir, log_dir.broker_id, folder, partitions)
@@ -192,11 +192,9 @@ class _Discovery:
         present = {topic_partition for topic_partition, _ in partitions}
         for name, file in offsets.items():
             for at, value in file.entries.items():
-                if self._is_wanted(at.topic):
+                if at not in present and self._is_wanted(at.topic):
                     line = OffsetCheckpoint(broker_id, log_dir.path, name, at.topic, at.partition, value)
-                    self._checkpoints.append(line)
-                    if at not in present:
-                        self._orphans.append(line)
+                    self._orphans.append(line)
         for at, child in partitions:
             self._topics.add(at.topic)
             if not self._is_wanted(at.topic):

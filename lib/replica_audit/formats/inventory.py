@@ -120,7 +120,6 @@ class Inventory:
     replicas: tuple[ReplicaDir, ...]
     segments: tuple[SegmentFile, ...]
     duplicates: tuple[DuplicateReplica, ...]
-    offset_checkpoints: tuple[OffsetCheckpoint, ...]
     orphan_checkpoints: tuple[OffsetCheckpoint, ...]
     """Lines whose partition has no current directory in that log dir: a future replica's, or one deleted since."""
     metadata_logs: tuple[MetadataLog, ...]

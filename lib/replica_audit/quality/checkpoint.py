@@ -1,7 +1,8 @@
 # ruff: noqa: I001  (our `package` goes before any module of Great Expectations)
 """The checkpoint: a plan's suites validated on pandas or Spark, Data Docs built, Actions run; results as rows.
 
-One GX Checkpoint has one validation definition for each suite, each with a DataFrame of its own. Great Expectations' own `success` is true or false and knows no severity, so rows carry ours and the caller judges.
+One GX Checkpoint has one validation definition for each suite, each with a DataFrame of its own. Great Expectations'
+own `success` is true or false and knows no severity, so rows carry ours and the caller judges.
 """
 
 from __future__ import annotations

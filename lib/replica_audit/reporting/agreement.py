@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from replica_audit.auditing.catalogue import at_or_above
 from replica_audit.reporting.grouping import Row, Rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from replica_audit.moments import render_time
 from replica_audit.reporting.grouping import Row, Rows

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any
+
 from replica_audit.wording import count
 
 #: No line of ours is longer where nobody says how wide the screen is.

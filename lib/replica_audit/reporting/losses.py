@@ -100,13 +100,3 @@ def find_holders(results: Results, protocol: str) -> Mapping[int, tuple[Held, ..
         return -sum(one.committed for one in held), -sum(one.records for one in held), broker_id
 
     return {broker_id: tuple(held) for broker_id, held in sorted(holders.items(), key=most)}
-
-
-def count_held(results: Results) -> dict[int, tuple[int, int]]:
-    """By broker id, the partitions and the records of `lost_committed` that it holds; never added up over brokers."""
-    counts: dict[int, tuple[int, int]] = {}
-    for row in results.rows("replicas"):
-        if row["lost_committed_held"]:
-            places, records = counts.get(row["broker_id"], (0, 0))
-            counts[row["broker_id"]] = (places + 1, records + row["lost_committed_held"])
-    return dict(sorted(counts.items()))

@@ -23,13 +23,6 @@ SOURCES = {
     "inferred": "nothing says so: it has the newest leader epoch, then the longest log",
 }
 
-PROTOCOL_NAMES = {
-    "high-watermark": "high watermark (before 0.11)",
-    "kip-101": "KIP-101 (0.11 to 2.0.0)",
-    "kip-279": "KIP-279 (2.0.1 to 2.7)",
-    "fetch": "fetch (2.8 and later)",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Template:

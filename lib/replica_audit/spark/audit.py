@@ -15,7 +15,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.capture_times import times_of_manifest
-from replica_audit.auditing.evidence import EARLIER, EVIDENCE_TABLES, LOG_EVENTS, TIMELINE, AuditOptions, options_row, resolve_options
+from replica_audit.auditing.evidence import (
+    EARLIER,
+    EVIDENCE_TABLES,
+    LOG_EVENTS,
+    TIMELINE,
+    AuditOptions,
+    options_row,
+    resolve_options,
+)
 from replica_audit.auditing.log_dirs import log_dir_findings
 from replica_audit.config import Settings
 from replica_audit.formats.storage import Snapshot

@@ -144,7 +144,10 @@ def _formats(item: Comparison) -> Iterator[Finding]:
         start, end = found[0].start_offset, max(part.end_offset for part in found)
         where = f"{count(len(found), 'batch', 'batches')} within {offsets(start, end)}"
         if not compared:
-            message = f"broker {broker} has {where} in another message format; the records could not be read, so it is not known whether they are equal"
+            message = (
+                f"broker {broker} has {where} in another message format; the records could not be read, so it is not "
+                "known whether they are equal"
+            )
         elif kind == "format":
             message = f"broker {broker} has {where} in another message format; the records are equal"
         else:

@@ -93,7 +93,10 @@ def _lost_nothing(case: Case, election: Election) -> str | None:
     followed = not epochs or max(epochs) >= election.leader_epoch or returned
     if not whole or followed or item.runs or item.alignment.ahead or item.common_prefix_end != facts.log_end_offset:
         return None
-    return f"it lost nothing: broker {before}, which led before, has followed nobody since, and broker {case.reference.facts.broker_id} has all its records"
+    return (
+        f"it lost nothing: broker {before}, which led before, has followed nobody since, and broker "
+        f"{case.reference.facts.broker_id} has all its records"
+    )
 
 
 def _unseen(case: Case, election: Election) -> str:

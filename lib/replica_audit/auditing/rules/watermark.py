@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.auditing.findings import Case, Evidence, Finding, considered, doubted, finding
 
+
 def judge(case: Case) -> Iterator[Finding]:
     """HWM-*, but for HWM-LOSS and HWM-UNDER-MIN-ISR."""
     for facts in case.replicas:
