@@ -222,8 +222,8 @@ def test_verdicts_severities_statuses_protocols_commands_and_tables_are_told():
     assert (UsageError.exit_status, InputError.exit_status, EngineError.exit_status) == (2, 3, 4)
     commands = "\n".join(_rows("command"))
     assert all(re.search(rf"(replica-audit |`){name}\b", commands) for name in COMMANDS)
-    from replica_audit.warehouse.answers import REPORTED_TABLES
     from replica_audit.spark.observations import TIMELINE_TABLE
+    from replica_audit.warehouse.answers import REPORTED_TABLES
 
     told = set(re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in _rows("table"))))
     assert told == {*BRONZE_TABLES, *REPORTED_TABLES, TIMELINE_TABLE, "quality", "audits"}
