@@ -364,3 +364,32 @@ def test_no_key_or_value_of_a_real_record_is_in_any_answer():
         words |= set(re.findall(r"[a-z]+[0-9]{2}", path.read_bytes().decode("latin-1")))
     assert len(words) > 20
     assert not [word for word in words if word in answers]
+
+
+def _elected_beside(path, epochs: Sequence[tuple[int, int]]) -> Answer:
+    """Broker 1 was elected uncleanly at 20 and has cleaned what it wrote then; broker 2 had 20 records of epoch 0 there."""
+
+    def keyed(start: int, end: int, epoch: int, mark: str) -> list[bytes]:
+        records = [Record(f"{mark}{at}".encode(), b"v") for at in range(start, end)]
+        return [
+            encode_batch(start + at, records[at : at + STEP], epoch) for at in range(0, len(records), STEP)
+        ]
+
+    common = keyed(0, 20, 0, "k")
+    brokers = {
+        1: Broker([*common, *keyed(30, 35, 2, "new"), *keyed(45, 50, 2, "new")], cleaned_to=40, epochs=epochs),
+        2: Broker([*common, *keyed(20, 40, 0, "old")]),
+    }
+    return audit(path, brokers, configs=COMPACT, isr=(1,))
+
+
+@pytest.mark.parametrize(
+    ("epochs", "start"), [([(0, 0), (2, 20)], 20), ([(0, 0), (2, 30)], 30)], ids=["file", "batches"]
+)
+def test_records_of_an_older_epoch_are_lost_where_the_leader_has_cleaned_its_own_away(tmp_path, epochs, start):
+    answer = _elected_beside(tmp_path, epochs)
+    row, cut = answer.tables["partitions"][0], answer.cut(2)
+    assert answer.runs(2) == [("DIV-EPOCH", start, 40, 2, 0, True)], answer
+    assert (row["lost_records"], row["lost_committed"]) == (40 - start, 40 - start)
+    assert (cut["truncate_to"], cut["dropped_records"], cut["committed_dropped"]) == (start, 40 - start, 40 - start)
+    assert answer.verdict == "COMMITTED_LOSS"

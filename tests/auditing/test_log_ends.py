@@ -252,3 +252,31 @@ def test_a_checkpoint_of_before_a_truncation_is_no_loss(tmp_path):
         assert not answer.codes("medium"), answer
         assert answer.interval == (55, 60)
         assert bool(answer.found("CAP-SKEW", 2)) == (name == "inside")
+
+
+@pytest.mark.parametrize("source", ["topics_describe", "user"])
+@pytest.mark.parametrize("quiesced", [None, True])
+def test_the_end_of_an_empty_leader_bounds_nothing_that_others_saw_committed(tmp_path, source, quiesced):
+    """As after its disk was replaced: its files know no epoch, so that none of the others' is a later one."""
+    brokers = {1: Broker([]), 2: whole(50, 50), 3: whole(40, 40)}
+    answer = audit(tmp_path, brokers, isr=(1,), source=source, quiesced=quiesced)
+    assert answer.interval == (0, None) and not answer.mark["exact"], answer
+    assert answer.mark["proven_lower"] == 0
+    code = "REP-LEADER-SHORTER" if quiesced else "CAP-SKEW"
+    assert answer.one(code, 2)[2:] == (0, 50)
+    assert not [row for row in answer.found(code) if "later than" in row["message"]]
+    new = audit(tmp_path / "new", {1: Broker([]), 2: Broker([])}, source=source, quiesced=quiesced)
+    assert new.interval == (0, 0) and new.mark["exact"]
+
+
+def test_what_no_replica_has_any_more_begins_where_the_longest_ends(tmp_path):
+    answer = audit(tmp_path, {1: whole(60, 72), 2: whole(62, 71), 3: whole(61, 71)}, quiesced=True)
+    said = {row["broker_id"]: row["message"].partition("; ")[2] for row in answer.found("HWM-CP-ABOVE-LEO")}
+    assert said[1] == said[3] == "no replica here has the records from 62 on"
+    assert said[2] == "no replica here has the records between"
+
+
+def test_skew_is_no_sure_explanation_where_the_leader_itself_shows_that_it_had_more(tmp_path):
+    for name, mark, words in (("had more", 72, "may explain it, unless records were lost"), ("fine", 50, "which explains it")):
+        answer = audit(tmp_path / name, {1: whole(60, mark), 2: whole(90, 50)})
+        assert answer.found("CAP-SKEW", 2)[0]["message"].endswith(words), answer

@@ -16,6 +16,7 @@ from replica_audit.auditing.batches import Batch
 from replica_audit.auditing.damaged_pairs import CorruptPair, changed_headers, changed_magic, damaged_pair
 from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.model import OffsetRange
+from replica_audit.protocol.lineage import Lineage
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +56,12 @@ def align(
     leader_epoch: int | None,
     reference_batches: Iterable[Batch],
     follower_batches: Iterable[Batch],
+    lineage: Lineage = Lineage(),
 ) -> Alignment:
     """Lay `follower` beside `reference`, given their batches of every chunk whose digests differ.
 
-    `leader_epoch` is the current one: a record past the reference's end that is older than it conflicts (F.0).
+    `leader_epoch` is the current one: a record past the reference's end that is older than it conflicts (F.0). `lineage`
+    is the reference's: where its cleaner left nothing, it tells the epoch.
     """
     theirs, own = tuple(reference_batches), tuple(follower_batches)
     floor = max(reference.local_start_offset, follower.local_start_offset)
@@ -99,7 +102,11 @@ def align(
                 differences.append(Difference("epoch", start, batch.end_offset, None, batch.epoch, (batch,)))
             else:
                 ahead.append(batch)
-        elif not _is_cleaned_away(reference, batch, start):
+        elif _is_cleaned_away(reference, batch, start):
+            later = _later_epoch(reference, lineage, batch, start)
+            if later is not None:
+                differences.append(Difference("epoch", start, batch.end_offset, later, batch.epoch, (batch,)))
+        else:
             differences.append(Difference("hole_there", start, batch.end_offset, None, batch.epoch, (batch,)))
     differences.extend(_holes(follower, foreign, own, floor))
     differences.sort(key=lambda item: (item.start_offset, item.end_offset))
@@ -164,6 +171,18 @@ def _holes(follower: ReplicaFacts, foreign: list[Batch], own: tuple[Batch, ...],
 def _is_cleaned_away(facts: ReplicaFacts, batch: Batch, start: int) -> bool:
     """Whether compaction may be why `facts` has nothing of the other side's `batch` from `start` on."""
     return facts.compacted and (batch.record_count == 0 or facts.may_be_cleaned(start, batch.end_offset))
+
+
+def _later_epoch(facts: ReplicaFacts, lineage: Lineage, batch: Batch, start: int) -> int | None:
+    """The epoch that `facts` was in at `start`, where that is later than the other side's `batch` of records.
+
+    Then its cleaner removed another record there, and this one was never on that log.
+    """
+    epochs = [epoch for epoch, _ in facts.epoch_starts]
+    if batch.epoch is None or not batch.record_count or epochs != sorted(epochs):
+        return None
+    epoch = lineage.epoch_for_offset(start)
+    return epoch if epoch is not None and epoch > batch.epoch else None
 
 
 def conflicting_ranges(differences: Iterable[Difference]) -> tuple[OffsetRange, ...]:

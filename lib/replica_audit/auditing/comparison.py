@@ -167,7 +167,8 @@ def compare(
     """
     replays = replay_all(reference, follower, tiered)
     leader = reference.facts
-    alignment = align(leader, follower, reference.lineage_epoch, reference_batches, follower_batches)
+    lineage = replay_lineage(leader, tiered)
+    alignment = align(leader, follower, reference.lineage_epoch, reference_batches, follower_batches, lineage)
     compaction, problems = None, ()
     if records is not None and has_segments(leader) and has_segments(follower):
         reading = Reading(records.read)

@@ -53,7 +53,9 @@ def recorded_marks(
             if value > min(facts.log_end_offset, leader.log_end_offset):
                 offset = min(offset, _first_doubtful_start(leader, value, clean))
             held = min(offset, facts.log_end_offset)
-            if held > agreed_above and not any(part.start_offset < held <= part.end_offset for part in stretches):
+            # An empty leader has nothing to agree on: the other had records from there on.
+            from_empty = leader.empty and held == leader.log_end_offset >= agreed_above
+            if (held > agreed_above or from_empty) and not any(part.start_offset < held <= part.end_offset for part in stretches):
                 text = f"{name} {value} of broker {facts.broker_id}"
                 text += "" if offset == value else f", which proves everything below {offset}"
                 conflicting = any(part.start_offset < value <= part.end_offset for part in stretches)

@@ -46,11 +46,11 @@ KEEP_OR_COPY_EQUAL = Template(
     "soon as they follow. {cost}"
 )
 IN_SNAPSHOT = Template(
-    "Keep this snapshot, which has them in {paths}. To copy on broker {broker} itself: {command}, with its log.dirs as "
+    "Keep this snapshot, which has {them} in {paths}. To copy on broker {broker} itself: {command}, with its log.dirs as "
     "LOG_DIR."
 )
 DECIDE = Template(
-    "Then decide for {places}: elect {brokers}, which loses what the present leader took since, or take the records "
+    "Then decide for {places}: elect {brokers}, which loses what the present leader took since{besides}, or take the records "
     "out of the copy and produce them again."
 )
 NO_LEADER = Template("*Restore a leader for {places}*: {how}.")
@@ -112,9 +112,19 @@ def tell_first_steps(
         )
     yield from _remedies(partitions, findings, bool(urgent))
     if urgent:
-        places = list(dict.fromkeys(one.place for held in urgent.values() for one in held))
-        able = sorted(broker for broker, held in holders.items() if {one.place for one in held} & set(places))
-        yield DECIDE.say(places=name_partitions(places), brokers=name_brokers(able, "or"))
+        yield from _decide(list(dict.fromkeys(one.place for held in urgent.values() for one in held)), holders)
+
+
+def _decide(places: Sequence[Place], holders: Mapping[int, Sequence[Held]]) -> Iterator[Sentence]:
+    """Whom to elect: a broker that has all that is lost, where there is one."""
+    choices: dict[tuple, list[Place]] = defaultdict(list)
+    for place in places:
+        holding = {broker: one for broker, held in holders.items() for one in held if one.place == place}
+        whole = [broker for broker, one in holding.items() if one.is_all]
+        choices[tuple(sorted(whole or holding)), bool(whole)].append(place)
+    for (brokers, is_whole), same in list(choices.items())[:GROUP_LIMIT]:
+        besides = "" if is_whole else " and what only the others have"
+        yield DECIDE.say(places=name_partitions(same), brokers=name_brokers(brokers, "or"), besides=besides)
 
 
 def _groups(
@@ -151,6 +161,7 @@ def _protect(results: Results, brokers: list[int], held: Sequence[Held], state: 
         folders = " ".join(shlex.quote(f"{item.place[0]}-{item.place[1]}") for item in held) if len(held) <= PATH_LIMIT else "."
         command = f"tar -czf broker-{brokers[0]}.tgz -C LOG_DIR {folders}"
         yield IN_SNAPSHOT.say(
+            them=verb(records, "it", "them"),
             paths=join_words([*paths[:PATH_LIMIT], *(["other directories"] if len(paths) > PATH_LIMIT else [])]),
             broker=brokers[0],
             command=command,

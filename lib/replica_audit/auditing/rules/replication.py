@@ -30,7 +30,9 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
     leader, follower = reference.facts, item.follower
     text = f"broker {follower.broker_id} has {offsets(start, end)}, past the end of broker {leader.broker_id} at {leader.log_end_offset}"
     newest = max((batch.epoch for batch in ahead if batch.epoch is not None), default=-1)
-    if newest > (-1 if reference.leader_epoch is None else reference.leader_epoch):
+    # Of an empty log whose epoch nobody says, no epoch is later.
+    unknown = reference.leader_epoch is None and leader.empty
+    if not unknown and newest > (-1 if reference.leader_epoch is None else reference.leader_epoch):
         text += f", of leader epoch {newest}, which is later than that of broker {leader.broker_id}"
         if not case.one_moment:
             yield _skew(case, follower, f"{text}: the leadership given is older than the logs", start, end)
@@ -52,14 +54,17 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
             ]
         yield finding("REP-LEADER-SHORTER", f"{text}; {why}", evidence=evidence, **shared)
     elif not case.one_moment:
-        yield _skew(case, follower, text, start, end, when)
+        yield _skew(case, follower, text, start, end, when, doubtful=is_tail_lost(case, leader))
 
 
-def _skew(case: Case, facts: ReplicaFacts, text: str, start: int, end: int, when: str | None = None) -> Finding:
+def _skew(
+    case: Case, facts: ReplicaFacts, text: str, start: int, end: int, when: str | None = None, *, doubtful: bool = False
+) -> Finding:
+    explains = "may explain it, unless records were lost" if doubtful else "explains it"
     if case.quiesced:
-        why = "brokers that are stopped one after the other end at different offsets, which explains it"
+        why = f"brokers that are stopped one after the other end at different offsets, which {explains}"
     else:
-        why = "copies of a running cluster are of different moments, which explains it"
+        why = f"copies of a running cluster are of different moments, which {explains}"
     return finding(
         "CAP-SKEW",
         f"{text}; {why}",

@@ -26,7 +26,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         yield finding(
             "HWM-CP-ABOVE-LEO",
             f"broker {facts.broker_id}: its high watermark was {checkpoint}, its log ends at {end}"
-            + ("; no replica here has the records between" if not holders else ""),
+            + ("" if holders else _gone_from(case, facts, end)),
             severity="critical" if gone else "high",
             verdict="COMMITTED_LOSS" if gone else "LATENT_CORRUPTION",
             confidence="likely" if gone else "proven",
@@ -80,6 +80,15 @@ def _has_up_to(case: Case, facts: ReplicaFacts, offset: int) -> bool:
     item = next((one for one in case.comparisons if one.follower is facts), None)
     left = item is not None and any(part.start_offset < offset <= part.end_offset for part in item.stretches)
     return facts.log_end_offset >= offset and not left
+
+
+def _gone_from(case: Case, facts: ReplicaFacts, end: int) -> str:
+    """What of [end, its checkpoint) no replica has, in words."""
+    others = [other for other in case.replicas if other is not facts]
+    reached = max((other.log_end_offset for other in others if _has_up_to(case, other, other.log_end_offset)), default=0)
+    if reached <= end:
+        return "; no replica here has the records between"
+    return f"; no replica here has the records from {reached} on"
 
 
 def _is_just_truncated(case: Case, facts: ReplicaFacts, checkpoint: int) -> bool:

@@ -1,0 +1,66 @@
+"""What to do first: whom to elect, and how many records a place has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.reporting.rows import partition, results, row
+
+from replica_audit.reporting.answer import build_answer
+from replica_audit.reporting.sentences import plain_text
+from replica_audit.reporting.verdict import build_verdict
+
+
+def _steps(held: Mapping[int, Mapping[int, int]], lost: Mapping[int, int]) -> list[str]:
+    """The steps, given the records that brokers hold by partition number, and those that each partition lost."""
+    found = results(
+        [
+            partition(number=number, verdict="COMMITTED_LOSS", lost_records=count, lost_committed=count)
+            for number, count in lost.items()
+        ],
+        replicas=[
+            row("replicas", topic="orders", partition=number, broker_id=broker, log_dir=f"broker-{broker}", role="follower",
+                clean_shutdown=False, lost_held=count, lost_committed_held=count)
+            for broker, counts in held.items()
+            for number, count in counts.items()
+        ],
+        divergences=[
+            row("divergences", topic="orders", partition=number, broker_id=broker, code="DIV-EPOCH", start_offset=10,
+                end_offset=10 + count, lost_records=count, committed=True)
+            for broker, counts in held.items()
+            for number, count in counts.items()
+        ],
+        truncations=[
+            row("truncations", topic="orders", partition=number, broker_id=broker, protocol="fetch", truncate_to=10)
+            for broker, counts in held.items()
+            for number in counts
+        ],
+    )  # fmt: skip
+    return [plain_text(step) for step in build_answer(found, build_verdict(found, "high")).first_steps]
+
+
+def _decisions(steps: list[str]) -> list[str]:
+    return [step.partition(", or take")[0] for step in steps if step.startswith("Then decide")]
+
+
+def test_who_has_all_that_is_lost_is_the_one_to_elect():
+    steps = _steps({2: {0: 2}, 3: {0: 1}}, {0: 2})
+    assert _decisions(steps) == ["Then decide for orders-0: elect broker 2, which loses what the present leader took since"]
+    assert [step[:40] for step in steps if step.startswith("Keep this")] == [
+        "Keep this snapshot, which has them in br",
+        "Keep this snapshot, which has it in brok",
+    ]
+
+
+def test_where_nobody_has_all_that_is_lost_the_others_part_is_named():
+    assert _decisions(_steps({0: {0: 30}, 2: {0: 6}}, {0: 33})) == [
+        "Then decide for orders-0: elect broker 0 or 2, which loses what the present leader took since and what only the "
+        "others have"
+    ]
+
+
+def test_each_partition_has_its_own_candidates():
+    assert _decisions(_steps({0: {0: 5}, 2: {1: 7}, 3: {1: 7}}, {0: 5, 1: 7})) == [
+        "Then decide for orders-1: elect broker 2 or 3, which loses what the present leader took since",
+        "Then decide for orders-0: elect broker 0, which loses what the present leader took since",
+    ]
