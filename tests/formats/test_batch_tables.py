@@ -217,7 +217,7 @@ def test_a_table_of_something_else_is_ignored_and_said(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"base_offset": "x"}, "types in the README"),
+        ({"base_offset": "x"}, "types in docs/capture.md"),
         ({"topic": None}, "a value for topic"),
         ({"base_offset": -5}, "offsets from 0"),
         ({"last_offset": 1, "base_offset": 2}, "offsets from 0"),

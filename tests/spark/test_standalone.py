@@ -62,7 +62,7 @@ class Cluster:
         raise AssertionError(f"{command[0]} did not start within a minute:\n{log.read_text(errors='replace')}")
 
     def submit(self, *arguments: str) -> subprocess.CompletedProcess:
-        """The command of the README, with the JARs of the installation."""
+        """The command of docs/operations.md, with the JARs of the installation."""
         return subprocess.run(
             [str(self.home / "bin" / "spark-submit"), "--master", self.url,
              "--properties-file", str(ROOT / "conf" / "spark-defaults.conf"),

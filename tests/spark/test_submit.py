@@ -45,7 +45,7 @@ def executors_python(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def submit(archive, executors_python, tmp_path_factory):
-    """Run a job as the README says, from another directory, with the JARs of the installation and no network."""
+    """Run a job as docs/operations.md says, from another directory, with the JARs of the installation and no network."""
     import pyspark
 
     home = Path(pyspark.__file__).parent

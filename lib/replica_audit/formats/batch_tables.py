@@ -61,7 +61,7 @@ _REQUIRED = {
 COLUMNS = {"batch_table": BATCH_TABLE, "record_table": RECORD_TABLE}
 #: Other names that are taken for a column.
 ALIASES = {"broker": "broker_id", "epoch": "leader_epoch"}
-_HINT = "the README lists the columns and their types"
+_HINT = "docs/capture.md lists the columns and their types"
 _HEAD_BYTES = 1 << 20
 
 
@@ -138,7 +138,7 @@ def read_table(snapshot: Snapshot, path: str, kind: str) -> Iterator[pa.RecordBa
                     yield _named(batch, types)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise FormatError(
-            path, None, "columns of the types in the README", str(error).splitlines()[0][:200], _HINT
+            path, None, "columns of the types in docs/capture.md", str(error).splitlines()[0][:200], _HINT
         ) from None
 
 

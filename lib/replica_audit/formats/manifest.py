@@ -9,7 +9,7 @@ from typing import Any
 from replica_audit.formats.errors import FormatError
 from replica_audit.formats.side_files import INT64, is_whole, parse_json, show_value
 
-_HINT = "see the README on manifest.json, or leave the file out"
+_HINT = "see docs/capture.md on manifest.json, or leave the file out"
 _KINDS = ("live", "stopped", "killed")
 
 

@@ -53,7 +53,7 @@ _MINUS_ONE_IS_NONE = ("leader_id", "leader_epoch", "log_end_offset", "last_caugh
 _LISTS = ("isr", "pending_isr")
 _NAME = re.compile(r"(?:^|/)replica_progress[^/]*(?:/.*)?$")
 _ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
-_HINT = "the README has the columns of replica_progress"
+_HINT = "docs/capture.md has the columns of replica_progress"
 
 #: Bytes of text in a part.
 PART_BYTES = 32 << 20

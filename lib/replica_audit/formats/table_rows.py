@@ -143,7 +143,7 @@ def _fill(batches: np.ndarray, name: str, values: pa.ChunkedArray, file: Segment
     wrong = np.flatnonzero((numbers < limits.min) | (numbers > limits.max))
     if len(wrong):
         expected = f"{name} of {limits.min} to {limits.max}"
-        raise FormatError(file.parts[0].path, None, expected, str(numbers[wrong[0]]), "the README lists the columns")
+        raise FormatError(file.parts[0].path, None, expected, str(numbers[wrong[0]]), "docs/capture.md lists the columns")
     batches[name] = numbers
 
 

@@ -73,7 +73,7 @@ copy_log_dir() {{
 """
 
 _TAIL = """
-# 6. Who leads, after the copies; where the cluster cannot be asked, see leadership.json in the README.
+# 6. Who leads, after the copies; where the cluster cannot be asked, see leadership.json in docs/capture.md.
 #    {describe}
 # 7. The times of the copies tell a replica that was copied early from one that lost records.
 {{
