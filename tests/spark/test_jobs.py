@@ -1,0 +1,58 @@
+"""How many Spark jobs a run starts: two, and a few more for each kind of input that most snapshots lack."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.auditing.test_broker_logs import with_logs
+from tests.support.samples import SAMPLES
+
+ROOT = Path(__file__).parents[2]
+FIXTURES = ROOT / "tests" / "fixtures"
+TIMELINE = ROOT / "tests" / "attacks" / "07-timeline" / "first-hw-unknown"
+
+_RUN = "import sys; from replica_audit.cli.main import main; sys.exit(main())"
+
+
+@pytest.mark.spark
+def test_a_run_with_quality_checks_starts_two_jobs_and_no_query(tmp_path):
+    events = tmp_path / "events"
+    events.mkdir()
+    settings = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri()}
+    (tmp_path / "audit.yaml").write_text(json.dumps({"spark": settings}))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("REPLICA_AUDIT_")}
+    ran = subprocess.run(
+        [sys.executable, "-c", _RUN, "run", str(SAMPLES / "last-replica-standing"), "--config", str(tmp_path / "audit.yaml")],
+        cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert ran.returncode == 1, ran.stderr
+    assert len(json.loads((tmp_path / "replica-audit-report" / "audit.json").read_text())["quality"]) == 15
+    logs = [path for path in events.rglob("*") if path.is_file() and path.stat().st_size and path.name[0] != "."]
+    found = Counter(json.loads(line)["Event"] for path in logs for line in path.read_text().splitlines())
+    assert found["SparkListenerApplicationEnd"] == 1
+    assert found["SparkListenerJobStart"] == 2
+    assert not [event for event in found if "sql" in event], found
+
+
+@pytest.mark.parametrize(
+    ("make", "greatest"),
+    [
+        (lambda directory: FIXTURES / "txn-failover-1-unclean", 6),
+        (lambda directory: FIXTURES / "txn-failover-2-healed", 6),
+        (lambda directory: with_logs("kip101-restart-3-lost", directory), 6),
+        (lambda directory: TIMELINE, 12),
+    ],
+    ids=["transactions", "transactions healed", "broker logs", "observations"],
+)
+def test_no_kind_of_input_costs_many_jobs(spark, run_stages, tmp_path, make, greatest):
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()
+    before = scheduler.numTotalJobs()
+    audited = run_stages(make(tmp_path), warehouse=str(tmp_path / "warehouse"))
+    assert audited.results.rows("partitions")
+    assert 2 <= scheduler.numTotalJobs() - before <= greatest
