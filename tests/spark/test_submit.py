@@ -123,4 +123,4 @@ def test_the_history_job_takes_the_same_arguments():
     job = [sys.executable, str(ROOT / "jobs" / "history.py")]
     result = subprocess.run([*job, "--limit", "0"], capture_output=True, text=True, timeout=60)
     assert (result.returncode, result.stdout) == (2, "")
-    assert "'0' is no number of 1 or more" in result.stderr
+    assert "'0' is not a whole number of 1 or more" in result.stderr
