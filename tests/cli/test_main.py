@@ -224,7 +224,7 @@ def test_an_error_has_its_exit_status_and_its_text_on_stderr(
         (["run", "snapshot", "--fail-on"], "expected one argument"),
         (["verify", "a", "b"], "not part of version"),
         (["run", "missing"], "missing does not exist"),
-        (["run", "a-file"], "not a directory"),
+        (["run", "a-file"], "is a file: give the directory above"),
         (["run", "snapshot", "--fail-on", "severe"], "'severe' is not one of critical, high"),
         (["run", "snapshot", "--protocol", "kip-1"], "did you mean kip-101?"),
         (["run", "snapshot", "--warehouse", "w", "--catalog", "a.b"], "not allowed with"),

@@ -154,3 +154,17 @@ def test_damage_in_another_partitions_directory_is_not_told_of_this_one(capsys: 
     whole = _shown([str(tmp_path)], capsys)
     assert [row["code"] for row in whole["findings"] if row["topic"] is None] == ["CAP-UNREADABLE"]
     assert "CAP-UNREADABLE" not in [row["code"] for row in _shown([str(tmp_path), "zombie-0"], capsys)["findings"]]
+
+
+def test_one_brokers_log_dir_is_audited_alone_with_a_note_on_what_to_give(capsys):
+    assert main(["show", str(SAMPLES / "last-replica-standing" / "broker-2"), "--fail-on", "never"]) in (0, 3)
+    out, err = capsys.readouterr()
+    assert "orders" in out and "is the log dir of one broker, which is audited alone" in err
+    assert "give the directory that has the log dirs of all brokers below it" in " ".join(err.split())
+
+
+def test_an_archive_is_named_with_what_to_give_instead(tmp_path, capsys):
+    archive = tmp_path / "snapshot.tar"
+    archive.write_bytes(b"x")
+    assert main(["show", str(archive)]) == 2
+    assert "is an archive: unpack it, and give the directory that comes out of it" in " ".join(capsys.readouterr().err.split())

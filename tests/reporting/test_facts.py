@@ -67,7 +67,7 @@ def test_a_terminal_tells_a_fact_once_and_names_its_brokers():
         "          broker 1 has no epochs",
         "          and 5 more like these",
     ]
-    assert render_facts([*rows, finding("REP-LAG", "info")], 1)[-1] == "and 1 more (see audit.json)"
+    assert render_facts([*rows, finding("REP-LAG", "info")], 1)[-1] == "and 1 more (--format json has all)"
 
 
 def test_a_terminal_names_the_other_codes_of_a_fact_and_whose_they_are():
@@ -94,4 +94,4 @@ def test_of_one_partition_every_finding_is_told_with_its_evidence():
     assert sum(line.startswith("  critical  HWM-LOSS") for line in text.splitlines()) == 1
     assert text.count("- ") >= sum(len(row["evidence"]) for row in found)
     few = render_proven_facts(found, 2)
-    assert few[-1] == f"  and {len(found) - 2} more (see audit.json)"
+    assert few[-1] == f"  and {len(found) - 2} more (--format json has all)"

@@ -199,7 +199,7 @@ def test_long_lists_end_with_how_many_more_there_are() -> None:
     rows = [partition("t", number) for number in range(PARTITION_LIMIT + 3)]
     findings = [finding("REP-LAG", "info", "t", number) for number in range(FINDING_LIMIT + 2)]
     text = render_summary(results(rows, findings))
-    assert "and 3 more (see audit.json)" in text and "and 2 more (see audit.json)" in text
+    assert "and 3 more (--format json has all)" in text and "and 2 more (--format json has all)" in text
 
 
 def test_the_worst_partition_is_first_also_when_the_list_is_cut() -> None:

@@ -6,6 +6,7 @@ import os
 import posixpath
 from urllib.parse import unquote, urlsplit
 
+from replica_audit.cli.output import print_note
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 
@@ -19,14 +20,27 @@ def local_path(place: str) -> str | None:
 
 
 def check_snapshot(snapshot: str) -> None:
-    """Raise UsageError unless a local `snapshot` is a readable directory; other URIs are left to the file system."""
+    """Raise UsageError unless a local `snapshot` is a directory; other URIs are left to the file system.
+
+    Says on stderr what to give instead where it is one broker's log dir, which is audited alone.
+    """
     path = local_path(snapshot)
     if path is None:
         return
     if not os.path.exists(path):
         raise UsageError(f"snapshot {snapshot} does not exist")
     if not os.path.isdir(path):
-        raise UsageError(f"snapshot {snapshot} is not a directory: give the directory that the log dirs were copied to")
+        from replica_audit.formats.storage import Snapshot
+
+        try:
+            Snapshot.open(path)
+        except OSError as error:
+            raise UsageError(str(error)) from error
+    if os.path.isfile(os.path.join(path, "meta.properties")):
+        print_note(
+            f"note: {snapshot} is the log dir of one broker, which is audited alone; to compare replicas give the "
+            "directory that has the log dirs of all brokers below it"
+        )
 
 
 def check_outputs(snapshot: str | None, settings: Settings, *, warehouse: bool = True, report: bool = True) -> None:

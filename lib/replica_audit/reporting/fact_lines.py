@@ -31,7 +31,7 @@ def render_facts(findings: Sequence[Row], limit: int, colour: bool = False) -> l
         if fact.other:
             lines += wrap(f"also told as {_others(fact)}", " " * 10)
     if len(facts) > limit:
-        lines.append(f"and {len(facts) - limit} more (see audit.json)")
+        lines.append(f"and {len(facts) - limit} more (--format json has all)")
     return lines
 
 
@@ -48,7 +48,7 @@ def render_proven_facts(findings: Sequence[Row], limit: int, colour: bool = Fals
             lines += render_evidence(row, " " * 12)
         told += len(rows)
     if len(findings) > limit:
-        lines.append(f"  and {len(findings) - limit} more (see audit.json)")
+        lines.append(f"  and {len(findings) - limit} more (--format json has all)")
     return lines
 
 

@@ -160,7 +160,7 @@ def _timeline(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             text += f", limited by broker {row['limiting_broker_id']}"
         lines += wrap(text + (f": {row['deviation']}" if row["deviation"] else ""), "  ", "    ")
     if len(told) > LIMIT:
-        lines.append(f"  and {render_count(len(told) - LIMIT, 'more move')} (see audit.json)")
+        lines.append(f"  and {render_count(len(told) - LIMIT, 'more move')} (--format json has all)")
     quiet = len(rows) - len(told)
     return [*lines, *([f"  {render_count(quiet, 'observation')} at which nothing changed"] if quiet else [])]
 
@@ -178,7 +178,7 @@ def _divergences(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             text += f", written {render_time(row['first_timestamp_ms'])} to {render_time(row['last_timestamp_ms'])}"
         lines += wrap(text, "  ", "    ")
     if len(rows) > LIMIT:
-        lines.append(f"  and {len(rows) - LIMIT} more (see audit.json)")
+        lines.append(f"  and {len(rows) - LIMIT} more (--format json has all)")
     return lines
 
 
@@ -200,7 +200,7 @@ def _truncations(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         for number, step in enumerate(row["steps"] or (), 1):
             lines += wrap(f"{number}. {_step(step)}", "      ", "         ")
     if len(rows) > LIMIT:
-        lines.append(f"  and {len(rows) - LIMIT} more (see audit.json)")
+        lines.append(f"  and {len(rows) - LIMIT} more (--format json has all)")
     return lines
 
 

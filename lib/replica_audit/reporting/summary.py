@@ -92,7 +92,7 @@ def _partition_table(results: Results, colour: bool) -> list[str]:
         rows.append(_cells(row, divergent.get(place, ()), findings.get(place, ())))
     lines = _lay_out(rows, colour)
     if len(partitions) > PARTITION_LIMIT:
-        lines.append(f"and {len(partitions) - PARTITION_LIMIT} more (see audit.json)")
+        lines.append(f"and {len(partitions) - PARTITION_LIMIT} more (--format json has all)")
     return lines
 
 
