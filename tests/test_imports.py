@@ -1,4 +1,4 @@
-"""The rooms of DESIGN.md: which may import which, and which stay free of the engine."""
+"""The rooms of docs/architecture.md: which may import which, and which stay free of the engine."""
 
 from __future__ import annotations
 

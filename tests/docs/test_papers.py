@@ -1,4 +1,4 @@
-"""The papers: every section that code cites exists, every link leads somewhere, and the tables of codes are those of the code."""
+"""The pages: sections that code cites exist, links lead somewhere, and the tables of codes and rooms are the code's."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.test_imports import LIBRARY, ONLY_IN, STEPS
 
-from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
+from replica_audit.auditing.catalogue import CATALOGUE, FAMILIES, SEVERITIES, VERDICTS
+from replica_audit.formats import names
 
 ROOT = Path(__file__).parents[2]
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
 SEMANTICS = (ROOT / "docs" / "semantics.md").read_text(encoding="utf-8")
 
 _LEFT_OUT = {".git", ".venv", ".venv-airflow", "build", "replica-audit-report", "replica-audit-warehouse"}
@@ -32,7 +35,8 @@ def slugs(path: Path) -> set[str]:
 
 
 def sections() -> set[str]:
-    return {found[1] for heading in _HEADING.findall(SEMANTICS) if (found := re.match(r"([A-H](?:\.\d+)?)[. ]", heading))}
+    found = (re.match(r"([A-H](?:\.\d+)?)[. ]", heading) for heading in _HEADING.findall(SEMANTICS))
+    return {match[1] for match in found if match}
 
 
 def cited() -> Iterator[tuple[Path, str]]:
@@ -85,5 +89,37 @@ def test_each_finding_has_a_rule_with_its_severities_and_verdicts():
 
 
 def test_the_rule_book_names_no_code_that_findings_do_not_have():
-    named = {code for code in _CODE.findall(SEMANTICS) if code.split("-")[0] in {one.split("-")[0] for one in CATALOGUE}}
+    named = {code for code in _CODE.findall(SEMANTICS) if code.split("-")[0] in FAMILIES}
     assert sorted(named - set(CATALOGUE)) == []
+
+
+def modules_named(page: Path) -> list[str]:
+    rooms = "|".join(room for room in STEPS if room not in ("", "jobs"))
+    return re.findall(rf"`((?:{rooms})/[\w/]+\.py)`", page.read_text(encoding="utf-8"))
+
+
+def test_modules_and_files_that_pages_name_exist():
+    for page in (ROOT / "docs").glob("*.md"):
+        assert [name for name in modules_named(page) if not (LIBRARY / name).is_file()] == [], page.name
+        named = re.findall(r"`((?:tests|lib|conf|jobs|data)/[\w./*-]+)`", page.read_text(encoding="utf-8"))
+        assert [name for name in named if not list(ROOT.glob(name))] == [], page.name
+    assert len(modules_named(ARCHITECTURE)) > 20
+
+
+def test_each_kind_of_file_is_on_the_way_to_its_module():
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    text = text[text.index("## From file to module") : text.index("## Changing it")]
+    rows = re.findall(r"^\| (`.*?) \| (.*) \|$", text, re.MULTILINE)
+    told = {name for files, _ in rows for name in re.findall(r"`([^`]+)`", files)}
+    kinds = {*names.LOG_DIR_FILES, *names.PARTITION_FILES, str(names.METADATA_PARTITION)}
+    kinds |= {f"*.{suffix}" for suffix in (*names.SEGMENT_SUFFIXES, *names.SEGMENT_STATES, "checkpoint", "tmp")}
+    assert sorted(kinds - told) == []
+
+
+def test_rooms_and_steps_are_those_that_imports_are_held_to():
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (\d) \| .* \|(.*)\|$", text, re.MULTILINE)
+    steps = {room: step for room, step in STEPS.items() if room not in ("", "jobs")}
+    assert {room: int(step) for room, step, _ in rows} == steps
+    special = {(room, package) for room, _, cell in rows for package in re.findall(r"`(\w+)`", cell)}
+    assert special == {(room, package) for package, rooms in ONLY_IN.items() for room in rooms}

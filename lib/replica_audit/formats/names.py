@@ -29,9 +29,14 @@ LOG_DIR_FILES = {
 }
 
 _SUFFIXED = re.compile(r"(.*)\.([0-9a-f]{32})-(delete|future|stray)", re.S)
-_SEGMENT_FILE = re.compile(r"([0-9]{20})\.(log|index|timeindex|txnindex|snapshot)(?:\.(deleted|cleaned|swap))?")
+#: What the name of a segment, or of what stands beside it, ends in; and what it is while it is replaced or removed.
+SEGMENT_SUFFIXES = ("log", "index", "timeindex", "txnindex", "snapshot")
+SEGMENT_STATES = ("deleted", "cleaned", "swap")
+
+_SEGMENT_FILE = re.compile(rf"([0-9]{{20}})\.({'|'.join(SEGMENT_SUFFIXES)})(?:\.({'|'.join(SEGMENT_STATES)}))?")
 _KRAFT_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint(?:\.(part|deleted))?")
-_PARTITION_FILES = {
+#: Other files of a partition directory, with their kind.
+PARTITION_FILES = {
     EPOCH_CHECKPOINT: "epoch_checkpoint",
     PARTITION_METADATA: "partition_metadata",
     "quorum-state": "quorum_state",
@@ -80,8 +85,8 @@ def parse_directory_name(name: str) -> DirectoryName:
 
 def parse_file_name(name: str) -> FileName:
     """What a file directly in a partition directory is."""
-    if name in _PARTITION_FILES:
-        return FileName(_PARTITION_FILES[name], "live", None)
+    if name in PARTITION_FILES:
+        return FileName(PARTITION_FILES[name], "live", None)
     match = _SEGMENT_FILE.fullmatch(name)
     if match and int(match.group(1)) < 2**63:
         return FileName(match.group(2), match.group(3) or "live", int(match.group(1)))
