@@ -76,7 +76,7 @@ def test_the_sample_opens_with_the_answer_the_picture_and_the_story(browser, pag
     assert browser.find("rect.run.lost") and browser.find("rect.dropped")
     story = browser.text(".story")
     assert "cuts its log at 93: offsets 93 to 99 go with it, committed records among them" in story
-    assert "Keep the broker that holds them from rejoining" in browser.text(".todo")
+    assert "Broker 2 holds records that the leader does not have: go by “Do first”" in browser.text(".todo")
     browser.quiet()
 
 
