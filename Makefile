@@ -64,8 +64,9 @@ $(STAMPS)/jars: $(STAMPS)/java conf/jars.lock
 	@$(RUN) -m replica_audit.spark.jars --settings "$(IVY_SETTINGS)"
 	@touch $@
 
-# Classes loaded once and mapped from a file ever after; without it everything works, more slowly.
-$(STAMPS)/archive: $(STAMPS)/jars
+# Classes loaded once and mapped from a file ever after; without it everything works, more slowly. And the settings for
+# spark-submit on this machine, which name it.
+$(STAMPS)/archive: $(STAMPS)/jars lib/replica_audit/spark/archive.py lib/replica_audit/spark/session.py
 	@$(RUN) -m replica_audit.spark.archive
 	@touch $@
 

@@ -74,12 +74,11 @@ def main() -> int:
     from pyspark.sql.window import Window
 
     from replica_audit.protocol.high_watermark import rule_of
-    from replica_audit.spark.session import build_session, compile_queries
+    from replica_audit.spark.session import build_session
     from replica_audit.spark.timeline import recompute
 
     settings = dict(setting.split("=", 1) for setting in arguments.conf)
     spark = build_session("benchmark timeline", settings, local=True)
-    compile_queries(spark, 1 << 40)
     with tempfile.TemporaryDirectory() as directory:
         path = f"{directory}/replica_progress"
         make_progress(spark, arguments.observations, arguments.partitions, path)

@@ -1,4 +1,6 @@
-"""Makes the class archive that local sessions start from: `python -m replica_audit.spark.archive`, in make install.
+"""Makes the class archive that local sessions start from, and the settings for spark-submit that name it.
+
+`python -m replica_audit.spark.archive`, in make install.
 
 Loading and checking some 20,000 classes of Spark and Delta costs seconds at every start; the JVM's application
 class-data sharing (JEP 350) maps them from a file instead. The file is a cache: it belongs to one Java and one set of
@@ -72,6 +74,19 @@ def make_archive() -> str:
     return f"class archive made ({path.stat().st_size >> 20} MiB)"
 
 
+def write_submit_settings() -> Path:
+    """Write `spark-local.conf`, a properties file: with it spark-submit starts on this machine as a local session does."""
+    from replica_audit.spark.session import local_settings
+
+    settings = {**local_settings("", {}), "spark.pyspark.python": sys.executable}
+    given = {name: value for name, value in settings.items() if name not in ("spark.app.name", "spark.master")}
+    path = share_directory() / "spark-local.conf"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = (f"{name} {value}\n".replace("\\", "\\\\") for name, value in sorted(given.items()))
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
 def train(target: Path) -> None:
     """Run jobs as an audit has them and SQL on small tables, and have the JVM write the classes it loaded to `target` as it ends."""
     from pyspark import SparkContext
@@ -139,6 +154,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             train(arguments.train)
         else:
             print(make_archive(), file=sys.stderr)
+            write_submit_settings()
     except EngineError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status
