@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from replica_audit.errors import EngineError
+from replica_audit.spark import archive
 from replica_audit.spark import session as session_module
 from replica_audit.spark.environment import check_jars
 from replica_audit.spark.installation import JARS_VARIABLE
@@ -66,6 +67,18 @@ def test_settings_are_replaced_but_flags_and_extensions_are_joined():
     assert settings["spark.driver.extraJavaOptions"].endswith(" -Dmine=1")
     assert settings["spark.driver.extraClassPath"] == ":".join([*map(str, check_jars()), "/mine.jar"])
     assert settings["spark.app.name"] == "name"
+
+
+def test_the_settings_for_spark_submit_are_those_of_a_local_session(monkeypatch, tmp_path):
+    own, place = local_settings("name", {}), tmp_path / "with spaces" / "share"
+    monkeypatch.setattr(archive, "share_directory", lambda: place)
+    monkeypatch.setattr(session_module, "local_settings", lambda name, settings: {**own, "odd": "a\\b"})
+    path = archive.write_submit_settings()
+    assert path == place / "spark-local.conf"
+    written = dict(line.split(" ", 1) for line in path.read_text().splitlines())
+    assert written.pop("spark.pyspark.python") == sys.executable
+    assert written.pop("odd") == "a\\\\b", "as a properties file wants it"
+    assert written == {key: value for key, value in own.items() if key not in ("spark.master", "spark.app.name")}
 
 
 def test_without_jars_no_session_is_started(monkeypatch, tmp_path):
