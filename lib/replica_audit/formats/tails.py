@@ -29,15 +29,16 @@ def torn_wrapper(window: SegmentWindow, start: int, expected: int, end_offset: i
     """The offset of a compressed entry of magic 0 or 1 at `start` that the end of the file breaks off; None if there is none.
 
     Its messages may lie in it as they are, with offsets up to its own. They are no entries of the log. Bytes that are
-    shifted look like such an entry easily, and its offset would hide all batches below it: so its key has to be null
-    and its value must not, as with every wrapper (`LegacyRecord.writeCompressedRecordHeader`).
+    shifted look like such an entry easily, and its offset would hide all batches below it: so its key has to be null,
+    as every wrapper's is (`LegacyRecord.writeCompressedRecordHeader`), and its value has to fill it.
     """
     head = window.peek(start, HEADER_BYTES)
     if len(head) < MAGIC_AT + 2 or head[MAGIC_AT] > 1 or not head[MAGIC_AT + 1] & CODEC_MASK:
         return None
     value_at = OVERHEAD_BYTES[head[MAGIC_AT]] - 4
     key, value = head[value_at - 4 : value_at], head[value_at : value_at + 4]
-    if key != _NULL_LENGTH or len(value) < 4 or int.from_bytes(value, "big", signed=True) <= 0:
+    filling = int.from_bytes(head[8:12], "big", signed=True) + PREFIX_BYTES - OVERHEAD_BYTES[head[MAGIC_AT]]
+    if key != _NULL_LENGTH or len(value) < 4 or int.from_bytes(value, "big", signed=True) != filling:
         return None
     torn = breaks_off(head[: MAGIC_AT + 1], start, window.size_bytes, window.size_bytes, expected, end_offset)
     return int.from_bytes(head[:8], "big") if torn else None
