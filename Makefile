@@ -1,6 +1,8 @@
 # Everything runs from a clean clone with nothing but make, Python 3.10 to 3.13 and (brought where possible) Java 17 or 21.
 #   make install   .venv with the locked packages, the engine's JARs and a class archive; at once when nothing changed
 #   make audit     audits the sample whose last standing replica lost records
+#   make lint      ruff's style checks (build/lint has the locked ruff)
+#   make test-fast the tests that need neither Java nor Chromium and take about a minute, in two processes
 #   make test      the whole suite but the runs under Airflow, in two processes
 #   make test-airflow   .venv-airflow with a locked Airflow 3 (Python 3.11 to 3.13), and the DAG really run in it
 #   make zip       build/replica_audit.zip for spark-submit --py-files
@@ -12,7 +14,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: install audit test test-airflow zip environment lock clean
+.PHONY: install audit lint test-fast test test-airflow zip environment lock clean
 MAKEFLAGS += --no-builtin-rules
 
 # PYTHON=... chooses another interpreter for .venv; IVY_SETTINGS=... a mirror for the JARs.
@@ -74,6 +76,24 @@ audit: install
 	$(VENV)/bin/replica-audit run $(SAMPLE) --fail-on never --warehouse replica-audit-warehouse --report replica-audit-report
 	@echo "Open replica-audit-report/index.html"
 
+lint: build/lint/bin/ruff
+	@$< check .
+
+# ruff needs no other package and nothing of ours: a directory is enough.
+build/lint/bin/ruff: $(STAMPS)/venv .locks/lint.txt
+	@rm -rf build/lint; echo "installing .locks/lint.txt" >&2; \
+	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: --target build/lint -r .locks/lint.txt; \
+	touch $@
+
+# What an edit of the reading, judging and telling can break. The fewer histories, the sooner they end.
+FAST_TESTS := tests/formats tests/protocol tests/reporting tests/property tests/docs tests/test_imports.py
+test-fast: $(STAMPS)/project
+	@mkdir -p build; export PROPERTY_HISTORIES=30; chosen="not spark and not session and not chromium and not slow and not airflow"; \
+	$(RUN) -m pytest -q -m "$$chosen" tests/auditing $(PYTEST_ARGS) > build/tests-fast.log 2>&1 & others=$$!; \
+	status=0; $(RUN) -m pytest -q -m "$$chosen" $(FAST_TESTS) $(PYTEST_ARGS) || status=$$?; \
+	wait $$others || status=$$?; \
+	cat build/tests-fast.log; exit $$status
+
 # Two processes side by side: the tests that share a Spark session, and all others, whose output is shown at the end.
 test: install
 	@mkdir -p build; \
@@ -134,6 +154,8 @@ lock:
 	    --upgrade --generate-hashes --no-emit-index-url --no-header --only-binary :all: --no-binary pyspark \
 	    --output-file .locks/py$${version/./}.txt; \
 	done
+	@printf 'ruff\n' | uv pip compile --quiet - --python-version 3.10 --upgrade --generate-hashes --no-emit-index-url \
+	  --no-header --no-annotate --only-binary :all: --output-file .locks/lint.txt
 	@printf 'setuptools>=77\nwheel\n' | uv pip compile --quiet - --python-version 3.10 --upgrade --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/build.txt
 	@printf "%s ; python_version < '3.14'\n" apache-airflow==3.3.2 apache-airflow-providers-apache-spark==6.3.4 \
