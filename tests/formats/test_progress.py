@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from replica_audit.formats import progress
-from replica_audit.formats.progress import PROGRESS_SCHEMA, ProgressPart, plan_progress, progress_form, read_progress
+from replica_audit.formats.progress import ProgressPart, plan_progress, progress_form, read_progress
+from replica_audit.formats.progress_columns import PROGRESS_SCHEMA
 from replica_audit.formats.storage import Snapshot
 from replica_audit.model import QuarantineRow
 

@@ -18,6 +18,8 @@ from replica_audit.auditing.facts import ReplicaFacts
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.lineage import Lineage
 
+_NO_LINEAGE = Lineage()
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -56,7 +58,7 @@ def align(
     leader_epoch: int | None,
     reference_batches: Iterable[Batch],
     follower_batches: Iterable[Batch],
-    lineage: Lineage = Lineage(),
+    lineage: Lineage = _NO_LINEAGE,
 ) -> Alignment:
     """Lay `follower` beside `reference`, given their batches of every chunk whose digests differ.
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from fnmatch import fnmatchcase
 
-from replica_audit.formats.broker_logs import broker_of_path, is_broker_log
-from replica_audit.formats.describe import Listing, parse_topics_describe
-from replica_audit.formats.errors import FormatError
+from replica_audit.formats.broker_logs import broker_of_path
+from replica_audit.formats.file_kinds import is_put_beside, kind_by_name
 from replica_audit.formats.inventory import (
     BrokerLogFile,
     DuplicateReplica,
@@ -18,22 +16,19 @@ from replica_audit.formats.inventory import (
     OffsetCheckpoint,
     SegmentFile,
 )
-from replica_audit.formats.leadership import parse_leadership
+from replica_audit.formats.leadership_files import RootFiles, read_leaderships
 from replica_audit.formats.log_dirs import Folder, arrange_folders, choose_cluster, find_log_dirs, identify_log_dir
 from replica_audit.formats.manifest import parse_manifest
 from replica_audit.formats.metadata.reading import read_metadata
 from replica_audit.formats.names import LOG_DIR_FILES, parse_directory_name, parse_file_name
-from replica_audit.formats.progress import progress_form
 from replica_audit.formats.replica_dirs import OffsetFile, read_epochs, read_offset_files, read_replica
 from replica_audit.formats.stand_ins import Found, read_stand_ins
 from replica_audit.formats.storage import Snapshot
-from replica_audit.formats.zookeeper import ZOOKEEPER_PATTERN, complete_from_listing, parse_zookeeper
-from replica_audit.model import Leadership, QuarantineRow, ReplicaDir, TopicPartition
+from replica_audit.model import QuarantineRow, ReplicaDir, TopicPartition
 from replica_audit.wording import count
 
 #: Directories of a log dir that are no partitions and no mistake.
 _KNOWN_DIRECTORIES = {"remote-log-index-cache", "dump", "logs"}
-_TABLE_ENDINGS = (".jsonl", ".csv", ".parquet")
 
 
 def discover(snapshot: Snapshot, topics: tuple[str, ...] = ()) -> Inventory:
@@ -54,6 +49,7 @@ class _Discovery:
         tree = snapshot.list_tree()
         self._files = [entry for entry in tree.entries if not entry.is_dir]
         self._folders = arrange_folders(tree.entries)
+        self._root = RootFiles(snapshot, tuple(sorted(self._folders[""].files)))
         self._problems = {problem.path: problem for problem in tree.problems}
         self._kinds: dict[str, str] = {}
         self._counts: Counter[str] = Counter()
@@ -79,8 +75,11 @@ class _Discovery:
         foreign = [one for one in log_dirs if one.cluster_id not in (None, cluster_id)]
         for log_dir, folder in zip(log_dirs, found, strict=True):
             self._look_into(log_dir, folder, log_dir_paths, log_dir in foreign)
-        leaderships, leadership_files = self._read_leadership()
-        manifest = self._read_root("manifest.json", "manifest", parse_manifest)
+        metadata = read_metadata(self._snapshot, self._metadata_logs, self._epochs_of)
+        leaderships, leadership_files = read_leaderships(self._root, metadata, self._is_wanted)
+        manifest = self._root.read("manifest.json", "manifest", parse_manifest)
+        self._kinds.update(self._root.kinds)
+        self._quarantine += [*metadata.quarantine, *self._root.quarantine]
         dumps = [entry.path for entry in self._files if self._kind(entry.path) == "dump_text"]
         tables = [entry.path for entry in self._files if self._kind(entry.path) == "batch_table"]
         progress = [(entry.path, entry.size) for entry in self._files if self._kind(entry.path) == "replica_progress"]
@@ -227,7 +226,7 @@ class _Discovery:
         """Remember what the files below a directory of a log dir are counted as."""
         prefix = "foreign_" if is_foreign else ""
         for name, entry in folder.files.items():
-            if (_stand_in(entry.path) or is_broker_log(entry.path)) and kind in ("current", "other") and not is_foreign:
+            if is_put_beside(entry.path) and kind in ("current", "other") and not is_foreign:
                 continue
             known = parse_file_name(name).counted_as if kind in ("current", "metadata") else f"in_{kind}_directory"
             self._kinds[entry.path] = f"{prefix}metadata_{known}" if kind == "metadata" else f"{prefix}{known}"
@@ -236,66 +235,7 @@ class _Discovery:
 
     def _kind(self, path: str) -> str:
         """What a file is counted as; `_look_into` has named those of log dirs."""
-        known = self._kinds.get(path)
-        if known is None:
-            known = (
-                "replica_progress"
-                if progress_form(path)
-                else "broker_log"
-                if is_broker_log(path)
-                else _stand_in(path) or "unknown"
-            )
-        return known
-
-    def _read_leadership(self) -> tuple[tuple[Leadership, ...], tuple[str, ...]]:
-        metadata = read_metadata(self._snapshot, self._metadata_logs, self._epochs_of)
-        self._quarantine += metadata.quarantine
-        found: dict[tuple[str, str, int], Leadership] = {}
-        paths = []
-        for name in sorted(self._folders[""].files):
-            if not fnmatchcase(name, "*topics-describe*.txt"):
-                continue
-            listing = self._read_root(name, "topics_describe", _parse_listing)
-            if listing is None:
-                continue
-            paths.append(name)
-            # Of several listings the last by name counts; a date in the name makes that the newest.
-            found.update({(one.source, one.topic, one.partition): one for one in listing.leaderships})
-            for problem in listing.problems:
-                code = "CAP-UNREADABLE" if "Topic" in problem.found else "INPUT-IGNORED"
-                self._quarantine.append(_row(code, name, str(problem)))
-        for name in sorted(name for name in self._folders[""].files if fnmatchcase(name, ZOOKEEPER_PATTERN)):
-            states = self._read_root(name, "zookeeper", parse_zookeeper)
-            paths += [] if states is None else [name]
-            for one in states or ():
-                listed = found.get(("topics_describe", one.topic, one.partition))
-                found[one.source, one.topic, one.partition] = complete_from_listing(one, listed)
-        given = self._read_root("leadership.json", "leadership", parse_leadership)
-        if given is not None:
-            paths.append("leadership.json")
-            found.update({(one.source, one.topic, one.partition): one for one in given})
-        # A metadata log of which the newest part cannot be read is older than a listing that somebody made.
-        given = {key[1:] for key in found} if metadata.doubtful else set()
-        found.update(
-            {
-                (one.source, one.topic, one.partition): one
-                for one in metadata.leaderships
-                if (one.topic, one.partition) not in given
-            }
-        )
-        wanted = [one for one in found.values() if self._is_wanted(one.topic)]
-        return tuple(sorted(wanted, key=lambda one: (one.topic, one.partition, one.source))), tuple(paths)
-
-    def _read_root(self, name: str, kind: str, parse: Callable):
-        """A file of the root, parsed; None where it is missing or, with a row in quarantine, cannot be read."""
-        if name not in self._folders[""].files:
-            return None
-        self._kinds[name] = kind
-        try:
-            return parse(self._snapshot.read_bytes(name), name)
-        except (FormatError, OSError) as error:
-            self._quarantine.append(_row("CAP-UNREADABLE", name, str(error), position=getattr(error, "position", None)))
-            return None
+        return self._kinds.get(path) or kind_by_name(path)
 
     def _find_duplicates(self) -> tuple[DuplicateReplica, ...]:
         places: dict[tuple[int, str, int], list[str]] = defaultdict(list)
@@ -309,14 +249,6 @@ def _ends_of_parts(path: str) -> list[int]:
     return [index for index, character in enumerate(path) if character == "/"] + [len(path)]
 
 
-def _stand_in(path: str) -> str | None:
-    """dump_text or batch_table by the name of a file."""
-    folder, _, name = path.rpartition("/")
-    if name.endswith(".dump.txt") or (name.endswith(".txt") and folder.rpartition("/")[2] == "dump"):
-        return "dump_text"
-    return "batch_table" if name.endswith(_TABLE_ENDINGS) and not fnmatchcase(name, "replica[_-]progress*") else None
-
-
 def _replica_key(replica: ReplicaDir) -> tuple:
     return replica.topic, replica.partition, replica.broker_id, replica.log_dir
 
@@ -327,13 +259,6 @@ def _segment_key(segment: SegmentFile) -> tuple:
 
 def _row(code: str, path: str, reason: str, broker_id: int | None = None, position: int | None = None) -> QuarantineRow:
     return QuarantineRow(broker_id, path, position, None, code, reason)
-
-
-def _parse_listing(data: bytes, path: str) -> Listing:
-    try:
-        return parse_topics_describe(data.decode("utf-8"), path)
-    except UnicodeDecodeError as error:
-        raise FormatError(path, error.start, "UTF-8", "other bytes", "save the listing as UTF-8") from None
 
 
 def _metadata_log(log_dir: LogDir, folder: Folder) -> MetadataLog:

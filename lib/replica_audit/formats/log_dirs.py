@@ -18,7 +18,8 @@ from replica_audit.formats.names import (
     parse_directory_name,
     parse_file_name,
 )
-from replica_audit.formats.storage import Entry, Snapshot
+from replica_audit.formats.storage import Snapshot
+from replica_audit.formats.trees import Entry
 from replica_audit.model import QuarantineRow
 
 #: Names that only files have, besides those of a partition.

@@ -7,61 +7,29 @@ that many tasks can read it; a part becomes Arrow columns at once, and is looked
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.json
 import pyarrow.parquet as pq
 
 from replica_audit.formats.errors import FormatError
-from replica_audit.formats.progress_rows import NULLS, plainly_none
+from replica_audit.formats.progress_columns import HINT, REQUIRED, from_columns
+from replica_audit.formats.progress_text import from_text
 from replica_audit.formats.storage import Snapshot
 from replica_audit.model import QuarantineRow
 from replica_audit.wording import count
 
-PROGRESS_SCHEMA = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("time_ms", pa.int64()),
-        ("sequence", pa.int64()),
-        ("leader_id", pa.int32()),
-        ("leader_epoch", pa.int32()),
-        ("isr", pa.list_(pa.int32())),
-        ("pending_isr", pa.list_(pa.int32())),
-        ("min_insync_replicas", pa.int32()),
-        ("lag_time_ms", pa.int64()),
-        ("broker_id", pa.int32()),
-        ("known_log_end_offset", pa.int64()),
-        ("log_end_offset", pa.int64()),
-        ("last_caught_up_ms", pa.int64()),
-        ("high_watermark", pa.int64()),
-        ("eligible", pa.bool_()),
-    ]
-)
-_REQUIRED = ("topic", "partition", "broker_id")
-#: -1 means that there is none; of `known_log_end_offset` it means that a new leader has seen no fetch yet.
-_MINUS_ONE_IS_NONE = ("leader_id", "leader_epoch", "log_end_offset", "last_caught_up_ms", "high_watermark")
-_LISTS = ("isr", "pending_isr")
 _NAME = re.compile(r"(?:^|/)replica_progress[^/]*(?:/.*)?$")
 _ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
-_HINT = "docs/capture.md has the columns of replica_progress"
 
 #: Bytes of text in a part.
 PART_BYTES = 32 << 20
 #: Rows of one part that cannot be used are told one by one up to this many, then counted.
 _TOLD = 20
-#: How often a group of lines with a bad one among them is halved.
-_HALVINGS = 500
-_GREATEST_HEADER = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +74,10 @@ def read_progress(
         with snapshot.open_file(part.path) as stream:
             if part.form == "parquet":
                 group = pq.ParquetFile(stream).read_row_groups(list(range(part.start, part.end)))
-                found, bad = _from_columns(group), []
+                found, bad = from_columns(group), []
             else:
                 header, data, position = _cut(stream, part)
-                found, bad = _from_text(part.path, part.form, header, data, position)
+                found, bad = from_text(part.path, part.form, header, data, position)
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         yield _unreadable(part.path, part.start if part.form != "parquet" else None, str(error))
         return
@@ -120,7 +88,7 @@ def read_progress(
     if len(bad) > _TOLD:
         yield _ignored(part.path, bad[_TOLD].position, f"{count(len(bad) - _TOLD, 'more unusable row')} from here on")
     whole = pc.is_valid(found["time_ms"])
-    for name in _REQUIRED:
+    for name in REQUIRED:
         whole = pc.and_(whole, pc.is_valid(found[name]))
     lacking = found.num_rows - pc.sum(whole).as_py() if found.num_rows else 0
     if lacking:
@@ -163,144 +131,8 @@ def _next_line(stream, position: int) -> int:
     return at
 
 
-def _from_text(path: str, form: str, header: bytes, data: bytes, position: int) -> tuple[pa.Table, list[QuarantineRow]]:
-    if position == 0 and data.startswith(b"\xef\xbb\xbf"):
-        data = data[3:]
-    names = _header_names(path, header) if form == "csv" else []
-    if not data.strip():
-        return PROGRESS_SCHEMA.empty_table(), []
-    try:
-        return _from_columns(_parse_csv(names, data) if form == "csv" else _parse_json(data)), []
-    except (pa.ArrowException, FormatError):
-        return _find_rows(path, form, names, data, position)
-
-
-def _find_rows(
-    path: str, form: str, names: list[str], data: bytes, position: int
-) -> tuple[pa.Table, list[QuarantineRow]]:
-    """The lines that are rows, and a quarantine row for each that is none.
-
-    Arrow decides, over many lines at once: those that are plainly no rows are taken out first, and a group that it
-    refuses is halved, as often as `_HALVINGS` allows.
-    """
-    is_plainly_none = plainly_none(form, names, PROGRESS_SCHEMA)
-    lines: list[tuple[int, bytes]] = []
-    bad: list[tuple[int, bytes, str]] = []
-    at = position
-    for line in data.splitlines(keepends=True):
-        reason = is_plainly_none(line) if line.strip() else None
-        if reason is not None:
-            bad.append((at, line, reason))
-        elif line.strip():
-            lines.append((at, line if line.endswith(b"\n") else line + b"\n"))
-        at += len(line)
-    tables, groups, left = [], [lines] if lines else [], _HALVINGS
-    while groups:
-        group = groups.pop()
-        text = b"".join(line for _, line in group)
-        try:
-            tables.append(_from_columns(_parse_csv(names, text) if form == "csv" else _parse_json(text)))
-        except (pa.ArrowException, FormatError) as error:
-            half = len(group) // 2
-            if half and left:
-                left -= 1
-                groups += [group[half:], group[:half]]
-            else:
-                bad += [(at, line, " ".join(str(error).split())[:120]) for at, line in group]
-    rows = [
-        QuarantineRow(
-            None, path, at, len(line), "INPUT-IGNORED", f"expected a row of replica_progress, found {reason}; {_HINT}"
-        )
-        for at, line, reason in sorted(bad)
-    ]
-    return pa.concat_tables(tables) if tables else PROGRESS_SCHEMA.empty_table(), rows
-
-
-def _parse_json(data: bytes) -> pa.Table:
-    fields = [*PROGRESS_SCHEMA, pa.field("time", pa.string())]
-    options = pa.json.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore")
-    read = pa.json.ReadOptions(block_size=max(1 << 20, len(data) + 1))
-    return pa.json.read_json(io.BytesIO(data), read, options)
-
-
-def _parse_csv(names: list[str], data: bytes) -> pa.Table:
-    types = {field.name: pa.string() if field.name in _LISTS else field.type for field in PROGRESS_SCHEMA}
-    convert = pa.csv.ConvertOptions(
-        column_types={name: types.get(name, pa.string()) for name in names},
-        null_values=list(NULLS),
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=True,
-        true_values=["true", "True", "TRUE", "1"],
-        false_values=["false", "False", "FALSE", "0"],
-    )
-    read = pa.csv.ReadOptions(column_names=names, block_size=max(1 << 20, len(data) + 1))
-    return pa.csv.read_csv(io.BytesIO(data), read, pa.csv.ParseOptions(newlines_in_values=False), convert)
-
-
-def _header_names(path: str, header: bytes) -> list[str]:
-    if len(header) > _GREATEST_HEADER:
-        raise FormatError(path, 0, f"a header of at most {_GREATEST_HEADER} bytes", f"{len(header)} bytes", _HINT)
-    try:
-        names = [name.strip() for name in next(csv.reader([header.decode("utf-8-sig").strip()]), [])]
-    except csv.Error as error:
-        raise FormatError(path, 0, "a header, and lines that end in LF or CRLF", str(error), _HINT) from None
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise FormatError(path, 0, "each column once", f"{twice[0][:80]!r} twice", _HINT)
-    lacking = [name for name in _REQUIRED if name not in names]
-    if lacking:
-        raise FormatError(
-            path, 0, f"a header with the columns {', '.join(_REQUIRED)}, time_ms", f"none called {lacking[0]}", _HINT
-        )
-    return names
-
-
-def _from_columns(table: pa.Table) -> pa.Table:
-    """Any table's columns as those of the schema; raises FormatError or an ArrowException where a type does not fit."""
-    columns = []
-    for field in PROGRESS_SCHEMA:
-        if field.name not in table.column_names:
-            if field.name in _REQUIRED:
-                raise FormatError(
-                    "replica_progress", None, f"the column {field.name}", ", ".join(table.column_names), _HINT
-                )
-            column = pa.nulls(table.num_rows, field.type)
-        else:
-            column = table[field.name]
-        if field.name == "time_ms" and "time" in table.column_names:
-            column = pc.coalesce(column.cast(pa.int64()), _times(table["time"]))
-        if field.name in _LISTS and pa.types.is_string(column.type):
-            column = _ids(column)
-        if field.name == "sequence":
-            column = pc.fill_null(column.cast(pa.int64()), 0)
-        if pa.types.is_timestamp(column.type):
-            column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
-        column = column.cast(field.type)
-        if field.name in _MINUS_ONE_IS_NONE:
-            column = pc.if_else(pc.less(column, 0), pa.scalar(None, field.type), column)
-        columns.append(column)
-    return pa.table(columns, schema=PROGRESS_SCHEMA)
-
-
-def _ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """`1,2`, `1 2`, `1;2` or `[1, 2]` as lists."""
-    plain = pc.utf8_trim_whitespace(pc.replace_substring_regex(column, r"[\[\]{}()]", ""))
-    parts = pc.split_pattern_regex(plain, r"[\s,;|]+")
-    empty = pa.scalar([], pa.list_(pa.string()))
-    return pc.if_else(pc.equal(plain, ""), empty, parts).cast(pa.list_(pa.int32()))
-
-
-def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """ISO 8601 (UTC where no zone is given) as milliseconds."""
-    if pa.types.is_timestamp(column.type):
-        return column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
-    zoned = pc.match_substring_regex(column, r"(?:Z|[+-]\d\d:?\d\d)$")
-    whole = pc.if_else(zoned, column, pc.binary_join_element_wise(column, "Z", ""))
-    return whole.cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
-
-
 def _unreadable(path: str, position: int | None, reason: str, code: str = "CAP-UNREADABLE") -> QuarantineRow:
-    text = f"{path}: expected rows of replica_progress, found {' '.join(reason.split())[:200]}; {_HINT}"
+    text = f"{path}: expected rows of replica_progress, found {' '.join(reason.split())[:200]}; {HINT}"
     return QuarantineRow(None, path, position, None, code, text)
 
 

@@ -21,7 +21,8 @@ from replica_audit.formats.names import (
     parse_file_name,
 )
 from replica_audit.formats.segments import scan_segment
-from replica_audit.formats.storage import Entry, Snapshot
+from replica_audit.formats.storage import Snapshot
+from replica_audit.formats.trees import Entry
 from replica_audit.model import CheckpointFile, Damage, QuarantineRow, ReplicaDir, TopicPartition
 
 _Value = TypeVar("_Value")

@@ -5,52 +5,21 @@ Nothing here locks, creates or writes. Names that tools like to pass over (dotfi
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import BinaryIO
 
 import pyarrow
 from pyarrow import fs
 
+from replica_audit.formats import local_files
 from replica_audit.formats.errors import FormatError
+from replica_audit.formats.trees import Entry, Tree
 
 #: Small files are read whole; a checkpoint larger than this is none.
 GREATEST_SMALL_FILE = 64 << 20
 
 _ARCHIVES = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tar.lz4", ".zip", ".7z", ".gz", ".zst")
-_LEADS_OUT = "a link that leads out of the snapshot, which is not followed: copy what it leads to"
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Entry:
-    """A file or directory below the snapshot's root."""
-
-    path: str
-    """Relative to the root, with `/`."""
-    size: int
-    """Bytes; 0 for directories."""
-    is_dir: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A path that could not be listed or is no ordinary file, and why."""
-
-    path: str
-    reason: str
-    is_told_elsewhere: bool = False
-    """Nothing is left out: what is there is read at another path."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """Everything below the root, sorted by path, and what could not be looked at."""
-
-    entries: tuple[Entry, ...]
-    problems: tuple[Problem, ...]
 
 
 class Snapshot:
@@ -107,7 +76,7 @@ class Snapshot:
     def list_tree(self) -> Tree:
         """Everything below the root. A directory that cannot be read is a problem, not an error."""
         if self._is_local:
-            return _list_local(self._root)
+            return local_files.list_tree(self._root)
         selector = fs.FileSelector(self._root, recursive=True)
         start = len(self._root.rstrip("/")) + 1
         entries = []
@@ -119,7 +88,7 @@ class Snapshot:
     def list_directory(self, path: str) -> tuple[Entry, ...]:
         """What is directly below a directory, sorted by path; nothing where there is no such directory. Raises OSError."""
         if self._is_local:
-            return _list_folder(self._root, path)
+            return local_files.list_directory(self._root, path)
         selector = fs.FileSelector(self.absolute(path), recursive=False, allow_not_found=True)
         start = len(self._root.rstrip("/")) + 1
         entries = []
@@ -134,7 +103,7 @@ class Snapshot:
         Locally that is also the change of the inode, which no copying tool can set back.
         """
         if self._is_local:
-            return [_last_change(self.absolute(path)) for path in paths]
+            return [local_files.last_change(self.absolute(path)) for path in paths]
         found = self._filesystem.get_file_info([self.absolute(path) for path in paths])
         return [None if info.mtime_ns is None else str(info.mtime_ns) for info in found]
 
@@ -145,7 +114,7 @@ class Snapshot:
         waited for, and no link is followed out of the snapshot.
         """
         if self._is_local:
-            return _open_local(self._root, path)
+            return local_files.open_file(self._root, path)
         try:
             return self._filesystem.open_input_file(self.absolute(path))
         except OSError as error:
@@ -159,125 +128,3 @@ class Snapshot:
         if len(data) > limit:
             raise FormatError(path, limit, f"at most {limit} bytes", "more", "Kafka does not write such a file")
         return data
-
-
-def _last_change(path: str) -> str | None:
-    try:
-        state = os.stat(path)
-    except OSError:
-        return None
-    return f"{state.st_ino} {state.st_mtime_ns} {state.st_ctime_ns}"
-
-
-def _list_local(root: str) -> Tree:
-    """Every directory once, at its own place: of a link to another directory it is only told where that is read."""
-    entries: list[Entry] = []
-    problems: list[Problem] = []
-    top = os.path.realpath(root)
-    pending = [""]
-    while pending:
-        folder = pending.pop()
-        try:
-            with os.scandir(os.path.join(root, folder)) as found:
-                children = list(found)
-        except OSError as error:
-            problems.append(Problem(_shown(folder), f"the directory could not be listed: {error.strerror}"))
-            continue
-        for child in children:
-            path = f"{folder}/{child.name}" if folder else child.name
-            entry, problem = _look_at(child, path, top)
-            if problem is not None:
-                problems.append(problem)
-            if entry is not None:
-                entries.append(entry)
-                if entry.is_dir:
-                    pending.append(path)
-    return Tree(tuple(sorted(entries)), tuple(sorted(problems, key=lambda problem: problem.path)))
-
-
-def _list_folder(root: str, folder: str) -> tuple[Entry, ...]:
-    try:
-        with os.scandir(os.path.join(root, folder)) as found:
-            children = list(found)
-    except FileNotFoundError:
-        return ()
-    except OSError as error:
-        raise OSError(f"{folder}: the directory could not be listed: {error.strerror}") from None
-    top = os.path.realpath(root)
-    looked_at = (_look_at(child, f"{folder}/{child.name}" if folder else child.name, top) for child in children)
-    return tuple(sorted(entry for entry, _ in looked_at if entry is not None))
-
-
-def _look_at(child: os.DirEntry, path: str, top: str) -> tuple[Entry | None, Problem | None]:
-    """One name of a directory: what it is, and what is wrong with it.
-
-    What is there and cannot be read is an entry all the same: whoever needs it learns why from opening it.
-    """
-    if _shown(path) != path:
-        return None, Problem(_shown(path), "the name is not UTF-8")
-    try:
-        if child.is_symlink():
-            target = os.path.realpath(child.path)
-            if not _is_below(target, top):
-                return Entry(path, 0, False), Problem(path, _LEADS_OUT)
-            if os.path.isdir(target):
-                if _is_below(os.path.realpath(os.path.dirname(child.path)), target):
-                    return None, Problem(path, "a link that leads back to a directory above it")
-                there = os.path.relpath(target, top).replace(os.sep, "/")
-                return None, Problem(path, f"a link to {_shown(there)}, which is read there", is_told_elsewhere=True)
-        state = child.stat()
-    except OSError as error:
-        return Entry(path, 0, False), Problem(path, f"could not be looked at: {error.strerror}")
-    if stat.S_ISDIR(state.st_mode):
-        return Entry(path, 0, True), None
-    if stat.S_ISREG(state.st_mode):
-        return Entry(path, state.st_size, False), None
-    return Entry(path, 0, False), Problem(path, _describe_special(state.st_mode))
-
-
-def _open_local(root: str, path: str) -> BinaryIO:
-    place = os.path.join(root, path)
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        try:
-            number = os.open(place, flags | os.O_NOFOLLOW)
-        except OSError as error:
-            if error.errno != errno.ELOOP:
-                raise
-            target = os.path.realpath(place)
-            if not _is_below(target, os.path.realpath(root)):
-                raise OSError(f"{path}: {_LEADS_OUT}") from None
-            number = os.open(target, flags | os.O_NOFOLLOW)
-    except OSError as error:
-        if error.errno is None:
-            raise
-        if error.errno == errno.ENXIO:  # a socket, or a device without a driver
-            raise OSError(f"{path}: neither a file nor a directory") from None
-        raise OSError(f"{path}: could not be opened: {error.strerror}") from None
-    try:
-        mode = os.fstat(number).st_mode
-        if not stat.S_ISREG(mode):
-            raise OSError(f"{path}: {_describe_special(mode)}")
-        return open(number, "rb")
-    except BaseException:
-        os.close(number)
-        raise
-
-
-def _describe_special(mode: int) -> str:
-    kinds = {
-        stat.S_IFDIR: "a directory where a file is expected",
-        stat.S_IFIFO: "a named pipe, not a file",
-        stat.S_IFSOCK: "a socket, not a file",
-        stat.S_IFCHR: "a device, not a file",
-        stat.S_IFBLK: "a device, not a file",
-    }
-    return kinds.get(stat.S_IFMT(mode), "neither a file nor a directory")
-
-
-def _is_below(path: str, top: str) -> bool:
-    return path == top or path.startswith(top.rstrip("/") + "/")
-
-
-def _shown(path: str) -> str:
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

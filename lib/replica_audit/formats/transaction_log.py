@@ -15,7 +15,8 @@ from replica_audit.formats.codecs import CodecError, decompress
 from replica_audit.formats.metadata.fields import FieldReader, MessageError
 from replica_audit.formats.names import parse_directory_name, parse_file_name
 from replica_audit.formats.segments import scan_segment
-from replica_audit.formats.storage import Entry, Snapshot
+from replica_audit.formats.storage import Snapshot
+from replica_audit.formats.trees import Entry
 from replica_audit.model import Damage, TransactionState
 
 TOPIC = "__transaction_state"

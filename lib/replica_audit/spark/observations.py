@@ -19,7 +19,8 @@ from replica_audit.model import QuarantineRow
 from replica_audit.protocol.high_watermark import Rule
 from replica_audit.spark.timeline import recompute
 from replica_audit.tables import ddl
-from replica_audit.warehouse.delta_tables import DataFile, Warehouse, columns_of, spark_location
+from replica_audit.warehouse.delta_tables import DataFile, Warehouse, columns_of
+from replica_audit.warehouse.locations import spark_location
 from replica_audit.warehouse.table_files import GROUP_ROWS, TableFileWriter
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from replica_audit.results import Results
 from replica_audit.tables import BRONZE_TABLES, FACT_TABLES, REPORT_TABLES, Column
 from replica_audit.warehouse.arrow_types import arrow_schema, rows_to_arrow
 from replica_audit.warehouse.attempts import latest_attempt
-from replica_audit.warehouse.delta_tables import Warehouse, spark_location
+from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.locations import spark_location
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from replica_audit.formats.errors import FormatError
-from replica_audit.formats.storage import Entry, Snapshot
+from replica_audit.formats.storage import Snapshot
 from replica_audit.formats.transaction_log import find_transaction_logs, latest_states, read_transaction_states
+from replica_audit.formats.trees import Entry
 from replica_audit.model import TransactionState
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 from replica_audit.formats.batches import BATCH_DTYPE
 from replica_audit.model import CHUNK_OFFSETS
 from replica_audit.tables import BRONZE_TABLES
-from replica_audit.warehouse.delta_tables import DataFile, open_directory
+from replica_audit.warehouse.delta_tables import DataFile
+from replica_audit.warehouse.locations import open_directory
 from replica_audit.warehouse.table_files import TableFileWriter
 
 #: Columns of `batches` that come from `BATCH_DTYPE`, after those that name the segment.

@@ -13,17 +13,15 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pyarrow import fs
 
 from replica_audit import __version__
 from replica_audit.errors import InputError
 from replica_audit.tables import AUDIT_COLUMNS, AUDITS, BRONZE_TABLES, INGEST_COLUMNS, REPORT_TABLES, Column
 from replica_audit.warehouse.arrow_types import arrow_schema, arrow_to_rows, rows_to_arrow
+from replica_audit.warehouse.locations import absolute_location, open_directory
+from replica_audit.warehouse.table_reads import list_files, read_file
 
 #: Column that each table is partitioned by.
 _BRONZE_KEY, _REPORT_KEY = "snapshot_id", "audit_id"
@@ -110,9 +108,9 @@ class Warehouse:
         key = key_of(table)
         filesystem, root = open_directory(handle.table_uri)
         parts = [schema.empty_table()]
-        for path, value in _files(handle, key):
+        for path, value in list_files(handle, key):
             if key not in wanted or value in wanted[key]:
-                parts.append(_read_file(filesystem, f"{root}/{path}", schema, {key: value}, wanted))
+                parts.append(read_file(filesystem, f"{root}/{path}", schema, {key: value}, wanted))
         return pa.concat_tables(parts)
 
     def read(
@@ -126,7 +124,7 @@ class Warehouse:
         handle = self._open(table)
         if handle is None:
             return []
-        return [path for path, value in _files(handle, key_of(table)) if value == key]
+        return [path for path, value in list_files(handle, key_of(table)) if value == key]
 
     def append(self, table: str, rows: Iterable[Mapping[str, Any]], ids: Mapping[str, str | None]) -> None:
         """Add rows (dicts without the ids) in one commit."""
@@ -270,77 +268,11 @@ class Warehouse:
         return CommitProperties(custom_metadata={"userMetadata": json.dumps(run, sort_keys=True)})
 
 
-def absolute_location(location: str) -> str:
-    """A path or URI that every process understands, without a final slash; `s3a://` is taken as `s3://`."""
-    location = location.rstrip("/") or "/"
-    if location.startswith("s3a://"):
-        return "s3://" + location[len("s3a://") :]
-    if "://" in location:
-        return location
-    if location.startswith("file:"):
-        location = location[len("file:") :]
-    return os.path.abspath(location)
-
-
-def spark_location(location: str) -> str:
-    """The same place as Spark calls it, whose reader of S3 is that of Hadoop."""
-    return "s3a://" + location[len("s3://") :] if location.startswith("s3://") else location
-
-
-def open_directory(location: str) -> tuple[fs.FileSystem, str]:
-    """The file system and the path in it of a table's directory."""
-    if "://" not in location:
-        return fs.LocalFileSystem(), location
-    filesystem, root = fs.FileSystem.from_uri(location)
-    return filesystem, root.rstrip("/")
-
-
 def key_of(table: str) -> str | None:
     """The column that a table is partitioned by."""
     if table == "audits":
         return None
     return _BRONZE_KEY if table in BRONZE_TABLES else _REPORT_KEY
-
-
-def _files(handle, key: str | None) -> list[tuple[str, str | None]]:
-    """Path, relative to the table, and partition of each file of its version, in order of the path.
-
-    Files are read one by one: deltalake's data set skips those whose statistics lack a column, and it is not in all.
-    """
-    if handle.protocol().min_reader_version > 1:
-        raise InputError(f"{handle.table_uri} is a Delta table with reader features, expected none: turn them off")
-    actions = pa.table(handle.get_add_actions(flatten=True)).to_pylist()
-    return sorted((unquote(row["path"]), row[f"partition.{key}"] if key else None) for row in actions)
-
-
-def _read_file(
-    filesystem: fs.FileSystem,
-    path: str,
-    schema: pa.Schema,
-    partition: Mapping[str | None, str | None],
-    wanted: Mapping[str, Sequence[str | None]],
-) -> pa.Table:
-    """Rows of one file in the columns of `schema`; one that it does not have is the partition's, or null."""
-    # One column at least: a table without any has no count of rows.
-    needed = {*schema.names, *wanted, "cluster_id"} - set(partition)
-    with filesystem.open_input_file(path) as stream:
-        file = pq.ParquetFile(stream)
-        found = file.read(columns=[name for name in file.schema_arrow.names if name in needed])
-    # An update by deltalake writes string views, which few functions take.
-    texts = [pa.field(one.name, pa.string()) if pa.types.is_string_view(one.type) else one for one in found.schema]
-    found = found.cast(pa.schema(texts))
-    for name, values in wanted.items():
-        if name in found.schema.names:
-            found = found.filter(pc.is_in(found[name], pa.array(values, pa.string())))
-        elif name not in partition and None not in values:
-            found = found.slice(0, 0)
-    columns = []
-    for column in schema:
-        if column.name in found.schema.names:
-            columns.append(found[column.name].cast(column.type))
-        else:
-            columns.append(pa.repeat(pa.scalar(partition.get(column.name), column.type), found.num_rows))
-    return pa.table(columns, schema=schema)
 
 
 def _listed(value: str | Sequence[str] | None) -> list[str | None]:

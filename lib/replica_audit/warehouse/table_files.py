@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replica_audit.warehouse.arrow_types import arrow_schema
-from replica_audit.warehouse.delta_tables import DataFile, columns_of, key_of, open_directory
+from replica_audit.warehouse.delta_tables import DataFile, columns_of, key_of
+from replica_audit.warehouse.locations import open_directory
 
 #: Rows that are written at once.
 GROUP_ROWS = 1 << 16

@@ -1,0 +1,54 @@
+"""The data files of one version of a Delta table, read one by one into the columns that are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from replica_audit.errors import InputError
+
+
+def list_files(handle, key: str | None) -> list[tuple[str, str | None]]:
+    """Path, relative to the table, and partition of each file of its version, in order of the path.
+
+    Files are read one by one: deltalake's data set skips those whose statistics lack a column, and it is not in all.
+    """
+    if handle.protocol().min_reader_version > 1:
+        raise InputError(f"{handle.table_uri} is a Delta table with reader features, expected none: turn them off")
+    actions = pa.table(handle.get_add_actions(flatten=True)).to_pylist()
+    return sorted((unquote(row["path"]), row[f"partition.{key}"] if key else None) for row in actions)
+
+
+def read_file(
+    filesystem: fs.FileSystem,
+    path: str,
+    schema: pa.Schema,
+    partition: Mapping[str | None, str | None],
+    wanted: Mapping[str, Sequence[str | None]],
+) -> pa.Table:
+    """Rows of one file in the columns of `schema`; one that it does not have is the partition's, or null."""
+    # One column at least: a table without any has no count of rows.
+    needed = {*schema.names, *wanted, "cluster_id"} - set(partition)
+    with filesystem.open_input_file(path) as stream:
+        file = pq.ParquetFile(stream)
+        found = file.read(columns=[name for name in file.schema_arrow.names if name in needed])
+    # An update by deltalake writes string views, which few functions take.
+    texts = [pa.field(one.name, pa.string()) if pa.types.is_string_view(one.type) else one for one in found.schema]
+    found = found.cast(pa.schema(texts))
+    for name, values in wanted.items():
+        if name in found.schema.names:
+            found = found.filter(pc.is_in(found[name], pa.array(values, pa.string())))
+        elif name not in partition and None not in values:
+            found = found.slice(0, 0)
+    columns = []
+    for column in schema:
+        if column.name in found.schema.names:
+            columns.append(found[column.name].cast(column.type))
+        else:
+            columns.append(pa.repeat(pa.scalar(partition.get(column.name), column.type), found.num_rows))
+    return pa.table(columns, schema=schema)
