@@ -211,3 +211,14 @@ def test_a_file_that_would_have_the_follower_cut_elsewhere(tmp_path):
     assert answer.found("TRN-CACHE-DISAGREES", 2), answer
     assert answer.one("TRN-CACHE-DISAGREES", 2)[0] == "medium"
     assert answer.cut(2)["truncate_to"] == 20
+
+
+@pytest.mark.parametrize(("step", "dropped"), [(10, 10), (5, 10), (1, 7)])
+def test_committed_records_of_a_batch_that_a_cut_goes_through_are_dropped_with_it(tmp_path, step, dropped):
+    leader = [*SHARED, *written(20, 23, 2, "two "), *written(23, 40, 10, "ten ")]
+    old = [*SHARED, *written(20, 30, 8, "old ", step=step)]
+    answer = audit(tmp_path, {1: Broker(leader), 2: Broker(old)}, isr=(1,), protocol="kip-101")
+    cut = answer.cut(2, "kip-101")
+    assert (cut["truncate_to"], cut["dropped_records"], cut["committed_dropped"]) == (23, dropped, dropped), answer
+    cut = answer.cut(2, "fetch")
+    assert (cut["truncate_to"], cut["dropped_records"], cut["committed_dropped"]) == (20, 10, 10)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.reporting.rows import partition, results, row
+from tests.reporting.rows import finding, partition, results, row
 
 from replica_audit.reporting.answer import build_answer
 from replica_audit.reporting.sentences import plain_text
@@ -64,3 +64,10 @@ def test_each_partition_has_its_own_candidates():
         "Then decide for orders-1: elect broker 2 or 3, which loses what the present leader took since",
         "Then decide for orders-0: elect broker 0, which loses what the present leader took since",
     ]
+
+
+def test_a_step_about_a_partition_without_files_speaks_of_no_broker_that_it_has_not_named():
+    missing = finding("CAP-MISSING-REPLICA", "medium")
+    found = results([partition(verdict="INCONCLUSIVE")], [missing])
+    steps = [plain_text(step) for step in build_answer(found, build_verdict(found, "high")).first_steps]
+    assert steps == ["orders-0: Add the missing log directories to the snapshot. (CAP-MISSING-REPLICA)"]

@@ -228,16 +228,21 @@ def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:
     counts = {}
     prefix = comparison.common_prefix_end
     for name, outcome in comparison.replays.items():
+        # A batch that the cut goes through is dropped whole.
+        cut = next(
+            (batch.base_offset for batch in comparison.alignment.own if batch.base_offset < outcome.truncate_to < batch.end_offset),
+            outcome.truncate_to,
+        )
         lost = sum(
             records_between(
                 comparison.alignment.own,
-                max(run.start_offset, outcome.truncate_to),
+                max(run.start_offset, cut),
                 min(run.end_offset, run.committed_end),
             )
             for run in comparison.runs
             if run.committed_end is not None
         )
-        shared = 0 if prefix is None else max(0, min(prefix, hw_lower) - outcome.truncate_to)
+        shared = 0 if prefix is None else max(0, min(prefix, hw_lower) - cut)
         counts[name] = min(lost + shared, comparison.drops[name].record_count)
     return replace(comparison, committed_drops=counts)
 

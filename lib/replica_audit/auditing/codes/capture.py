@@ -52,8 +52,8 @@ CODES = (
         proof="The topic ids and their files; or, without ids, no batch in common at all (suspect). Where the leader's log then "
         "begins in a later leader epoch than the other ever had, an empty replica was elected or the topic was created anew: that "
         "is judged as loss, likely and never proven, unless a broker's log dates the creation after the other's last record.",
-        remedy="None if the older directory's broker is about to return: it becomes a -stray directory. Otherwise "
-        "remove it.",
+        remedy="Leave the older directory alone if its broker is about to return, which makes a -stray directory of it. Otherwise "
+        "remove it, once nothing in it is wanted.",
         traps="",
     ),
     Code(
@@ -94,7 +94,7 @@ CODES = (
         summary="An assigned replica has no readable files in the snapshot",
         meaning="Nothing can be said about it. Medium when it is in the ISR, since it may lead next.",
         proof="The assignment and the log directories found.",
-        remedy="Add that broker's log directory to the snapshot.",
+        remedy="Add the missing log directories to the snapshot.",
         traps="",
     ),
     Code(
