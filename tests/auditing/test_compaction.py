@@ -393,3 +393,8 @@ def test_records_of_an_older_epoch_are_lost_where_the_leader_has_cleaned_its_own
     assert (row["lost_records"], row["lost_committed"]) == (40 - start, 40 - start)
     assert (cut["truncate_to"], cut["dropped_records"], cut["committed_dropped"]) == (start, 40 - start, 40 - start)
     assert answer.verdict == "COMMITTED_LOSS"
+
+
+def test_what_a_compacted_leader_had_is_told_in_the_past_tense(tmp_path):
+    (told,) = _elected_beside(tmp_path, [(0, 0), (2, 20)]).found("DIV-EPOCH", 2)
+    assert "offsets 20 to 39, where broker 1 had other records of epoch 2" in told["message"]

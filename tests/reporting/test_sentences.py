@@ -405,6 +405,9 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
      "Records that were committed are on no replica here any more in the only partition."),
     (headlines.LOST_UNCOUNTED, _rows("COMMITTED_LOSS", "HWM-LOSS", "critical"),
      "Committed records are lost in the only partition."),
+    (headlines.LOST_MARKERS, _rows("COMMITTED_LOSS", "REP-LEADER-SHORTER", "high", lost_records=0, lost_committed=0),
+     "Other replicas hold offsets that the leader does not have in the only partition: ends of transactions, or empty "
+     "or damaged batches, but no sound record."),
     (answer.NOT_COUNTED, _rows("COMMITTED_LOSS", "HWM-LOSS", "critical"),
      "In 1 partition it is not known how many records are lost."),
     (headlines.GONE_SINCE, _rows("COMMITTED_LOSS", "HWM-GONE", "high", lost_records=0, lost_committed=0),

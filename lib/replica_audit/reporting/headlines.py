@@ -16,6 +16,10 @@ LOST_LEADERLESS = Template(
     "{records} {are} missing from the log that the others are compared with in {where}; {brokers} still {have} {them}."
 )
 LOST_UNCOUNTED = Template("Committed records are lost in {where}.")
+LOST_MARKERS = Template(
+    "Other replicas hold offsets that the leader does not have in {where}: ends of transactions, or empty or damaged "
+    "batches, but no sound record."
+)
 PERHAPS = Template("{records}, perhaps acknowledged, {exist} only on {brokers}, in {where}.")
 GONE_SINCE = Template("Records that an earlier audit saw are gone from every replica in {where}.")
 GONE_FOR_GOOD = Template("Records that were committed are on no replica here any more in {where}.")
@@ -66,6 +70,8 @@ def tell_headline(
     )
 
 
+#: Codes of what other replicas still hold.
+_HELD = frozenset({"HWM-LOSS", "REP-LEADER-SHORTER"})
 #: Verdicts whose headline says how many records, wherever a number is known.
 _WITH_NUMBERS = ("COMMITTED_LOSS", "WILL_LOSE_ON_TRUNCATION", "UNCOMMITTED_DIVERGENCE")
 
@@ -96,6 +102,8 @@ def _with_numbers(
             return GONE_SINCE.say(where=_where(len(affected), len(partitions)))
         if all("HWM-CP-ABOVE-LEO" in one for one in of_affected):
             return GONE_FOR_GOOD.say(where=_where(len(affected), len(partitions)))
+        if not total.records and all(row["lost_records"] == 0 for row in affected) and all(map(_HELD.intersection, of_affected)):
+            return LOST_MARKERS.say(where=_where(len(affected), len(partitions)))
         if not total.records:
             return LOST_UNCOUNTED.say(where=_where(len(affected), len(partitions)))
     if total.records:

@@ -57,7 +57,9 @@ def _run(case: Case, item: Comparison, run: Run) -> Finding:
     elif run.leader_epoch is None and run.start_offset >= leader.log_end_offset:
         what = f"{here} has {own} at {where}; the log of broker {leader.broker_id} ends at {leader.log_end_offset}"
     else:
-        what = f"{here} has {own} at {where}, where broker {leader.broker_id} has other {theirs}"
+        # Its cleaner may have removed them since.
+        has = "had" if leader.compacted else "has"
+        what = f"{here} has {own} at {where}, where broker {leader.broker_id} {has} other {theirs}"
     fate = (
         f"the {case.protocol} protocol cuts the log at {replay.truncate_to}"
         if run.start_offset >= replay.truncate_to
