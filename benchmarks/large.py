@@ -1,6 +1,6 @@
 """Measures a whole audit of large logs beside the official tool: `run --no-quality`, and `kafka-dump-log` of every file with `diff`.
 
-`.venv/bin/python benchmarks/large.py --kafka JARS [--mib 3072] [--batch-bytes 16384] [--runs N]`: JARS is a directory with
+`.venv/bin/python benchmarks/large.py [--kafka JARS] [--mib 3072] [--batch-bytes 16384] [--partitions N] [--runs N]`: JARS is a directory with
 Kafka's tools and what they need (`mvn dependency:copy-dependencies` of org.apache.kafka:kafka_2.13 and kafka-tools). Three equal
 replicas of a topic are written to a temporary directory (--directory), in segments of 128 MiB at most. Files are dumped two at a
 time, each by a JVM of its own as the shell script does, and the dumps of the followers are compared with the leader's. Both read
@@ -25,10 +25,11 @@ GREATEST_SEGMENT = 128 * MIB
 DUMP = ("-Xmx256M", "org.apache.kafka.tools.DumpLogSegments")
 
 
-def write_snapshot(directory: Path, total_bytes: int, batch_bytes: int) -> list[str]:
-    """Three equal brokers with a partition for each segment; returns the segments' paths within a broker."""
+def write_snapshot(directory: Path, total_bytes: int, batch_bytes: int, partitions: int = 0) -> list[str]:
+    """Three equal brokers with a segment in each partition, as few as possible unless `partitions` says how many; returns
+    the segments' paths within a broker."""
     of_one = total_bytes // REPLICAS
-    partitions = max(2, -(-of_one // GREATEST_SEGMENT))
+    partitions = partitions or max(2, -(-of_one // GREATEST_SEGMENT))
     data, starts = make_segment(batch_bytes, of_one // partitions)
     names = [f"orders-{number}/{0:020d}.log" for number in range(partitions)]
     for broker in range(REPLICAS):
@@ -79,7 +80,8 @@ def dump_and_diff(snapshot: Path, names: list[str], jars: Path) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kafka", type=Path, required=True, help="a directory with the JARs of Kafka's tools")
+    parser.add_argument("--kafka", type=Path, help="a directory with the JARs of Kafka's tools; without, the audit alone")
+    parser.add_argument("--partitions", type=int, default=0)
     parser.add_argument("--mib", type=int, default=3072, help="size of all replicas together")
     parser.add_argument("--batch-bytes", type=int, default=16 * 1024)
     parser.add_argument("--runs", type=int, default=1, help="pairs of runs")
@@ -88,15 +90,19 @@ def main() -> None:
     snapshot = Path(tempfile.mkdtemp(dir=arguments.directory))
     found: dict[str, list[float]] = {"audit": [], "dump and diff": []}
     try:
-        names = write_snapshot(snapshot, arguments.mib * MIB, arguments.batch_bytes)
+        names = write_snapshot(snapshot, arguments.mib * MIB, arguments.batch_bytes, arguments.partitions)
         print(f"{REPLICAS} replicas, {len(names)} partitions, {arguments.mib} MiB, batches of {arguments.batch_bytes} bytes")
         for _ in range(arguments.runs):
             found["audit"].append(audit(snapshot))
             print(f"audit {found['audit'][-1]:.1f} s", flush=True)
+            if arguments.kafka is None:
+                continue
             found["dump and diff"].append(dump_and_diff(snapshot, names, arguments.kafka))
             print(f"dump and diff {found['dump and diff'][-1]:.1f} s", flush=True)
     finally:
         shutil.rmtree(snapshot)
+    if arguments.kafka is None:
+        return
     fastest = {name: min(seconds) for name, seconds in found.items()}
     print(f"ratio {fastest['audit'] / fastest['dump and diff']:.2f}")
 
