@@ -70,11 +70,7 @@ def build_history(
     return History(
         [
             {
-                **{
-                    name: audit.get(name)
-                    for name in ("audit_id", "cluster_id", "snapshot_id", "started", "finished", "tool_version")
-                },
-                "table_versions": dict(sorted((audit.get("table_versions") or {}).items())) or None,
+                **_named(audit),
                 "verdict": audit_verdict(verdicts[number], unplaced[number]),
                 "partitions": {verdict: verdicts[number][verdict] for verdict in VERDICTS},
                 "findings": {severity: severities[number][severity] for severity in SEVERITIES},
@@ -87,6 +83,13 @@ def build_history(
         [row for _, row in rows],
         [item.row for item in traced if max(item.present[-1], item.gone or 0) >= told and selects(item.row["topic"])],
     )
+
+
+def _named(audit: Row) -> dict[str, Any]:
+    """Which audit it was, of what, and when."""
+    names = ("audit_id", "cluster_id", "snapshot_id", "started", "finished", "tool_version")
+    versions = dict(sorted((audit.get("table_versions") or {}).items()))
+    return {**{name: audit.get(name) for name in names}, "table_versions": versions or None}
 
 
 class _Traced(NamedTuple):

@@ -148,22 +148,7 @@ def audit_partition(
         rows.update({key: restore_epochs(rows[key], parts) for key, parts in rot.items()})
         grouping = _group(evidence, rot)
         reference = grouping.reference
-    tiered = is_tiered(evidence.leadership)
-    compared = [
-        # Another follower may have asked for more of the reference than this pair needs: what was not asked for here
-        # is known to be equal, and must not look like a hole.
-        compare(
-            reference,
-            follower,
-            evidence.protocol,
-            batches_in(rows[reference.facts.key], chunks),
-            batches_in(rows[follower.key], chunks),
-            chunks,
-            tiered=tiered,
-            records=None if read is None else Records(read, rows[follower.key], rows[reference.facts.key]),
-        )
-        for follower, chunks in _needs(evidence, grouping)
-    ]
+    compared = list(_compare(evidence, grouping, reference, rows, read))
     events = of_present_topic(evidence.log_events, reference.facts.directory.topic_id)
     compared, strangers = _apart(reference, compared, evidence.leadership, events)
     replicas = (reference.facts, *(item.follower for item in compared))
@@ -203,6 +188,32 @@ def audit_partition(
     findings = merge_findings((*judge(case), *timeline_findings(evidence.timeline)))
     verdict = worst_verdict(item.verdict for item in findings if item.verdict is not None)
     return with_gone_records(PartitionAudit(evidence, case, findings, verdict))
+
+
+def _compare(
+    evidence: PartitionEvidence,
+    grouping: Grouping,
+    reference: Reference,
+    rows: Mapping[CopyKey, np.ndarray],
+    read: RecordSource | None,
+) -> Iterator[Comparison]:
+    """Each follower with the reference.
+
+    Another follower may have asked for more of the reference than this pair needs: what was not asked for here is known
+    to be equal, and must not look like a hole.
+    """
+    tiered = is_tiered(evidence.leadership)
+    for follower, chunks in _needs(evidence, grouping):
+        yield compare(
+            reference,
+            follower,
+            evidence.protocol,
+            batches_in(rows[reference.facts.key], chunks),
+            batches_in(rows[follower.key], chunks),
+            chunks,
+            tiered=tiered,
+            records=None if read is None else Records(read, rows[follower.key], rows[reference.facts.key]),
+        )
 
 
 def _apart(

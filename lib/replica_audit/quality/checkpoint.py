@@ -93,17 +93,9 @@ def run_checkpoint(
         actions.append(UpdateDataDocsAction(name="data-docs", site_names=[SITE]))
     actions += [_Collect(name="collect"), *(_action(settings) for settings in plan.actions)]
     batches = _batches(context, plan.suites, frames)
-    definitions = []
-    for suite in plan.suites:
-        added = context.suites.add(
-            gx.ExpectationSuite(suite.name, expectations=[_expectation(suite, one) for one in suite.expectations])
-        )
-        definition = _SuiteValidation(name=suite.name, data=batches[suite.name][0], suite=added)
-        context.validation_definitions.add(definition)
-        definitions.append(definition)
     checkpoint = gx.Checkpoint(
         name="replica-audit",
-        validation_definitions=definitions,
+        validation_definitions=[_definition(context, suite, batches[suite.name][0]) for suite in plan.suites],
         actions=actions,
         result_format={
             "result_format": "SUMMARY",
@@ -135,6 +127,15 @@ def run_checkpoint(
         for result in validation.results
     ]
     return QualityRun(rows, warnings)
+
+
+def _definition(context: Any, suite: Suite, batch: Any) -> Any:
+    """The validation of one suite on its batch definition, known to the context."""
+    expectations = [_expectation(suite, one) for one in suite.expectations]
+    added = context.suites.add(gx.ExpectationSuite(suite.name, expectations=expectations))
+    definition = _SuiteValidation(name=suite.name, data=batch, suite=added)
+    context.validation_definitions.add(definition)
+    return definition
 
 
 def _batches(context: Any, suites: Sequence[Suite], frames: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
