@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from replica_audit.model import CHUNK_OFFSETS
 from replica_audit.tables import AUDITS, BRONZE_TABLES, REPORT_TABLES
 from replica_audit.warehouse.arrow_types import arrow_schema, arrow_type
 from replica_audit.warehouse.attempts import attempts, finished_attempts, latest_attempt, record_attempt
-from replica_audit.warehouse.batch_files import BatchFileWriter, read_batches
+from replica_audit.warehouse.batch_files import BatchFileWriter, check_batch_files, read_batches
 from replica_audit.warehouse.delta_tables import Warehouse, columns_of, key_of
 
 IDS = {"cluster_id": None, "snapshot_id": "s1", "ingest_id": "i1"}
@@ -105,6 +106,21 @@ def test_a_table_of_an_earlier_version_gets_the_columns_that_came_since(warehous
     assert warehouse.read("leader_epochs", snapshot_id="s0", ingest_id="i1") == []
 
 
+def test_a_column_that_an_earlier_version_had_is_null_in_new_rows(warehouse, tmp_path):
+    from deltalake import write_deltalake
+
+    schema = arrow_schema(columns_of("quality")).append(pa.field("gone", pa.list_(pa.int32())))
+    old = pa.Table.from_pylist([{"snapshot_id": "s0", "audit_id": "a0", "gone": [1]}], schema=schema)
+    place = tmp_path / "a place" / "warehouse" / "quality"
+    place.mkdir(parents=True)
+    write_deltalake(str(place), old, partition_by=[key_of("quality")])
+    ids = {"cluster_id": None, "snapshot_id": "s1"}
+    warehouse.append("quality", [{"suite": "x"}], {**ids, "audit_id": "a1"})
+    warehouse.put("quality", [{"suite": "y"}], {**ids, "audit_id": "a0"}, again=True)
+    rows = warehouse.read("quality", ("audit_id", "suite"))
+    assert sorted((row["audit_id"], row["suite"]) for row in rows) == [("a0", "y"), ("a1", "x")]
+
+
 def _append(place, number):
     warehouse = Warehouse(place)
     for turn in range(5):
@@ -190,6 +206,21 @@ def test_batches_of_the_chunks_asked_for_come_back_whatever_their_offsets(wareho
         assert len(expected) and (found[broker_id, "broker-1"] == expected).all()
     stored = pq.read_table(f"{directory}/{file.path}", columns=["leader_epoch", "crc"], partitioning=None)
     assert stored["leader_epoch"].null_count == 270_010 and stored["crc"].null_count == 0
+
+
+def test_files_of_batches_that_are_not_there_are_told_with_what_to_do(warehouse):
+    directory = warehouse.directory("batches")
+    writer = BatchFileWriter(directory, IDS)
+    writer.add({**SEGMENT, "segment_base_offset": 0}, batches(0, 3))
+    row = {**SEGMENT, "base_offset": 0, "batch_count": 3, "batch_file": writer.close().path, "batch_row": 0}
+    empty = {**row, "batch_count": 0, "batch_file": None}
+    check_batch_files(directory, [row, empty])
+    with pytest.raises(InputError, match="an earlier version.* run replica-audit ingest for it again"):
+        check_batch_files(directory, [row, {**row, "batch_file": None}])
+    (warehouse_file,) = Path(directory).glob("*.parquet")
+    warehouse_file.unlink()
+    with pytest.raises(InputError, match=f"damaged: the file {warehouse_file.name} of the table batches is missing"):
+        check_batch_files(directory, [row, empty])
 
 
 def test_a_writer_that_got_nothing_leaves_no_file(warehouse):

@@ -36,6 +36,7 @@ from replica_audit.spark.transactions import read_transactions
 from replica_audit.tables import BRONZE_TABLES
 from replica_audit.warehouse.answers import REPORTED_TABLES, assemble_results, snapshot_answers, timeline_answers
 from replica_audit.warehouse.attempts import latest_attempt, own_rows, record_attempt
+from replica_audit.warehouse.batch_files import check_batch_files
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.earlier import earlier_rows
 
@@ -130,6 +131,7 @@ def _audit_partitions(
     """Rows of every report table; partitions that wait for the coordinator's word take a second turn."""
     answers: dict[str, list[dict]] = {table: [] for table in REPORTED_TABLES}
     directory = warehouse.directory("batches")
+    check_batch_files(directory, (row for _, evidence in groups for row in evidence.get("segments", ())))
     waiting, producers = [], set()
     for place, open_here, rows in _run(spark, groups, options, location, directory, None):
         if open_here:

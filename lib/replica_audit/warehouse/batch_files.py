@@ -14,7 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import fs
 
+from replica_audit.errors import InputError
 from replica_audit.formats.batches import BATCH_DTYPE
 from replica_audit.model import CHUNK_OFFSETS
 from replica_audit.tables import BRONZE_TABLES
@@ -83,6 +85,25 @@ def read_batches(
             if len(chosen):
                 found.setdefault((segment["broker_id"], segment["log_dir"]), []).append(chosen)
     return {key: np.concatenate(parts) for key, parts in found.items()}
+
+
+def check_batch_files(directory: str, segments: Iterable[Mapping[str, Any]]) -> None:
+    """Raise InputError where the files that rows of `segments` name are not there, or none are named."""
+    filled = [row for row in segments if row["batch_count"]]
+    if any(row["batch_file"] is None for row in filled):
+        raise InputError(
+            "the snapshot was ingested by an earlier version, which did not note where its batches are: run replica-audit "
+            "ingest for it again"
+        )
+    filesystem, root = open_directory(directory)
+    named = sorted({row["batch_file"] for row in filled})
+    found = filesystem.get_file_info([f"{root}/{name}" for name in named])
+    gone = [name for name, info in zip(named, found, strict=True) if info.type != fs.FileType.File]
+    if gone:
+        raise InputError(
+            f"the warehouse is damaged: the file {gone[0]} of the table batches is missing (was the table rewritten and "
+            "vacuumed?); restore it, or move the warehouse away and run again, which reads the snapshot anew"
+        )
 
 
 class _BatchFile:

@@ -137,7 +137,11 @@ class Warehouse:
         # Two runs may make a table at once: both find it made, and both have their rows in it.
         making = {} if handle is not None else {"partition_by": key_of(table), "configuration": self._periods}
         write_deltalake(
-            handle or self._made(table), data, mode="append", commit_properties=self._properties_of_commit(), **making
+            handle or self._made(table),
+            data if handle is None else _with_dropped_columns(data, handle),
+            mode="append",
+            commit_properties=self._properties_of_commit(),
+            **making,
         )
 
     def put(
@@ -151,9 +155,10 @@ class Warehouse:
             self.append(table, rows, ids)
             return
         data = rows_to_arrow([{**row, **ids} for row in rows], arrow_schema(columns_of(table)))
+        handle = self._open(table)
         write_deltalake(
-            self._open(table),
-            data,
+            handle,
+            _with_dropped_columns(data, handle),
             mode="overwrite",
             predicate=f"{key} = {_literals([ids[key]])}",
             commit_properties=self._properties_of_commit(),
@@ -273,6 +278,14 @@ def key_of(table: str) -> str | None:
     if table == "audits":
         return None
     return _BRONZE_KEY if table in BRONZE_TABLES else _REPORT_KEY
+
+
+def _with_dropped_columns(data: pa.Table, handle) -> pa.Table:
+    """`data` with nulls for columns that an earlier version wrote and this one does not."""
+    for field in pa.schema(handle.schema().to_arrow()):
+        if field.name not in data.schema.names:
+            data = data.append_column(field.name, pa.nulls(data.num_rows, field.type))
+    return data
 
 
 def _listed(value: str | Sequence[str] | None) -> list[str | None]:
