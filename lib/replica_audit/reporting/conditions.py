@@ -38,10 +38,13 @@ class Conditions:
     no_files: tuple[Row, ...]
     loud: bool
     """Whether any finding is of medium severity or more."""
+    past_the_end: bool = False
+    """Whether a replica's own high watermark lies past the end of the log that it is compared with: however that came,
+    the reference lacked something that was committed once."""
 
     @property
     def is_peace(self) -> bool:
-        return not (self.leaderless or self.hanging or self.past or self.gone or self.no_files or self.loud)
+        return not (self.leaderless or self.hanging or self.past or self.gone or self.no_files or self.loud or self.past_the_end)
 
 
 def find_conditions(results: Results) -> Conditions:
@@ -61,6 +64,18 @@ def find_conditions(results: Results) -> Conditions:
         gone=tuple(row for row in found if row["code"] == "HWM-GONE"),
         no_files=tuple(row for row in found if row["code"] in NO_FILES_CODES and row["topic"] is not None),
         loud=any(at_or_above(row["severity"], "medium") for row in found),
+        past_the_end=_is_past_the_end(results),
+    )
+
+
+def _is_past_the_end(results: Results) -> bool:
+    ends = {_place(row): row["log_end_offset"] for row in results.rows("replicas") if row["role"] in ("leader", "reference")}
+    return any(
+        row["role"] == "compared"
+        and row["high_watermark_checkpoint"] is not None
+        and (end := ends.get(_place(row))) is not None
+        and row["high_watermark_checkpoint"] > end
+        for row in results.rows("replicas")
     )
 
 
