@@ -80,7 +80,7 @@ def test_the_gate_comes_after_the_audit_which_adds_to_tables_that_exist(module, 
 
 def test_parameters_offer_what_the_command_takes(module):
     params = module["dag"].kwargs["params"]
-    assert params["protocol"].kwargs["enum"] == list(PROTOCOLS)
+    assert params["protocol"].kwargs["enum"] == [None, *PROTOCOLS], "none: that of the Kafka version"
     assert params["fail_on"].kwargs["enum"] == list(FAIL_LEVELS)
     assert module["SEVERITIES"] == tuple(SEVERITIES)
     default = resolve_settings({}, {}).settings
@@ -119,7 +119,7 @@ def test_the_driver_stays_where_its_report_and_exit_status_are_seen(audit):
 @pytest.mark.parametrize(
     ("params", "expected"),
     [
-        ({}, {"quality": None, "topics": None, "baseline": None, "protocol": "fetch"}),
+        ({}, {"quality": None, "topics": None, "baseline": None, "protocol": None}),
         (
             {"topics": ["a*", "--b"], "baseline": "/old/audit.json", "quality": False, "protocol": "kip-101"},
             {"quality": False, "topics": ["a*", "--b"], "baseline": "/old/audit.json", "protocol": "kip-101"},
