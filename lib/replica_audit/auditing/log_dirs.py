@@ -11,15 +11,29 @@ from replica_audit.formats.names import OFFSET_CHECKPOINTS
 UNPLACED_CODES = ("CAP-UNREADABLE", "META-FOREIGN-DIR", "META-FORK")
 
 
-def log_dir_findings(log_dirs: Iterable[Mapping], unplaced: Iterable[Mapping], cluster_id: str | None) -> list[dict]:
-    """Rows of `findings` without topic and partition.
+class LogDirTally:
+    """What partitions, one after the other, tell of the log dirs that they lie in."""
 
-    `log_dirs`: broker_id, log_dir, and state and path of a replication-offset-checkpoint that is missing or empty though
-    a log of the log dir has batches. `unplaced`: quarantine rows without a partition.
-    """
-    found = [_missing_checkpoint(row) for row in log_dirs]
-    found += [_unusable(row) for row in unplaced if row["code"] in UNPLACED_CODES and not _is_told_by_partitions(row)]
-    return [{**finding_row(item, None, name, cluster_id)} for name, item in found]
+    def __init__(self) -> None:
+        self._filled: set[tuple[int, str]] = set()
+        self._without: dict[tuple[int, str, str], dict] = {}
+
+    def add(self, replica_dirs: Iterable[Mapping], segments: Iterable[Mapping]) -> None:
+        """Take the rows of one partition."""
+        self._filled |= {(row["broker_id"], row["log_dir"]) for row in segments if row["batch_count"]}
+        for row in replica_dirs:
+            file = row["high_watermark_file"]
+            if file["state"] in ("missing", "empty"):
+                place = {"broker_id": row["broker_id"], "log_dir": row["log_dir"]}
+                self._without[(*place.values(), file["path"])] = {**place, **file}
+
+    def findings(self, unplaced: Iterable[Mapping], cluster_id: str | None) -> list[dict]:
+        """Rows of `findings` without topic and partition: of log dirs without a replication-offset-checkpoint though a
+        log in them has batches, and of `unplaced`, quarantine rows without a partition.
+        """
+        found = [_missing_checkpoint(row) for key, row in sorted(self._without.items()) if key[:2] in self._filled]
+        found += [_unusable(row) for row in unplaced if row["code"] in UNPLACED_CODES and not _is_told_by_partitions(row)]
+        return [finding_row(item, None, name, cluster_id) for name, item in found]
 
 
 def _is_told_by_partitions(row: Mapping) -> bool:

@@ -11,7 +11,7 @@ from replica_audit.auditing.capture_times import CaptureTimes
 from replica_audit.auditing.catalogue import audit_verdict
 from replica_audit.auditing.evidence import AuditOptions, options_row, resolve_options
 from replica_audit.auditing.failures import failure_rows
-from replica_audit.auditing.log_dirs import log_dir_findings
+from replica_audit.auditing.log_dirs import LogDirTally
 from replica_audit.auditing.nothing_found import explain_nothing_found
 from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot, Row
 from replica_audit.auditing.partition import PartitionEvidence, audit_partition
@@ -159,8 +159,7 @@ class _Gathered:
         self._settings = settings
         self._read = RecordReader(opened.snapshot)
         self._tables: dict[str, list[Row]] = {table: [] for table in REPORT_TABLES}
-        self._checkpoint_files: dict[tuple, Row] = {}
-        self._filled: set[tuple[int, str]] = set()
+        self._log_dirs = LogDirTally()
         self._replica_count = 0
 
     def conclude(self, examined: Examined, transactions: dict[int, TransactionState]) -> None:
@@ -175,15 +174,8 @@ class _Gathered:
         tables["high_watermark_timeline"] = examined.timeline
         for table, of_table in tables.items():
             self._tables[table] += of_table
-        for row in examined.rows["segments"]:
-            if row["batch_count"]:
-                self._filled.add((row["broker_id"], row["log_dir"]))
+        self._log_dirs.add(examined.rows["replica_dirs"], examined.rows["segments"])
         self._replica_count += len(examined.rows["replica_dirs"])
-        for row in examined.rows["replica_dirs"]:
-            file = row["high_watermark_file"]
-            if file["state"] in ("missing", "empty"):
-                key = (row["broker_id"], row["log_dir"])
-                self._checkpoint_files[(*key, file["path"])] = {"broker_id": key[0], "log_dir": key[1], **file}
 
     def fail(self, partition: TopicPartition, error: Exception) -> None:
         """Add the rows of a partition that could not even be examined."""
@@ -198,8 +190,7 @@ class _Gathered:
     def results(self, started: str, segment_count: int, size_bytes: int, unread: Iterable[Row]) -> Results:
         """All answers, with what belongs to no partition."""
         inventory, unplaced = self._opened.inventory, self._opened.unplaced
-        without = [row for key, row in sorted(self._checkpoint_files.items()) if key[:2] in self._filled]
-        self._tables["findings"] += log_dir_findings(without, unplaced, inventory.cluster_id)
+        self._tables["findings"] += self._log_dirs.findings(unplaced, inventory.cluster_id)
         verdicts = [row["verdict"] for row in self._tables["partitions"]]
         columns = [column.name for column in REPORT_TABLES["quarantine"]]
         rows = [*unplaced, *self._tables["quarantine"], *unread]

@@ -24,7 +24,7 @@ from replica_audit.auditing.evidence import (
     options_row,
     resolve_options,
 )
-from replica_audit.auditing.log_dirs import log_dir_findings
+from replica_audit.auditing.log_dirs import LogDirTally
 from replica_audit.config import Settings
 from replica_audit.formats.storage import Snapshot
 from replica_audit.model import TransactionState
@@ -76,8 +76,8 @@ def audit(
     try:
         timelines = write_timeline(spark, warehouse, attempt, ids, rule_of(options.kafka_version))
         groups = _groups(warehouse, attempt, timelines, ids["cluster_id"])
-        answers = _audit_partitions(spark, warehouse, groups, options, location, attempt)
-        answers["findings"] += _log_dir_findings(warehouse, attempt, ids["cluster_id"])
+        answers = _audit_partitions(spark, warehouse, groups, options, location)
+        answers["findings"] += _log_dir_findings(warehouse, attempt, groups, ids["cluster_id"])
         for table in REPORTED_TABLES:
             warehouse.append(table, answers[table], ids)
     except BaseException:
@@ -126,7 +126,6 @@ def _audit_partitions(
     groups: Sequence[Group],
     options: AuditOptions,
     location: str,
-    attempt: Mapping[str, str],
 ) -> dict[str, list[dict]]:
     """Rows of every report table; partitions that wait for the coordinator's word take a second turn."""
     answers: dict[str, list[dict]] = {table: [] for table in REPORTED_TABLES}
@@ -212,22 +211,11 @@ def audit_group(
         return set(), failure_rows(partition, error, options.cluster_id)
 
 
-def _log_dir_findings(warehouse: Warehouse, attempt: Mapping[str, str], cluster_id: str | None) -> list[dict]:
+def _log_dir_findings(
+    warehouse: Warehouse, attempt: Mapping[str, str], groups: Sequence[Group], cluster_id: str | None
+) -> list[dict]:
     """Findings of whole log dirs and of input that belongs to no partition."""
-    filled = {
-        (row["broker_id"], row["log_dir"])
-        for row in warehouse.read("segments", ("broker_id", "log_dir", "batch_count"), **attempt)
-        if row["batch_count"]
-    }
-    log_dirs = {
-        (row["broker_id"], row["log_dir"]): {
-            "broker_id": row["broker_id"],
-            "log_dir": row["log_dir"],
-            "state": row["high_watermark_file"]["state"],
-            "path": row["high_watermark_file"]["path"],
-        }
-        for row in warehouse.read("replica_dirs", ("broker_id", "log_dir", "high_watermark_file"), **attempt)
-        if row["high_watermark_file"]["state"] in ("missing", "empty")
-    }
-    unplaced = [row for row in warehouse.read("quarantine", **attempt) if row["topic"] is None]
-    return log_dir_findings([row for place, row in log_dirs.items() if place in filled], unplaced, cluster_id)
+    tally = LogDirTally()
+    for _, rows in groups:
+        tally.add(rows.get("replica_dirs", ()), rows.get("segments", ()))
+    return tally.findings([row for row in warehouse.read("quarantine", **attempt) if row["topic"] is None], cluster_id)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.tables import ddl
-from replica_audit.warehouse.delta_tables import Warehouse, columns_of, key_of
+from replica_audit.warehouse.delta_tables import Warehouse, columns_of, key_of, table_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,7 +63,7 @@ def _location(spark: SparkSession, name: str) -> str | None:
 
 
 def _make(spark: SparkSession, settings: Settings, table: str) -> None:
-    properties = Warehouse("", time_travel_days=settings.time_travel_days).properties
+    properties = table_properties(settings.time_travel_days)
     listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
     key = key_of(table)
     spark.sql(

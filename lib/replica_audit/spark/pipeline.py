@@ -65,7 +65,7 @@ def prune(spark: SparkSession | None, settings: Settings, *, vacuum: bool = Fals
 
 
 def count_segments(spark: SparkSession | None, snapshot_id: str, settings: Settings) -> list[dict[str, Any]]:
-    """What quality suites need of a snapshot's segments. See `auditing.quality.segment_counts`."""
+    """What quality suites need of a snapshot's segments. See `auditing.segment_counts`."""
     warehouse = open_warehouse(spark, settings)
     attempt = latest_attempt(warehouse, "ingest", snapshot_id=snapshot_id)
     columns = ("topic", "partition", "broker_id", "log_dir", "base_offset", "summary")

@@ -11,7 +11,7 @@ from replica_audit.quality.suites import Suite
 from replica_audit.results import Results
 from replica_audit.tables import BRONZE_TABLES, FACT_TABLES, REPORT_TABLES, Column
 from replica_audit.warehouse.arrow_types import arrow_schema, rows_to_arrow
-from replica_audit.warehouse.attempts import latest_attempt
+from replica_audit.warehouse.attempts import latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.locations import spark_location
 
@@ -70,6 +70,6 @@ def _bronze_frame(spark: SparkSession, warehouse: Warehouse, table: str, snapsho
         place = F.replace(place, F.lit(character), F.lit(text))
     attempt = latest_attempt(warehouse, "ingest", snapshot_id=snapshot_id)
     rows = spark.read.format("delta").load(spark_location(warehouse.directory(table)))
-    for name in ("snapshot_id", "ingest_id"):
-        rows = rows.where(F.col(name).eqNullSafe(F.lit(attempt[name])))
+    for name, value in own_rows(attempt).items():
+        rows = rows.where(F.col(name).eqNullSafe(F.lit(value)))
     return rows.select(place.alias("place"), *names)

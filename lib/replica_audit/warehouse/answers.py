@@ -45,6 +45,7 @@ def snapshot_answers(warehouse: Warehouse, attempt: Mapping[str, str]) -> dict[s
 
 def timeline_answers(warehouse: Warehouse, audit_id: str) -> tuple[list[dict], int]:
     """Rows of `high_watermark_timeline` for audit.json, at most `REPORTED_TIMELINE_ROWS`, and how many there are in all."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     from replica_audit.warehouse.arrow_types import arrow_to_rows
@@ -52,22 +53,23 @@ def timeline_answers(warehouse: Warehouse, audit_id: str) -> tuple[list[dict], i
     table = "high_watermark_timeline"
     if not warehouse.exists(table):
         return [], 0
-    found = warehouse.read_arrow(table, _names(table), audit_id=audit_id)
-    count = found.num_rows
-    if count > REPORTED_TIMELINE_ROWS:
-        keys = ("quiet", "topic", "partition", "time_ms", "sequence")
-        ranked = pc.sort_indices(
-            found.append_column("quiet", pc.is_null(found["deviation"])), [(key, "ascending") for key in keys]
-        )
-        found = found.take(ranked[:REPORTED_TIMELINE_ROWS])
-    return arrow_to_rows(found), count
+    keys = ("quiet", "topic", "partition", "time_ms", "sequence")
+    kept, count = None, 0
+    for part in warehouse.read_parts(table, _names(table), audit_id=audit_id):
+        count += part.num_rows
+        kept = part if kept is None else pa.concat_tables([kept, part])
+        if kept.num_rows > REPORTED_TIMELINE_ROWS:
+            marked = kept.append_column("quiet", pc.is_null(kept["deviation"]))
+            ranked = pc.sort_indices(marked, [(key, "ascending") for key in keys])
+            kept = kept.take(ranked[:REPORTED_TIMELINE_ROWS])
+    return arrow_to_rows(kept), count
 
 
 def assemble_results(
     finished: Mapping[str, Any],
     answers: Mapping[str, Sequence[dict]],
     of_snapshot: Mapping[str, Sequence[dict]],
-    timeline: tuple[list[dict], int] = ((), 0),
+    timeline: tuple[list[dict], int],
 ) -> Results:
     """Results from a `finished` row of `audits`, rows by table, the snapshot's own rows, and how much was observed."""
     tables: dict[str, list[dict]] = {table: [] for table in REPORT_TABLES}
@@ -75,7 +77,7 @@ def assemble_results(
         if table in tables:
             names = _names(table)
             tables[table] = [{name: row[name] for name in names} for row in rows]
-    tables["high_watermark_timeline"], observations = list(timeline[0]), timeline[1]
+    tables["high_watermark_timeline"], observations = timeline
     snapshot = next(iter(of_snapshot.get("snapshots", ())), {})
     verdicts = [row["verdict"] for row in tables["partitions"]]
     names = ("audit_id", "snapshot_id", "cluster_id", "tool_version", "started", "finished")

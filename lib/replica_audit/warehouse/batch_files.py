@@ -71,12 +71,13 @@ def read_batches(
 ) -> dict[tuple[int, str], np.ndarray]:
     """Batches (`BATCH_DTYPE`) of the chunks `wanted` of each copy, keyed by (broker id, log dir), in order of the file.
 
-    `segments` are rows of `segments` of one partition, with `batch_file`, `batch_row` and `batch_count`.
+    `segments` are rows of `segments` of one partition, with `batch_file`, `batch_row` and `batch_count`, that
+    passed `check_batch_files`.
     """
     found: dict[tuple[int, str], list[np.ndarray]] = {}
     for segment in sorted(segments, key=lambda row: row["base_offset"]):
         chunks = wanted.get((segment["broker_id"], segment["log_dir"]))
-        if not chunks or not segment["batch_count"] or segment["batch_file"] is None:
+        if not chunks or not segment["batch_count"]:
             continue
         numbers = np.array(sorted(chunks))
         file = _open_file(directory, segment["batch_file"])

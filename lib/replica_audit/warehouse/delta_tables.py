@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,34 +48,31 @@ def columns_of(table: str) -> tuple[Column, ...]:
     return (*AUDIT_COLUMNS, *REPORT_TABLES[table])
 
 
+def table_properties(time_travel_days: int | None) -> dict[str, str]:
+    """What a table is made with: how many days versions that were replaced can be read; None is Delta's own period."""
+    return {} if time_travel_days is None else dict.fromkeys(_PERIODS, f"interval {time_travel_days} days")
+
+
 class Warehouse:
-    """Reads and commits. Pickles: an executor that writes files needs no more than their directory (`directory`)."""
+    """Reads and commits. An executor that writes files needs no more than their directory (`directory`)."""
 
     def __init__(
         self,
         location: str,
         *,
-        name: str | None = None,
         time_travel_days: int | None = None,
         locate: Callable[[str, bool], str | None] | None = None,
     ) -> None:
-        """`location`: a directory or URI with a table below it each; `name`: how messages call it.
+        """`location`: a directory or URI with a table below it each, or a catalog's NAME.SCHEMA.
 
         `locate(table, make)` says where a table of a catalog lies instead, makes it when `make`, and gives None where
-        there is none. `time_travel_days`: how long versions of new tables can be read after they were replaced; None
-        is Delta's own.
+        there is none. `time_travel_days`: see `table_properties`.
         """
-        self.name = name or location
+        self.name = location
         self._location = absolute_location(location)
         self._locate = locate
-        period = f"interval {time_travel_days} days"
-        self._periods = {} if time_travel_days is None else {name: period for name in _PERIODS}
+        self._periods = table_properties(time_travel_days)
         self._commit: dict[str, str | None] = {}
-
-    @property
-    def properties(self) -> dict[str, str]:
-        """Table properties that a table of this warehouse is made with."""
-        return dict(self._periods)
 
     def describe_commits(self, **run: str | None) -> None:
         """Say which run the commits from now on are of: `userMetadata` in the history of every table."""
@@ -97,6 +94,12 @@ class Warehouse:
 
         `columns` None is all of them. Raises InputError when there is no such table.
         """
+        return pa.concat_tables(self.read_parts(table, columns, **equals))
+
+    def read_parts(
+        self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str]
+    ) -> Iterator[pa.Table]:
+        """The same file by file, an empty table first, for rows that are too many to be held at once."""
         handle = self._open(table)
         if handle is None:
             raise InputError(
@@ -107,11 +110,10 @@ class Warehouse:
         schema = pa.schema([known.field(name) for name in columns or known.names])
         key = key_of(table)
         filesystem, root = open_directory(handle.table_uri)
-        parts = [schema.empty_table()]
+        yield schema.empty_table()
         for path, value in list_files(handle, key):
             if key not in wanted or value in wanted[key]:
-                parts.append(read_file(filesystem, f"{root}/{path}", schema, {key: value}, wanted))
-        return pa.concat_tables(parts)
+                yield read_file(filesystem, f"{root}/{path}", schema, {key: value}, wanted)
 
     def read(
         self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str]
