@@ -53,7 +53,11 @@ def main() -> None:
         print("  ".join(f"{name} {of_one[-1]:.1f}" for name, of_one in found.items()), flush=True)
     least = {name: min(of_one) for name, of_one in found.items()}
     bare = least.pop("bare session")
-    print(f"fastest: bare session {bare:.1f}", *(f"{name} {one:.1f} ({one / bare:.2f})" for name, one in least.items()), sep="  ")
+    print(
+        f"fastest: bare session {bare:.1f}",
+        *(f"{name} {one:.1f} ({one / bare:.2f})" for name, one in least.items()),
+        sep="  ",
+    )
 
 
 if __name__ == "__main__":

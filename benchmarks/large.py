@@ -65,7 +65,9 @@ def dump_and_diff(snapshot: Path, names: list[str], jars: Path) -> float:
             out = Path(directory, f"{broker}-{name.replace('/', '-')}")
             with out.open("wb") as stream:
                 command = ["java", "-cp", f"{jars}/*", *DUMP, "--files", name]
-                subprocess.run(command, cwd=snapshot / f"broker-{broker}", stdout=stream, stderr=subprocess.PIPE, check=True)
+                subprocess.run(
+                    command, cwd=snapshot / f"broker-{broker}", stdout=stream, stderr=subprocess.PIPE, check=True
+                )
             return out
 
         before = time.perf_counter()
@@ -80,7 +82,9 @@ def dump_and_diff(snapshot: Path, names: list[str], jars: Path) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kafka", type=Path, help="a directory with the JARs of Kafka's tools; without, the audit alone")
+    parser.add_argument(
+        "--kafka", type=Path, help="a directory with the JARs of Kafka's tools; without, the audit alone"
+    )
     parser.add_argument("--partitions", type=int, default=0)
     parser.add_argument("--mib", type=int, default=3072, help="size of all replicas together")
     parser.add_argument("--batch-bytes", type=int, default=16 * 1024)
@@ -91,7 +95,9 @@ def main() -> None:
     found: dict[str, list[float]] = {"audit": [], "dump and diff": []}
     try:
         names = write_snapshot(snapshot, arguments.mib * MIB, arguments.batch_bytes, arguments.partitions)
-        print(f"{REPLICAS} replicas, {len(names)} partitions, {arguments.mib} MiB, batches of {arguments.batch_bytes} bytes")
+        print(
+            f"{REPLICAS} replicas, {len(names)} partitions, {arguments.mib} MiB, batches of {arguments.batch_bytes} bytes"
+        )
         for _ in range(arguments.runs):
             found["audit"].append(audit(snapshot))
             print(f"audit {found['audit'][-1]:.1f} s", flush=True)

@@ -27,7 +27,7 @@ def peak_bytes() -> int:
 
 def scan(directory: Path) -> None:
     """Scan all that lies below `directory` in one task; prints what it took."""
-    from replica_audit.auditing.snapshot import open_snapshot
+    from replica_audit.local.audit import open_snapshot
     from replica_audit.spark.scanning import scan_task
 
     snapshot, inventory = open_snapshot(str(directory), (), None)

@@ -19,8 +19,8 @@ from collections.abc import Callable
 
 import google_crc32c
 
-from replica_audit.formats.segments import scan_segment
-from replica_audit.formats.summary import summarise_segment
+from replica_audit.formats.segments.scan import scan_segment
+from replica_audit.formats.segments.segment_summary import summarise_segment
 
 MIB = 1 << 20
 ROUNDS = 7

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from replica_audit.cli.progress import Progress
+from replica_audit.cli.progress_lines import Progress
 from replica_audit.config import Settings
 from replica_audit.spark.pipeline import run_audit, run_ingest
 from replica_audit.spark.session import start_session
@@ -35,7 +35,9 @@ def main() -> None:
             between = time.perf_counter()
             results = run_audit(spark, snapshot_id, settings, progress)
             after = time.perf_counter()
-        print(f"audit {number}: ingest {between - before:.2f} s, audit {after - between:.2f} s, {results.audit['verdict']}")
+        print(
+            f"audit {number}: ingest {between - before:.2f} s, audit {after - between:.2f} s, {results.audit['verdict']}"
+        )
     spark.stop()
 
 

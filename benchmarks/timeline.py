@@ -75,7 +75,7 @@ def main() -> int:
 
     from replica_audit.protocol.high_watermark import rule_of
     from replica_audit.spark.session import build_session
-    from replica_audit.spark.timeline import recompute
+    from replica_audit.spark.timeline_job import recompute
 
     settings = dict(setting.split("=", 1) for setting in arguments.conf)
     spark = build_session("benchmark timeline", settings, local=True)
@@ -97,9 +97,7 @@ def main() -> int:
     print(
         f"{arguments.observations} observations of {arguments.partitions} partitions, {3 * arguments.observations} rows"
     )
-    print(
-        f"  plain window {window:.1f} s, timeline with its summary {rows:.1f} s ({rate:,.0f} observations/s)"
-    )
+    print(f"  plain window {window:.1f} s, timeline with its summary {rows:.1f} s ({rate:,.0f} observations/s)")
     print(f"  the timeline takes {rows / window:.1f} times as long as the plain window (target: at most {TARGET})")
     spark.stop()
     return 0 if rows / window <= TARGET else 1

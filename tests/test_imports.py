@@ -21,6 +21,7 @@ STEPS = {
     "formats": 1,
     "protocol": 2,
     "auditing": 3,
+    "local": 4,
     "reporting": 4,
     "quality": 4,
     "warehouse": 4,
@@ -29,7 +30,7 @@ STEPS = {
     "jobs": 7,
 }
 
-PURE_ROOMS = ("", "formats", "protocol", "auditing", "reporting", "warehouse")
+PURE_ROOMS = ("", "formats", "protocol", "auditing", "local", "reporting", "warehouse")
 
 #: Who may import what is not for everybody.
 ONLY_IN = {

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.spark.planted import write_small
 
-from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
+from replica_audit.auditing.findings.catalogue import CATALOGUE, SEVERITIES, VERDICTS
 from replica_audit.cli.commands import COMMANDS
 from replica_audit.config import FAIL_LEVELS
 from replica_audit.errors import EngineError, InputError, UsageError
@@ -158,8 +158,8 @@ def test_the_copying_recipe_copies_everything_in_order(tmp_path):
 
 
 def test_examples_of_files_are_read_by_their_parsers():
-    from replica_audit.formats.leadership import parse_leadership
-    from replica_audit.formats.manifest import parse_manifest
+    from replica_audit.formats.leadership.leadership_json import parse_leadership
+    from replica_audit.formats.log_dirs.manifest import parse_manifest
 
     leadership, manifest = (block.body for block in BLOCKS if block.language == "json")
     assert parse_leadership(leadership, "leadership.json")[0].leader_id == 1
@@ -169,7 +169,7 @@ def test_examples_of_files_are_read_by_their_parsers():
 
 @pytest.mark.spark
 def test_the_query_finds_what_the_first_audit_found(spark, tmp_path):
-    from replica_audit.cli.progress import Progress
+    from replica_audit.cli.progress_lines import Progress
     from replica_audit.config import Settings
     from replica_audit.spark.pipeline import run_audit, run_ingest
 
@@ -226,7 +226,7 @@ def test_verdicts_severities_statuses_protocols_commands_and_tables_are_told():
     assert (UsageError.exit_status, InputError.exit_status, EngineError.exit_status) == (2, 3, 4)
     commands = "\n".join(_rows("command"))
     assert all(re.search(rf"(replica-audit |`){name}\b", commands) for name in COMMANDS)
-    from replica_audit.spark.observations import TIMELINE_TABLE
+    from replica_audit.spark.observation_jobs import TIMELINE_TABLE
     from replica_audit.warehouse.answers import REPORTED_TABLES
 
     told = set(re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in _rows("table"))))

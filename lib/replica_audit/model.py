@@ -193,9 +193,9 @@ class SegmentSummary:
     source: str = "segment"
     """What was read: segment, dump_text, batch_table or record_table."""
     form: str = "batches"
-    """What stands for a record batch (`formats.second_hand`): only logs of one form can be compared batch by batch."""
+    """What stands for a record batch (`formats.stand_ins.second_hand`): only logs of one form can be compared batch by batch."""
     unproven: tuple[str, ...] = ()
-    """What `source` leaves unproven, in the words of `formats.second_hand.UNPROVEN`."""
+    """What `source` leaves unproven, in the words of `formats.stand_ins.second_hand.UNPROVEN`."""
     digest: str | None = None
     """SHA-256 of what is kept of every batch, and of where there is none; None where nobody asked for it."""
 

@@ -9,9 +9,9 @@ from unittest.mock import patch
 
 from tests.formats.captures import CAPTURES, FIXTURES, batches_of, scan_file, truth
 
-from replica_audit.auditing.snapshot import audit_one, open_snapshot
 from replica_audit.config import Settings
 from replica_audit.formats.metadata.reading import MetadataReading
+from replica_audit.local.audit import audit_one, open_snapshot
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results
 

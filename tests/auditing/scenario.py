@@ -18,8 +18,8 @@ from tests.support.logdirs import (
     write_log_dir,
 )
 
-from replica_audit.auditing.snapshot import audit_one
 from replica_audit.config import Settings
+from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 
 TOPIC = "orders"

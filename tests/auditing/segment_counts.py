@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from replica_audit.auditing.segment_counts import segment_counts
-from replica_audit.auditing.snapshot import open_snapshot
-from replica_audit.formats.bronze import segment_row
+from replica_audit.auditing.rows.bronze import segment_row
+from replica_audit.auditing.rows.segment_counts import segment_counts
 from replica_audit.formats.sources import summarise_source
+from replica_audit.local.audit import open_snapshot
 
 
 def count_snapshot(uri: str) -> list[dict]:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import pytest
 from tests.auditing.captures import told
 
-from replica_audit.auditing.catalogue import at_or_above
-from replica_audit.auditing.snapshot import audit_one
+from replica_audit.auditing.findings.catalogue import at_or_above
 from replica_audit.config import Settings
+from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results
 
@@ -81,7 +81,9 @@ QUESTIONS: tuple[Question, ...] = (
     Question("05-purged-follower-truncation/real-before", "dr-0", lambda answer: answer.cuts() == {0: 46, 1: 46}),
     Question("05-purged-follower-truncation/real-before", "ds-0", lambda answer: answer.cuts()[0] == 40),
     Question("05-purged-follower-truncation/real-before", "dt-0", lambda answer: answer.cuts()[0] == 40),
-    Question("05-purged-follower-truncation/real-after", "dr-0", lambda answer: "EPO-CACHE-MISSING" not in answer.codes()),
+    Question(
+        "05-purged-follower-truncation/real-after", "dr-0", lambda answer: "EPO-CACHE-MISSING" not in answer.codes()
+    ),
     Question("05-purged-follower-truncation/by-hand", "t-0", lambda answer: answer.cuts()[2] == 46),
     Question("08-listing-of-reference-unreadable/awk", "ledger_eu-1-0", unread),
     Question("08-listing-of-reference-unreadable/iso", "ledger_eu-1-0", unread),
@@ -94,8 +96,10 @@ QUESTIONS: tuple[Question, ...] = (
     Question(
         "12-minor/third-replica-proves",
         "t-0",
-        lambda answer: {one["committed_dropped"] for one in answer.results.rows("truncations") if one["protocol"] == "fetch"}
-        == {7},
+        lambda answer: (
+            {one["committed_dropped"] for one in answer.results.rows("truncations") if one["protocol"] == "fetch"}
+            == {7}
+        ),
     ),
     Question("07-timeline/outsider-catches-up", "t-0", accuses_no_leader),
     Question("07-timeline/first-hw-unknown", "t-0", accuses_no_leader),

@@ -11,9 +11,9 @@ import pytest
 from tests.auditing.captures import FIXTURES, audit_capture, told, truth
 from tests.auditing.scenario import Broker, audit, written
 
-from replica_audit.auditing.snapshot import audit_one, open_snapshot
 from replica_audit.config import Settings
-from replica_audit.formats.broker_logs import broker_of_path, is_broker_log, parse_broker_log
+from replica_audit.formats.leadership.broker_logs import broker_of_path, is_broker_log, parse_broker_log
+from replica_audit.local.audit import audit_one, open_snapshot
 from replica_audit.model import TopicPartition
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.auditing.captures import CAPTURES, EXPECTED, FIXTURES, audit_by_listing, audit_capture, told, truth
 
-from replica_audit.auditing.catalogue import at_or_above
+from replica_audit.auditing.findings.catalogue import at_or_above
 
 #: Healthy, lagging, and clusters of 2.8 and later after everybody came back: nothing is wrong any more.
 QUIET = (

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from replica_audit.auditing import partition
-from replica_audit.auditing.batches import batches_of
-from replica_audit.auditing.chunks import tally_batches, tally_from
-from replica_audit.auditing.facts import replica_facts
+from replica_audit.auditing.comparing.chunks import tally_batches, tally_from
+from replica_audit.auditing.comparing.compared_batches import batches_of
 from replica_audit.auditing.partition import PartitionEvidence, audit_partition, needed_batches
-from replica_audit.auditing.tables import report_rows
-from replica_audit.formats.batches import BATCH_DTYPE
-from replica_audit.formats.summary import Summariser
+from replica_audit.auditing.replicas.facts import replica_facts
+from replica_audit.auditing.rows.answer_rows import report_rows
+from replica_audit.formats.segments.batches import BATCH_DTYPE
+from replica_audit.formats.segments.segment_summary import Summariser
 from replica_audit.model import CHUNK_OFFSETS, CheckpointFile, Leadership, ReplicaDir, SegmentSummary, TopicPartition
 
 NAME = TopicPartition("large", 0)

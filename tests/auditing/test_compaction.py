@@ -10,7 +10,7 @@ from tests.auditing.captures import FIXTURES, audit_capture, told
 from tests.auditing.scenario import Answer, Broker, audit
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker
 
-from replica_audit.auditing.contents import Reading
+from replica_audit.auditing.comparing.contents import Reading
 
 COMPACT = {"cleanup.policy": "compact"}
 #: Batches of five offsets: what is gone from one of them was cleaned away.
@@ -371,9 +371,7 @@ def _elected_beside(path, epochs: Sequence[tuple[int, int]]) -> Answer:
 
     def keyed(start: int, end: int, epoch: int, mark: str) -> list[bytes]:
         records = [Record(f"{mark}{at}".encode(), b"v") for at in range(start, end)]
-        return [
-            encode_batch(start + at, records[at : at + STEP], epoch) for at in range(0, len(records), STEP)
-        ]
+        return [encode_batch(start + at, records[at : at + STEP], epoch) for at in range(0, len(records), STEP)]
 
     common = keyed(0, 20, 0, "k")
     brokers = {

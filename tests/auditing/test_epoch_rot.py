@@ -13,15 +13,20 @@ from replica_audit.model import PROTOCOLS
 TWO = [*written(0, 20, 2), *written(20, 40, 3)]
 EPOCHS = [(2, 0), (3, 20)]
 #: What no answer about changed epochs may say.
-LOSS = ("HWM-LOSS", "HWM-ABOVE-ISR-PREFIX", "TRN-BELOW-HW", "TRN-REPLAY-GAP", "TRN-OVER-TRUNCATE", "EPO-UNKNOWN-TO-LEADER")
+LOSS = (
+    "HWM-LOSS",
+    "HWM-ABOVE-ISR-PREFIX",
+    "TRN-BELOW-HW",
+    "TRN-REPLAY-GAP",
+    "TRN-OVER-TRUNCATE",
+    "EPO-UNKNOWN-TO-LEADER",
+)
 
 
 def _changed(log: list[bytes], epoch: int, *offsets: int) -> list[bytes]:
     """`log` with the leader epoch of the batches at `offsets` overwritten."""
     field = epoch.to_bytes(4, "big", signed=True)
-    return [
-        batch[:12] + field + batch[16:] if int.from_bytes(batch[:8], "big") in offsets else batch for batch in log
-    ]
+    return [batch[:12] + field + batch[16:] if int.from_bytes(batch[:8], "big") in offsets else batch for batch in log]
 
 
 def _controller(path, *leaders: int | None, first: int = 0):

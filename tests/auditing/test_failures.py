@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from tests.reporting.rows import finding, partition, results
 
-from replica_audit.auditing import opened_snapshot, snapshot
-from replica_audit.auditing.catalogue import audit_verdict
-from replica_audit.auditing.evidence import AuditOptions
-from replica_audit.auditing.history import build_history
-from replica_audit.auditing.snapshot import audit_all, audit_one
+from replica_audit.auditing.audits.history import build_history
+from replica_audit.auditing.findings.catalogue import audit_verdict
+from replica_audit.auditing.rows.evidence import AuditOptions
 from replica_audit.config import Settings
-from replica_audit.formats.errors import FormatError
+from replica_audit.formats.format_error import FormatError
+from replica_audit.local import audit as snapshot
+from replica_audit.local import opened_snapshot
+from replica_audit.local.audit import audit_all, audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.reporting.verdict import build_verdict
 
@@ -83,14 +84,14 @@ def test_show_answers_all_others(monkeypatch, caplog, kind, where):
 @pytest.mark.parametrize("kind", ERRORS)
 def test_an_executor_answers_with_the_failure(monkeypatch, kind):
     """The function that Spark calls for one partition, called here."""
-    from replica_audit.spark.audit import audit_group
+    from replica_audit.spark.audit_job import audit_group
 
     error, message, path = ERRORS[kind]
 
     def fail(*_arguments, **_named):
         raise error
 
-    monkeypatch.setattr("replica_audit.auditing.evidence.partition_evidence", fail)
+    monkeypatch.setattr("replica_audit.auditing.rows.evidence.partition_evidence", fail)
     options = AuditOptions("fetch", None, None, "cluster")
     for transactions in (None, {}):
         waits, tables = audit_group(

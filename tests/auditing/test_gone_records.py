@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from replica_audit.auditing import opened_snapshot
-from replica_audit.auditing.baseline import compare_findings
-from replica_audit.auditing.evidence import EARLIER
-from replica_audit.auditing.gone import losses_of_rows
-from replica_audit.auditing.snapshot import audit_all
+from replica_audit.auditing.audits.baseline import compare_findings
+from replica_audit.auditing.audits.gone import losses_of_rows
+from replica_audit.auditing.rows.evidence import EARLIER
 from replica_audit.config import Settings
+from replica_audit.local import opened_snapshot
+from replica_audit.local.audit import audit_all
 from replica_audit.results import Results
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -92,9 +92,12 @@ def test_every_run_that_was_cut_is_told_once(monkeypatch, before, after):
     # The audit after that knows it, also when the first one was removed from the warehouse; nothing else changes.
     for remembered in ([*rows, *found], found):
         third = audit(after, remembered, monkeypatch)
-        assert [(row["finding_id"], row["status"]) for row in gone(third)] == [(row["finding_id"], "known") for row in found]
+        assert [(row["finding_id"], row["status"]) for row in gone(third)] == [
+            (row["finding_id"], "known") for row in found
+        ]
         assert third.rows("partitions") == [
-            {**row, "findings": now["findings"]} for row, now in zip(audit(after).rows("partitions"), third.rows("partitions"))
+            {**row, "findings": now["findings"]}
+            for row, now in zip(audit(after).rows("partitions"), third.rows("partitions"))
         ]
 
 
@@ -160,7 +163,11 @@ def test_what_else_explains_it_is_believed(monkeypatch, name):
 
     def change(evidence):
         topic_partition = evidence.topic_partition
-        return HARMLESS[name](evidence) if (topic_partition.topic, topic_partition.partition) == ("ledger", 0) else evidence
+        return (
+            HARMLESS[name](evidence)
+            if (topic_partition.topic, topic_partition.partition) == ("ledger", 0)
+            else evidence
+        )
 
     assert gone(audit("diverged-healed", rows, monkeypatch))
     assert not gone(audit("diverged-healed", rows, monkeypatch, change))
@@ -180,7 +187,10 @@ def test_retention_that_passed_a_part_leaves_the_rest(monkeypatch):
     def change(evidence):
         return _with_directory(evidence, log_start_checkpoint=50)
 
-    whole, part = gone(audit("diverged-healed", rows, monkeypatch)), gone(audit("diverged-healed", rows, monkeypatch, change))
+    whole, part = (
+        gone(audit("diverged-healed", rows, monkeypatch)),
+        gone(audit("diverged-healed", rows, monkeypatch, change)),
+    )
     assert part[0]["message"].startswith("up to 29 committed records that only broker 0 held")
     assert part[0]["finding_id"] == whole[0]["finding_id"]
 

@@ -6,8 +6,8 @@ import contextvars
 
 import pytest
 
-from replica_audit.auditing.catalogue import VERDICTS, audit_verdict
-from replica_audit.auditing.history import build_history
+from replica_audit.auditing.audits.history import build_history
+from replica_audit.auditing.findings.catalogue import VERDICTS, audit_verdict
 from replica_audit.reporting.audit_history import render_history
 from replica_audit.reporting.layout import WIDTH, set_text_width
 

@@ -14,9 +14,7 @@ LOG = written(0, 80, 0)
 
 def _rotten(at: int, log=LOG) -> list[bytes]:
     """`log` with a changed byte in the records of the batch at offset `at`."""
-    return [
-        batch if int.from_bytes(batch[:8], "big") != at else batch[:-1] + bytes([batch[-1] ^ 1]) for batch in log
-    ]
+    return [batch if int.from_bytes(batch[:8], "big") != at else batch[:-1] + bytes([batch[-1] ^ 1]) for batch in log]
 
 
 def _audit(path, brokers, kinds, **options):

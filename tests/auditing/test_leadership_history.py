@@ -11,9 +11,9 @@ from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, writ
 from tests.support import metadata_log as write
 from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
 
-from replica_audit.auditing.catalogue import at_or_above
-from replica_audit.auditing.snapshot import audit_one
+from replica_audit.auditing.findings.catalogue import at_or_above
 from replica_audit.config import Settings
+from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 
 KRAFT = [name for name in CAPTURES if any((FIXTURES / name).glob("*/__cluster_metadata-0"))]
@@ -450,7 +450,9 @@ UNCLEAN_TO_2 = (change(isr=(1,)), write.registration_change(1, 1), change(leader
 def may_have_lost(answer: Answer) -> bool:
     (row,) = answer.found("META-UNCLEAN-ELECTION")
     assert row["severity"] == "info"
-    assert ("it may have lost records, and these files cannot tell" in row["message"]) != ("lost nothing" in row["message"])
+    assert ("it may have lost records, and these files cannot tell" in row["message"]) != (
+        "lost nothing" in row["message"]
+    )
     assert ("lost nothing" in row["message"]) == any(one["kind"] == "loss" for one in row["evidence"])
     return "it may have lost" in row["message"]
 
@@ -477,7 +479,9 @@ def test_an_unclean_election_lost_nothing_when_the_old_leader_stayed_as_it_was_a
     new = Broker([*COMMON, *written(50, 60, 1, "new ")])
     answer = scene(tmp_path, {1: Broker(COMMON), 2: new, 3: new}, *UNCLEAN_TO_2)
     assert not may_have_lost(answer)
-    assert "broker 1, which led before, has followed nobody since" in answer.found("META-UNCLEAN-ELECTION")[0]["message"]
+    assert (
+        "broker 1, which led before, has followed nobody since" in answer.found("META-UNCLEAN-ELECTION")[0]["message"]
+    )
 
 
 @pytest.mark.parametrize(

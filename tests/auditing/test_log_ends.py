@@ -201,7 +201,11 @@ def test_clean_flags_count_beside_a_metadata_log_that_knows_every_epoch(tmp_path
     stale = {1: ahead[1], 2: replace(ahead[2], batches=[*written(0, 40, 0, step=1), *written(40, 50, 3)])}
     # Broker 2 led when it stopped, and wrote nothing any more.
     elected = {1: ahead[1], 2: replace(ahead[2], epochs=[(0, 0), (1, 50)])}
-    for name, brokers in (("stale", stale), ("elected", elected), ("killed", {1: ahead[1], 2: replace(ahead[2], clean_shutdown=False)})):
+    for name, brokers in (
+        ("stale", stale),
+        ("elected", elected),
+        ("killed", {1: ahead[1], 2: replace(ahead[2], clean_shutdown=False)}),
+    ):
         answer = scene(tmp_path / name, brokers, change(isr=(1,)))
         assert not answer.found("REP-LEADER-SHORTER") and answer.codes("high") == set(), answer
         assert answer.one("CAP-SKEW", 2)[2:] == (40, 50)
@@ -228,7 +232,10 @@ def test_a_tail_past_a_replica_that_stands_in_for_the_leader_accuses_nobody(tmp_
     assert answer.tables["partitions"][0]["reference_id"] == 1
     assert not answer.found("REP-LEADER-SHORTER") and answer.codes("high") == set(), answer
     # But a member that lacks what is proven committed is short, whoever leads.
-    for name, brokers in (("ahead", {1: whole(40, 30), 2: whole(50, 47)}), ("lost", {1: whole(40, 30), 2: whole(45, 47)})):
+    for name, brokers in (
+        ("ahead", {1: whole(40, 30), 2: whole(50, 47)}),
+        ("lost", {1: whole(40, 30), 2: whole(45, 47)}),
+    ):
         short = audit(tmp_path / name, brokers, leader=3, isr=(1, 3), quiesced=True)
         assert short.one("REP-ISR-SHORT", 1) == ("high", "likely", 40, 47), short
         assert short.interval == (40, None)
@@ -270,6 +277,9 @@ def test_what_no_replica_has_any_more_begins_where_the_longest_ends(tmp_path):
 
 
 def test_skew_is_no_sure_explanation_where_the_leader_itself_shows_that_it_had_more(tmp_path):
-    for name, mark, words in (("had more", 72, "may explain it, unless records were lost"), ("fine", 50, "which explains it")):
+    for name, mark, words in (
+        ("had more", 72, "may explain it, unless records were lost"),
+        ("fine", 50, "which explains it"),
+    ):
         answer = audit(tmp_path / name, {1: whole(60, mark), 2: whole(90, 50)})
         assert answer.found("CAP-SKEW", 2)[0]["message"].endswith(words), answer

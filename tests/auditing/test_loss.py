@@ -141,7 +141,9 @@ def acknowledged(capture: str, partition: str) -> int:
     found = {
         (row["phase"], row["offset"])
         for row in rows
-        if (row["topic"], row["partition"]) == (topic, int(number)) and row["error"] is None and row["phase"] not in nowhere
+        if (row["topic"], row["partition"]) == (topic, int(number))
+        and row["error"] is None
+        and row["phase"] not in nowhere
     }
     return len(found)
 

@@ -10,8 +10,8 @@ import pytest
 from tests.support.encoder import encode_batch
 from tests.support.logdirs import PartitionFiles, write_log_dir
 
-from replica_audit.auditing.snapshot import open_snapshot
 from replica_audit.errors import ReplicaAuditError
+from replica_audit.local.audit import open_snapshot
 
 
 def write(path: Path, broker: int = 1) -> Path:

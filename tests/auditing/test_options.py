@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from tests.support.samples import SAMPLES
 
-from replica_audit.auditing.capture_times import CaptureTimes
-from replica_audit.auditing.evidence import parse_kafka_version, resolve_options
-from replica_audit.auditing.snapshot import audit_one
+from replica_audit.auditing.leadership.capture_times import CaptureTimes
+from replica_audit.auditing.rows.evidence import parse_kafka_version, resolve_options
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
+from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.truncation import protocol_of
 

@@ -20,9 +20,7 @@ def _purged(log, state: str, **options) -> Broker:
     epoch, end = int.from_bytes(log[-1][12:16], "big"), ends(log)
     files = {"running": f"0\n1\n{epoch} {end}\n", "restarted": "0\n0\n", "no bytes": ""}
     first = int.from_bytes(log[0][:8], "big")
-    return Broker(
-        log, log_start=end, first_base_offset=first, replace={EPOCH_FILE: files[state].encode()}, **options
-    )
+    return Broker(log, log_start=end, first_base_offset=first, replace={EPOCH_FILE: files[state].encode()}, **options)
 
 
 @pytest.mark.parametrize("log", LOGS.values(), ids=LOGS)

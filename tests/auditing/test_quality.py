@@ -8,8 +8,8 @@ from tests.auditing.segment_counts import count_snapshot
 from tests.auditing.test_captures import QUIET
 from tests.reporting.rows import finding, partition, results, row
 
-from replica_audit.auditing.catalogue import at_or_above
-from replica_audit.auditing.quality import count_lineage_conflicts, fact_rows, name_place
+from replica_audit.auditing.findings.catalogue import at_or_above
+from replica_audit.auditing.rows.quality_facts import count_lineage_conflicts, fact_rows, name_place
 from replica_audit.quality.suites import load_plan
 from replica_audit.tables import FACT_TABLES
 

@@ -6,7 +6,7 @@ import pytest
 from tests.auditing.scenario import Answer, Broker, audit, written
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_wrapper
 
-from replica_audit.auditing.contents import Reading
+from replica_audit.auditing.comparing.contents import Reading
 
 DELETE = {"cleanup.policy": "delete"}
 

@@ -164,7 +164,9 @@ def test_a_producer_that_began_anew_after_its_records_were_deleted(tmp_path, del
     def logged(*sequences: int) -> list[bytes]:
         numbered = zip(range(0, 5 * len(sequences), 5), sequences, strict=True)
         shared = {"producer_id": 9, "producer_epoch": 0}
-        return [encode_batch(base, 5, 0, base_sequence=sequence, mark=f"{base} ", **shared) for base, sequence in numbered]
+        return [
+            encode_batch(base, 5, 0, base_sequence=sequence, mark=f"{base} ", **shared) for base, sequence in numbered
+        ]
 
     log = logged(0, 5, 0, 5, 10)
     leader = Broker(log[deleted // 5 :], log_start=deleted, epochs=[(0, deleted)])
@@ -172,7 +174,9 @@ def test_a_producer_that_began_anew_after_its_records_were_deleted(tmp_path, del
     assert {row["broker_id"] for row in answer.found("LOG-PRODUCER-DUPLICATE")} == told, answer
     twice = logged(0, 5, 0, 5, 5)
     answer = audit(tmp_path / "twice", {1: Broker(twice[2:], log_start=10), 2: Broker(twice)})
-    assert {row["broker_id"] for row in answer.found("LOG-PRODUCER-DUPLICATE")} == {1, 2}, "a sequence inside the new count"
+    assert {row["broker_id"] for row in answer.found("LOG-PRODUCER-DUPLICATE")} == {1, 2}, (
+        "a sequence inside the new count"
+    )
 
 
 @pytest.mark.parametrize("kept", [0, 2])

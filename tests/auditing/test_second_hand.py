@@ -11,10 +11,10 @@ from tests.formats.captures import FIXTURES
 from tests.formats.test_batch_tables import batch_rows, write_table
 from tests.support.dump_lines import batch_line, listing
 
-from replica_audit.auditing.snapshot import audit_one
 from replica_audit.config import Settings
 from replica_audit.formats.discovery import discover
-from replica_audit.formats.storage import Snapshot
+from replica_audit.formats.files.storage import Snapshot
+from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 
 KEPT = (

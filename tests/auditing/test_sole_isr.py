@@ -13,8 +13,8 @@ from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, writ
 from tests.support import metadata_log as write
 from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
 
-from replica_audit.auditing.snapshot import audit_one
 from replica_audit.config import Settings
+from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 
 COMMON = written(0, 50, 0)
@@ -252,7 +252,9 @@ def _stale(tmp_path: Path, *remove: str) -> Path:
     path = root / "broker-0" / "replication-offset-checkpoint"
     lines = path.read_text().splitlines()
     common = {"ledger 0": 34, "ledger 1": 41, "ledger 2": 50}
-    lines = [next((f"{name} {value}" for name, value in common.items() if line.startswith(name)), line) for line in lines]
+    lines = [
+        next((f"{name} {value}" for name, value in common.items() if line.startswith(name)), line) for line in lines
+    ]
     path.write_text("".join(f"{line}\n" for line in lines))
     for name in remove:
         shutil.rmtree(root / name)

@@ -6,7 +6,7 @@ import pytest
 from tests.auditing.captures import audit_capture
 
 from replica_audit.auditing.partition import PartitionEvidence, audit_partition
-from replica_audit.auditing.tables import report_rows
+from replica_audit.auditing.rows.answer_rows import report_rows
 from replica_audit.model import TopicPartition
 from replica_audit.tables import REPORT_TABLES
 
@@ -14,7 +14,9 @@ from replica_audit.tables import REPORT_TABLES
 TABLES = tuple(name for name in REPORT_TABLES if name != "partition_states")
 
 
-@pytest.mark.parametrize("capture", ["diverged-unclean", "reassigned-2-done", "recreated-1-before", "txn-failover-1-unclean"])
+@pytest.mark.parametrize(
+    "capture", ["diverged-unclean", "reassigned-2-done", "recreated-1-before", "txn-failover-1-unclean"]
+)
 def test_rows_are_those_of_their_tables(capture):
     for results in audit_capture(capture).values():
         for table in TABLES:

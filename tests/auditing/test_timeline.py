@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from tests.support.observations import TIME_MS, observed, write_observations
 
-from replica_audit.auditing.snapshot import audit_one
-from replica_audit.auditing.timeline import GREATEST_RUNS
+from replica_audit.auditing.leadership.deviations import GREATEST_RUNS
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
+from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.auditing.scenario import Broker, audit, written
 
-from replica_audit.formats.storage import Snapshot
+from replica_audit.formats.files.storage import Snapshot
 from replica_audit.reporting.verdict import build_verdict
 from replica_audit.results import Results
 
@@ -65,8 +65,8 @@ def deny(monkeypatch, *denied: Path) -> None:
         refuse(path)
         return real_scandir(path)
 
-    monkeypatch.setattr("replica_audit.formats.storage.os.open", fake_open)
-    monkeypatch.setattr("replica_audit.formats.storage.os.scandir", fake_scandir)
+    monkeypatch.setattr("replica_audit.formats.files.storage.os.open", fake_open)
+    monkeypatch.setattr("replica_audit.formats.files.storage.os.scandir", fake_scandir)
 
 
 def holds(answer, broker: int, code: str, path: Path) -> None:

@@ -7,8 +7,8 @@ from datetime import datetime, timezone
 import pytest
 from tests.support.samples import SAMPLES
 
-from replica_audit.auditing.snapshot import audit_one
 from replica_audit.config import Settings
+from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 
 
@@ -17,7 +17,7 @@ def docs(tmp_path_factory):
     """Data Docs of the sample's audit."""
     from replica_audit.quality.checkpoint import run_checkpoint
     from replica_audit.quality.suites import load_plan
-    from replica_audit.spark.quality import quality_frames
+    from replica_audit.spark.quality_run import quality_frames
 
     found = audit_one(str(SAMPLES / "last-replica-standing"), TopicPartition("orders", 0), Settings())
     plan, directory = load_plan(), tmp_path_factory.mktemp("docs") / "data_docs"

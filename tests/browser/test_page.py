@@ -12,9 +12,9 @@ from tests.reporting.rows import finding, partition, results, row
 from tests.support.large_audit import audit_models, large_results
 from tests.support.samples import SAMPLES
 
-from replica_audit.auditing.earlier import Earlier
-from replica_audit.auditing.snapshot import audit_one
+from replica_audit.auditing.audits.earlier_audit import Earlier
 from replica_audit.config import Settings
+from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.reporting.page.document import render_page
 from replica_audit.reporting.verdict import build_verdict

@@ -12,9 +12,9 @@ from tests.browser.layout import CLIPPED, LABELS, WRAPPED
 from tests.reporting.rows import finding, partition, results, row
 from tests.support.samples import SAMPLES
 
-from replica_audit.auditing.catalogue import VERDICTS
-from replica_audit.auditing.snapshot import audit_one, open_snapshot
+from replica_audit.auditing.findings.catalogue import VERDICTS
 from replica_audit.config import Settings
+from replica_audit.local.audit import audit_one, open_snapshot
 from replica_audit.model import PROTOCOLS
 from replica_audit.reporting.page.document import render_page
 from replica_audit.reporting.verdict import build_verdict

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from tests.auditing.captures import FIXTURES
 
-from replica_audit.auditing.snapshot import audit_one, open_snapshot
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
-from replica_audit.formats.manifest import parse_manifest
+from replica_audit.formats.log_dirs.manifest import parse_manifest
+from replica_audit.local.audit import audit_one, open_snapshot
 from replica_audit.model import TopicPartition
 
 SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "isr-minimum"

@@ -15,7 +15,7 @@ from tests.reporting.rows import finding, partition, results
 from replica_audit.cli import failure
 from replica_audit.cli.main import main
 from replica_audit.errors import EngineError, InputError, UsageError
-from replica_audit.formats.errors import FormatError
+from replica_audit.formats.format_error import FormatError
 from replica_audit.reporting.files import REPORT_FILES
 from replica_audit.reporting.layout import WIDTH
 from replica_audit.results import Results
@@ -79,7 +79,7 @@ def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
         ("replica_audit.spark.session", ("start_session",)),
         ("replica_audit.spark.relay", ("logged_errors",)),
         ("replica_audit.spark.pipeline", ("run_ingest", "run_audit", "load_results", "load_earlier")),
-        ("replica_audit.auditing.snapshot", ("audit_one", "audit_all")),
+        ("replica_audit.local.audit", ("audit_one", "audit_all")),
     ):
         module = ModuleType(name)
         for function in functions:

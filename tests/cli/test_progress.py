@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import time
 
-from replica_audit.cli.progress import LOG_SECONDS, Progress, render_progress
+from replica_audit.cli.progress_lines import LOG_SECONDS, Progress, render_progress
 
 
 class Terminal(io.StringIO):

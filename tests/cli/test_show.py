@@ -10,11 +10,12 @@ import pytest
 from tests.support.many_partitions import write_cluster
 from tests.support.samples import TEXTBOOK
 
-from replica_audit.auditing import opened_snapshot, snapshot
-from replica_audit.auditing.catalogue import VERDICTS
-from replica_audit.auditing.snapshot import audit_all, audit_one
+from replica_audit.auditing.findings.catalogue import VERDICTS
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
+from replica_audit.local import audit as snapshot
+from replica_audit.local import opened_snapshot
+from replica_audit.local.audit import audit_all, audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.reporting.layout import WIDTH
 from replica_audit.tables import REPORT_TABLES
@@ -167,4 +168,6 @@ def test_an_archive_is_named_with_what_to_give_instead(tmp_path, capsys):
     archive = tmp_path / "snapshot.tar"
     archive.write_bytes(b"x")
     assert main(["show", str(archive)]) == 2
-    assert "is an archive: unpack it, and give the directory that comes out of it" in " ".join(capsys.readouterr().err.split())
+    assert "is an archive: unpack it, and give the directory that comes out of it" in " ".join(
+        capsys.readouterr().err.split()
+    )

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.test_imports import LIBRARY, ONLY_IN, STEPS
 
-from replica_audit.auditing.catalogue import CATALOGUE, FAMILIES, SEVERITIES, VERDICTS
-from replica_audit.formats import names
+from replica_audit.auditing.findings.catalogue import CATALOGUE, FAMILIES, SEVERITIES, VERDICTS
+from replica_audit.formats.log_dirs import names
 
 ROOT = Path(__file__).parents[2]
 ARCHITECTURE = ROOT / "docs" / "architecture.md"

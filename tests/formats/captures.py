@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from replica_audit.formats.batches import BATCH_DTYPE
-from replica_audit.formats.segments import scan_segment
+from replica_audit.formats.segments.batches import BATCH_DTYPE
+from replica_audit.formats.segments.scan import scan_segment
 from replica_audit.model import Damage
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

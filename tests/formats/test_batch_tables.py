@@ -14,12 +14,12 @@ import pyarrow.parquet
 import pytest
 from tests.formats.captures import FIXTURES, batches_of, damage_of, scan_file
 
-from replica_audit.formats.batch_tables import BATCH_TABLE
 from replica_audit.formats.discovery import discover
-from replica_audit.formats.errors import FormatError
+from replica_audit.formats.files.storage import Snapshot
+from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import Inventory
 from replica_audit.formats.sources import open_source, summarise_source
-from replica_audit.formats.storage import Snapshot
+from replica_audit.formats.stand_ins.batch_tables import BATCH_TABLE
 from replica_audit.model import Damage
 
 ENDINGS = ("jsonl", "csv", "parquet")
@@ -264,7 +264,9 @@ def test_the_same_summary_but_for_where_it_is_from(tmp_path):
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("dropped", ((), ("position",), ("position", "size", "crc")))
 def test_a_table_that_has_every_row_twice_is_the_log_it_would_be_with_each_once(tmp_path, ending, dropped):
-    rows = [{name: row[name] for name in row if name not in dropped} for row in batch_rows("diverged-unclean", "ledger-0")]
+    rows = [
+        {name: row[name] for name in row if name not in dropped} for row in batch_rows("diverged-unclean", "ledger-0")
+    ]
     found = []
     for name, given in (("once", rows), ("twice", [*rows, *rows]), ("paired", [row for row in rows for _ in "12"])):
         (tmp_path / name).mkdir()

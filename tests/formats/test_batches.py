@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tests.support.encoder import encode_batch
 
-from replica_audit.formats.batches import BATCH_DTYPE, HEADER_DTYPE, decode_batches, follow_lengths
-from replica_audit.formats.segments import scan_segment
+from replica_audit.formats.segments.batches import BATCH_DTYPE, HEADER_DTYPE, decode_batches, follow_lengths
+from replica_audit.formats.segments.scan import scan_segment
 
 TIMESTAMP = 1_700_000_000_000
 

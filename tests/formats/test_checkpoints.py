@@ -7,14 +7,14 @@ import pickle
 import pytest
 from tests.formats.captures import CAPTURES, FIXTURES
 
-from replica_audit.formats.checkpoints import (
+from replica_audit.formats.format_error import FormatError
+from replica_audit.formats.log_dirs.checkpoints import (
     MetaProperties,
     parse_epoch_checkpoint,
     parse_meta_properties,
     parse_offset_checkpoint,
     parse_partition_metadata,
 )
-from replica_audit.formats.errors import FormatError
 from replica_audit.model import TopicPartition
 
 READERS = {

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.dump_lines import batch_line, listing, old_line, record_line
 
-from replica_audit.formats.batches import CONTROL, DELETE_HORIZON, TRANSACTIONAL
-from replica_audit.formats.dump_lines import parse_batch_line
-from replica_audit.formats.dump_listing import parse_listing
-from replica_audit.formats.dump_text import find_sections
-from replica_audit.formats.dumped_log import assemble_dumped_log
-from replica_audit.formats.errors import FormatError
+from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import LogDir
-from replica_audit.formats.listed_paths import read_dumped_path
-from replica_audit.formats.second_hand import FINGERPRINT, SecondHandLog, are_comparable
+from replica_audit.formats.segments.batches import CONTROL, DELETE_HORIZON, TRANSACTIONAL
+from replica_audit.formats.stand_ins.dump_lines import parse_batch_line
+from replica_audit.formats.stand_ins.dump_scan import assemble_dumped_log
+from replica_audit.formats.stand_ins.dump_text import find_sections
+from replica_audit.formats.stand_ins.dumped_paths import read_dumped_path
+from replica_audit.formats.stand_ins.dumped_segment import parse_listing
+from replica_audit.formats.stand_ins.second_hand import FINGERPRINT, SecondHandLog, are_comparable
 
 LOG = "broker-1/t-0/00000000000000000000.log"
 VERSIONS = ("1.1", "2.1", "2.8", "3.0", "4.3")

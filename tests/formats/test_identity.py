@@ -10,9 +10,9 @@ import pytest
 from tests.support.identity import identify
 from tests.support.observations import observed, write_observations
 
-from replica_audit.auditing.snapshot import open_snapshot
-from replica_audit.formats import identity
-from replica_audit.formats.identity import inventory_lines, pieces_of
+from replica_audit.auditing.rows import identity
+from replica_audit.auditing.rows.identity import inventory_lines, pieces_of
+from replica_audit.local.audit import open_snapshot
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "data" / "samples" / "last-replica-standing"

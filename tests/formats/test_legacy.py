@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from tests.support.encoder import compress, encode_batch, encode_legacy, encode_wrapper
 
-from replica_audit.formats.codecs import CodecError, decompress
-from replica_audit.formats.legacy import parse_wrapper
-from replica_audit.formats.segments import scan_segment
+from replica_audit.formats.segments.codecs import CodecError, decompress
+from replica_audit.formats.segments.legacy import parse_wrapper
+from replica_audit.formats.segments.scan import scan_segment
 from replica_audit.model import Damage
 
 TIMESTAMP = 1_700_000_000_000

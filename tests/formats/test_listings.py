@@ -7,10 +7,10 @@ import json
 import pytest
 from tests.formats.captures import CAPTURES, FIXTURES
 
-from replica_audit.formats.describe import parse_topics_describe
-from replica_audit.formats.errors import FormatError
-from replica_audit.formats.leadership import parse_leadership
-from replica_audit.formats.manifest import CopiedLogDir, Manifest, parse_manifest
+from replica_audit.formats.format_error import FormatError
+from replica_audit.formats.leadership.describe import parse_topics_describe
+from replica_audit.formats.leadership.leadership_json import parse_leadership
+from replica_audit.formats.log_dirs.manifest import CopiedLogDir, Manifest, parse_manifest
 from replica_audit.model import Leadership
 
 LISTED = [capture for capture in CAPTURES if (FIXTURES / capture / "kafka-topics-describe.txt").exists()]

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from replica_audit.formats import progress
-from replica_audit.formats.progress import ProgressPart, plan_progress, progress_form, read_progress
-from replica_audit.formats.progress_columns import PROGRESS_SCHEMA
-from replica_audit.formats.storage import Snapshot
+from replica_audit.formats.files.storage import Snapshot
+from replica_audit.formats.progress import replica_progress as progress
+from replica_audit.formats.progress.progress_columns import PROGRESS_SCHEMA
+from replica_audit.formats.progress.replica_progress import ProgressPart, plan_progress, progress_form, read_progress
 from replica_audit.model import QuarantineRow
 
 ROW = {

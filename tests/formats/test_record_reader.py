@@ -9,8 +9,8 @@ import pytest
 from tests.formats.captures import batches_of, scan_file
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker, encode_wrapper
 
-from replica_audit.formats.record_reader import RecordReader, RecordRequest
-from replica_audit.formats.storage import Snapshot
+from replica_audit.formats.files.storage import Snapshot
+from replica_audit.formats.segments.record_reader import RecordReader, RecordRequest
 
 NAME = "00000000000000000000.log"
 

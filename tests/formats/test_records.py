@@ -21,7 +21,14 @@ from tests.support.encoder import (
     encode_wrapper,
 )
 
-from replica_audit.formats.records import ABORT, COMMIT, RECORD_DTYPE, RecordError, RecordHasher, decode_records
+from replica_audit.formats.segments.records import (
+    ABORT,
+    COMMIT,
+    RECORD_DTYPE,
+    RecordError,
+    RecordHasher,
+    decode_records,
+)
 
 TWO_RECORDS = (
     "00000000000000640000004c0000000302d4575bef0000000000010000018bcfe568000000018bcfe56805ffffffffffffffffffffffffffff"

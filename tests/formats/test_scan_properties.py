@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.encoder import encode_batch, encode_legacy, encode_wrapper
 
-from replica_audit.formats.batches import BATCH_DTYPE
-from replica_audit.formats.segments import scan_segment
-from replica_audit.formats.summary import Summariser, summary_from_json, summary_to_json
+from replica_audit.formats.segments.batches import BATCH_DTYPE
+from replica_audit.formats.segments.scan import scan_segment
+from replica_audit.formats.segments.segment_summary import Summariser, summary_from_json, summary_to_json
 from replica_audit.model import Damage
 
 

@@ -11,8 +11,8 @@ import pytest
 from tests.formats.captures import FIXTURES, batches_of
 from tests.support.encoder import encode_batch, encode_legacy, encode_marker
 
-from replica_audit.formats.segments import scan_segment
-from replica_audit.formats.summary import (
+from replica_audit.formats.segments.scan import scan_segment
+from replica_audit.formats.segments.segment_summary import (
     digest_chunks,
     merge_chunks,
     summarise_segment,

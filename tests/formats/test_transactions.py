@@ -9,11 +9,15 @@ import pytest
 from tests.formats.captures import FIXTURES, batches_of, scan_file, truth
 from tests.support.encoder import Record, encode_batch, encode_marker
 
-from replica_audit.formats.open_transactions import TransactionFinder, open_at_end
-from replica_audit.formats.storage import Snapshot
-from replica_audit.formats.summary import Summariser, summary_from_json, summary_to_json
-from replica_audit.formats.transaction_log import find_transaction_logs, latest_states, read_transaction_states
-from replica_audit.formats.trees import Entry
+from replica_audit.formats.files.storage import Snapshot
+from replica_audit.formats.files.trees import Entry
+from replica_audit.formats.leadership.transaction_log import (
+    find_transaction_logs,
+    latest_states,
+    read_transaction_states,
+)
+from replica_audit.formats.segments.open_transactions import TransactionFinder, open_at_end
+from replica_audit.formats.segments.segment_summary import Summariser, summary_from_json, summary_to_json
 from replica_audit.model import SegmentSummary
 
 NAME = "00000000000000000000.log"

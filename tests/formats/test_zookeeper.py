@@ -9,10 +9,10 @@ import pytest
 from tests.auditing.captures import FIXTURES, audit_capture, truth
 
 from replica_audit.formats.discovery import discover
-from replica_audit.formats.errors import FormatError
-from replica_audit.formats.states import leadership_of_rows, state_rows
-from replica_audit.formats.storage import Snapshot
-from replica_audit.formats.zookeeper import parse_zookeeper
+from replica_audit.formats.files.storage import Snapshot
+from replica_audit.formats.format_error import FormatError
+from replica_audit.formats.leadership.states import leadership_of_rows, state_rows
+from replica_audit.formats.leadership.zookeeper import parse_zookeeper
 
 STATE = {"controller_epoch": 7, "leader": 1, "version": 1, "leader_epoch": 12, "isr": [2, 1]}
 TOPIC = {

@@ -11,13 +11,13 @@ import pytest
 from tests.hostile.bounds import cpu_seconds
 from tests.support.dump_lines import batch_line, listing, record_line
 
-from replica_audit.formats.broker_logs import parse_broker_log
-from replica_audit.formats.codecs import GZIP, LZ4, SNAPPY, ZSTD, CodecError, decompress
-from replica_audit.formats.dump_listing import parse_listing
-from replica_audit.formats.dump_text import Section, find_sections
-from replica_audit.formats.progress import plan_progress, read_progress
-from replica_audit.formats.records import RecordError, RecordHasher, decode_records
-from replica_audit.formats.storage import Snapshot
+from replica_audit.formats.files.storage import Snapshot
+from replica_audit.formats.leadership.broker_logs import parse_broker_log
+from replica_audit.formats.progress.replica_progress import plan_progress, read_progress
+from replica_audit.formats.segments.codecs import GZIP, LZ4, SNAPPY, ZSTD, CodecError, decompress
+from replica_audit.formats.segments.records import RecordError, RecordHasher, decode_records
+from replica_audit.formats.stand_ins.dump_text import Section, find_sections
+from replica_audit.formats.stand_ins.dumped_segment import parse_listing
 from replica_audit.model import QuarantineRow
 
 #: What lines of brokers' logs can be made of, so that a pattern begins to match again and again.
@@ -141,9 +141,13 @@ def test_bytes_cut_or_changed_anywhere_raise_nothing_else(codec):
     packed = {
         GZIP: lambda: bytes(cramjam.gzip.compress(raw)),
         SNAPPY: lambda: bytes(cramjam.snappy.compress_raw(raw)),
-        LZ4: lambda: LZ4_HEAD + (lambda block: struct.pack("<I", len(block)) + block)(
-            bytes(cramjam.lz4.compress_block(raw, store_size=False))
-        ) + bytes(4),
+        LZ4: lambda: (
+            LZ4_HEAD
+            + (lambda block: struct.pack("<I", len(block)) + block)(
+                bytes(cramjam.lz4.compress_block(raw, store_size=False))
+            )
+            + bytes(4)
+        ),
         ZSTD: lambda: bytes(cramjam.zstd.compress(raw)),
     }[codec]()
     assert decompress(codec, packed) == raw

@@ -10,11 +10,11 @@ from tests.auditing.scenario import Broker, audit, written
 from tests.hostile.bounds import check_rows, cpu_seconds
 from tests.support.logdirs import PartitionFiles, write_log_dir, write_partition
 
-from replica_audit.auditing.snapshot import audit_all
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
 from replica_audit.formats.discovery import discover
-from replica_audit.formats.storage import Snapshot
+from replica_audit.formats.files.storage import Snapshot
+from replica_audit.local.audit import audit_all
 
 LOG = written(0, 60, 1)
 NAMES = (

@@ -21,8 +21,8 @@ from tests.support.logdirs import (
 )
 
 from replica_audit.auditing.partition import PartitionEvidence
-from replica_audit.formats.batches import BATCH_DTYPE
-from replica_audit.formats.summary import Summariser
+from replica_audit.formats.segments.batches import BATCH_DTYPE
+from replica_audit.formats.segments.segment_summary import Summariser
 from replica_audit.model import CheckpointFile, Leadership, ReplicaDir, SegmentSummary, TopicPartition
 
 TOPIC = "simulated"

@@ -38,7 +38,9 @@ class Leadership:
         """Try to advance the high watermark."""
         if self.version >= (3, 7) and len(self.isr) < min(self.min_isr, len(self.ids)):
             return
-        self.mark = max(self.mark, min([self.ends[self.leader], *(end for one, end in self.known.items() if self.holds(one))]))
+        self.mark = max(
+            self.mark, min([self.ends[self.leader], *(end for one, end in self.known.items() if self.holds(one))])
+        )
 
     def holds(self, one: int) -> bool:
         """Whether a replica holds the mark back now."""
@@ -56,7 +58,11 @@ class Leadership:
             self.caught_up[one] = max(self.caught_up[one], time_before)
         self.last_fetch[one] = self.time, leader_end
         moved, self.known[one] = self.known[one] != end, end
-        if one not in self.isr and end >= max(self.mark, self.epoch_start) and (self.version < (3, 6) or self.eligible[one]):
+        if (
+            one not in self.isr
+            and end >= max(self.mark, self.epoch_start)
+            and (self.version < (3, 6) or self.eligible[one])
+        ):
             if self.version < (2, 7):
                 self.isr.add(one)
                 self.advance()
@@ -142,7 +148,9 @@ class Leadership:
         ]
         pending = tuple(sorted(self.expanding))
         isr = tuple(sorted(self.isr))
-        return Observation(self.time, self.leader, self.epoch, isr, tuple(rows), pending, self.min_isr, LAG_MS, self.epoch)
+        return Observation(
+            self.time, self.leader, self.epoch, isr, tuple(rows), pending, self.min_isr, LAG_MS, self.epoch
+        )
 
 
 def watch(leadership: Leadership, events: int = 60) -> list[Observation]:
@@ -166,7 +174,12 @@ def glimpse(seen: list[Observation], chance: random.Random) -> list[Observation]
         if chance.random() > often:
             continue
         rows = [
-            replace(row, **blur(row, "known_log_end_offset", "log_end_offset", "last_caught_up_ms", "high_watermark", "eligible"))
+            replace(
+                row,
+                **blur(
+                    row, "known_log_end_offset", "log_end_offset", "last_caught_up_ms", "high_watermark", "eligible"
+                ),
+            )
             for row in one.replicas
             if chance.random() >= absent
         ]

@@ -16,8 +16,8 @@ from tests.property.capture import to_model
 from tests.property.cluster import Cluster
 from tests.property.history import HISTORIES, histories, narrate
 
+from replica_audit.auditing.leadership.bounds import HighWatermark
 from replica_audit.auditing.partition import PartitionEvidence, audit_partition
-from replica_audit.auditing.watermark import HighWatermark
 
 AUDITED = max(1, HISTORIES // 3)
 SOURCES = ("metadata_log", "topics_describe", "user")
@@ -57,9 +57,7 @@ def marked(evidence: PartitionEvidence, batches: dict) -> tuple[HighWatermark, s
 
 def without(evidence: PartitionEvidence, absent: set[int]) -> PartitionEvidence:
     """The same snapshot, copied without some brokers."""
-    return replace(
-        evidence, replicas=tuple(pair for pair in evidence.replicas if pair[0].broker_id not in absent)
-    )
+    return replace(evidence, replicas=tuple(pair for pair in evidence.replicas if pair[0].broker_id not in absent))
 
 
 def _cases(seed_step: int = 1, **options: object) -> Iterator[tuple[int, random.Random, Cluster, str, bool | None]]:

@@ -9,9 +9,9 @@ from tests.property.capture import TOPIC, to_directory, to_model
 from tests.property.history import play
 
 from replica_audit.auditing.partition import audit_partition
-from replica_audit.auditing.snapshot import audit_one
-from replica_audit.auditing.tables import report_rows
+from replica_audit.auditing.rows.answer_rows import report_rows
 from replica_audit.config import Settings
+from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 
 #: Each writes some thirty files; chosen so that openings, retention and lost tails are among them.

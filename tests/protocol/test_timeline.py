@@ -102,7 +102,9 @@ def test_a_first_observation_judges_nothing():
         assert deviations(one) == [None]
         assert deviations(one, at(1, {0: 20, 1: 20}, (1, 0), observed=3, leader=1, epoch=1)) == [None, None]
         # Without an epoch every observation may be of a leadership of its own.
-        nameless = [at(time, {0: 9, 1: 8}, (0, 1), observed=mark, epoch=None) for time, mark in ((0, 8), (1, 2), (2, 9))]
+        nameless = [
+            at(time, {0: 9, 1: 8}, (0, 1), observed=mark, epoch=None) for time, mark in ((0, 8), (1, 2), (2, 9))
+        ]
         assert deviations(*nameless) == [None, None, None]
 
 

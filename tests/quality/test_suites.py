@@ -87,7 +87,10 @@ def test_severities_are_those_of_findings_or_of_great_expectations(given: str, s
         ("suites: [a]", "expected keys such as name, found 'a'"),
         ("suites: [{table: findings}]", "suite: name: expected text"),
         ("suites: [{name: a, table: finding}]", "suite a: no such table: finding; known are replica_facts"),
-        ("suites: [{name: a, table: findings, expectation: []}]", "expectation is not one of expectations, name, table"),
+        (
+            "suites: [{name: a, table: findings, expectation: []}]",
+            "expectation is not one of expectations, name, table",
+        ),
         ("suites: [{name: a, table: findings, expectations: [{kwargs: {}}]}]", "type: expected text"),
         (
             "suites: [{name: a, table: findings, expectations: [{type: t, kwargs: [1]}]}]",

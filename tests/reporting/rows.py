@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from replica_audit.auditing.catalogue import SEVERITIES
+from replica_audit.auditing.findings.catalogue import SEVERITIES
 from replica_audit.results import Results
 from replica_audit.tables import REPORT_TABLES
 

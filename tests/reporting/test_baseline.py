@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.reporting.rows import finding, results
 
-from replica_audit.auditing.baseline import compare_findings, parse_baseline
+from replica_audit.auditing.audits.baseline import compare_findings, parse_baseline
 from replica_audit.errors import UsageError
 from replica_audit.reporting.audit_json import render_audit_json
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replica_audit.auditing.catalogue import (
+from replica_audit.auditing.findings.catalogue import (
     CATALOGUE,
     SEVERITIES,
     VERDICTS,

@@ -10,8 +10,8 @@ import pytest
 from tests.reporting.rows import results
 from tests.support.samples import SAMPLES
 
-from replica_audit.auditing.snapshot import audit_one
 from replica_audit.config import Settings
+from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.reporting.command_lines import render_command, split_words
 

@@ -45,7 +45,9 @@ def _decisions(steps: list[str]) -> list[str]:
 
 def test_who_has_all_that_is_lost_is_the_one_to_elect():
     steps = _steps({2: {0: 2}, 3: {0: 1}}, {0: 2})
-    assert _decisions(steps) == ["Then decide for orders-0: elect broker 2, which loses what the present leader took since"]
+    assert _decisions(steps) == [
+        "Then decide for orders-0: elect broker 2, which loses what the present leader took since"
+    ]
     assert [step[:40] for step in steps if step.startswith("Keep this")] == [
         "Keep this snapshot, which has them in br",
         "Keep this snapshot, which has it in brok",

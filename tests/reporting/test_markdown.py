@@ -6,8 +6,8 @@ import pytest
 from tests.reporting.rows import AUDIT, finding, partition, results, row
 from tests.support.samples import SAMPLES
 
-from replica_audit.auditing.snapshot import audit_one
 from replica_audit.config import Settings
+from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.reporting.markdown import FINDING_LIMIT, PARTITION_LIMIT, code_span, escape, render_markdown
 from replica_audit.reporting.verdict import build_verdict
@@ -110,4 +110,7 @@ def test_records_that_two_brokers_hold_are_counted_once() -> None:
     text = markdown(results([lost], divergences=runs, replicas=replicas, truncations=cuts))
     assert "1 committed record is missing from the leader in the only partition; brokers 2 and 3 still have it." in text
     assert "1 committed record at offset 5 is not on the leader, broker 1; brokers 2 and 3 still have it." in text
-    assert "**Do not start broker 2 or 3 before the log directory of one of them is copied**: each holds the same 1" in text
+    assert (
+        "**Do not start broker 2 or 3 before the log directory of one of them is copied**: each holds the same 1"
+        in text
+    )

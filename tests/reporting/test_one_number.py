@@ -10,15 +10,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from replica_audit.auditing.snapshot import audit_all
 from replica_audit.config import Settings
+from replica_audit.local.audit import audit_all
 from replica_audit.reporting.answer import build_answer
-from replica_audit.reporting.grouping import worst_partitions
 from replica_audit.reporting.junit import render_junit
 from replica_audit.reporting.markdown import render_markdown
 from replica_audit.reporting.metrics import render_metrics
 from replica_audit.reporting.page.columns import encode_column
 from replica_audit.reporting.page.content import build_overview
+from replica_audit.reporting.similar_findings import worst_partitions
 from replica_audit.reporting.summary import render_summary
 from replica_audit.reporting.verdict import build_verdict
 from replica_audit.results import Results
@@ -80,9 +80,7 @@ def test_every_text_has_the_same_number(capture: str, records: int, committed: i
 
 
 @pytest.mark.parametrize(("capture", "records", "committed", "brokers"), LOSSES, ids=[loss[0] for loss in LOSSES])
-def test_the_terminal_adds_up_to_the_headline(
-    capture: str, records: int, committed: int, brokers: set[int]
-) -> None:
+def test_the_terminal_adds_up_to_the_headline(capture: str, records: int, committed: int, brokers: set[int]) -> None:
     text = render_summary(answers(capture))
     table = text[text.index("TOPIC") :].split("\n\n")[0]
     assert sum(int(number) for number in re.findall(r"\((\d+) committed\)", table)) == committed

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from replica_audit.auditing.quality import fact_rows
-from replica_audit.auditing.snapshot import audit_one
+from replica_audit.auditing.rows.quality_facts import fact_rows
 from replica_audit.config import Settings
+from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.reporting.audit_json import render_audit_json
-from replica_audit.reporting.grouping import rows_by_partition
 from replica_audit.reporting.junit import render_junit
 from replica_audit.reporting.layout import render_interval
 from replica_audit.reporting.markdown import render_markdown
@@ -20,6 +19,7 @@ from replica_audit.reporting.metrics import render_metrics
 from replica_audit.reporting.page.document import render_page
 from replica_audit.reporting.partition_page import render_partition
 from replica_audit.reporting.sentences import plain_text
+from replica_audit.reporting.similar_findings import rows_by_partition
 from replica_audit.reporting.story import tell_story
 from replica_audit.reporting.summary import render_summary
 from replica_audit.reporting.verdict import build_verdict
@@ -39,7 +39,10 @@ def test_the_answer_is_a_lower_bound_only(found):
     assert (mark["hw_lower"], mark["hw_upper"], mark["proven_lower"]) == (30, None, 30)
     assert (mark["exact"], mark["method"], mark["limiting_broker_id"]) == (False, "interval", None)
     assert (place["hw_lower"], place["hw_upper"]) == (30, None)
-    assert "no log end bounds it" in mark["upper_evidence"] and "no usable log of broker 3 is here" in mark["upper_evidence"]
+    assert (
+        "no log end bounds it" in mark["upper_evidence"]
+        and "no usable log of broker 3 is here" in mark["upper_evidence"]
+    )
     assert json.loads(render_audit_json(found))["high_watermarks"][0]["hw_upper"] is None
 
 

@@ -14,10 +14,10 @@ import pytest
 from tests.reporting.rows import AUDIT, finding, partition, results, row
 from tests.support.samples import SAMPLES
 
-from replica_audit.auditing.catalogue import VERDICTS
-from replica_audit.auditing.earlier import Earlier, parse_earlier
-from replica_audit.auditing.snapshot import audit_one
+from replica_audit.auditing.audits.earlier_audit import Earlier, parse_earlier
+from replica_audit.auditing.findings.catalogue import VERDICTS
 from replica_audit.config import Settings
+from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.reporting.page.columns import SAFE_INTEGER, encode_column
 from replica_audit.reporting.page.content import PIECE

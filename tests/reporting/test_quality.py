@@ -6,8 +6,8 @@ import json
 
 from tests.reporting.rows import results, row
 
-from replica_audit.auditing.baseline import compare_quality, parse_quality_baseline
-from replica_audit.reporting.quality import (
+from replica_audit.auditing.audits.baseline import compare_quality, parse_quality_baseline
+from replica_audit.reporting.quality_report import (
     build_quality,
     count_quality,
     render_failed,

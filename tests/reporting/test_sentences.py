@@ -19,19 +19,20 @@ import pytest
 from tests.auditing.scenario import Broker, audit, written
 from tests.reporting.rows import AUDIT, finding, partition, results
 
-from replica_audit.auditing.snapshot import audit_all
 from replica_audit.config import Settings
-from replica_audit.reporting import agreement, answer, conditions, differences, first_steps, headlines, history, story
+from replica_audit.local.audit import audit_all
+from replica_audit.reporting import agreement, answer, conditions, differences, first_steps, headlines, story
+from replica_audit.reporting import history_text as history
 from replica_audit.reporting.answer import build_answer
-from replica_audit.reporting.grouping import rows_by_partition
 from replica_audit.reporting.page.content import build_overview
 from replica_audit.reporting.sentences import Template, plain_text
+from replica_audit.reporting.similar_findings import rows_by_partition
 from replica_audit.reporting.story import tell_story, told_protocol
 from replica_audit.reporting.verdict import build_verdict
 from replica_audit.results import Results
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-MODULES = ("headlines", "conditions", "first_steps", "answer", "story", "agreement", "differences", "history")
+MODULES = ("headlines", "conditions", "first_steps", "answer", "story", "agreement", "differences", "history_text")
 Truth = dict[str, Any]
 
 

@@ -6,22 +6,20 @@ import pytest
 from tests.reporting.rows import partition, results
 from tests.support.samples import SAMPLES
 
-from replica_audit.auditing.snapshot import audit_one
 from replica_audit.config import Settings
-from replica_audit.formats.states import LEADERSHIP_SOURCES
+from replica_audit.formats.leadership.states import LEADERSHIP_SOURCES
+from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
-from replica_audit.reporting.grouping import rows_by_partition
-from replica_audit.reporting.history import LIMIT, tell_history
+from replica_audit.reporting.history_text import LIMIT, tell_history
 from replica_audit.reporting.sentences import SOURCES, plain_text
+from replica_audit.reporting.similar_findings import rows_by_partition
 from replica_audit.reporting.story import tell_story, told_protocol
 from replica_audit.results import Results
 
 
 def story(found: Results, protocol: str | None = None) -> list[str]:
     ((place, rows),) = rows_by_partition(found)
-    return [
-        plain_text(sentence) for sentence in tell_story(place, rows, protocol or told_protocol(found))
-    ]
+    return [plain_text(sentence) for sentence in tell_story(place, rows, protocol or told_protocol(found))]
 
 
 def of_sample(name: str, place: str, **settings: str) -> list[str]:
@@ -112,7 +110,9 @@ def test_changes_of_leader_and_of_the_replicas_in_sync_are_told_with_their_time(
 def test_a_leader_from_outside_is_told_to_be_unclean_and_one_of_the_eligible_is_not() -> None:
     first = {"isr": [0], "elr": [2]}
     unclean, clean = ({"isr": [number], "leader_id": number, "leader_epoch": 1} for number in (1, 2))
-    assert "uncleanly: only brokers 0 and 2 were in sync or eligible" in plain_text(next(tell_history(states(first, unclean))))
+    assert "uncleanly: only brokers 0 and 2 were in sync or eligible" in plain_text(
+        next(tell_history(states(first, unclean)))
+    )
     assert "uncleanly" not in plain_text(next(tell_history(states(first, clean))))
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 from tests.reporting.rows import finding, partition, results, row
 
-from replica_audit.auditing.catalogue import CATALOGUE
+from replica_audit.auditing.findings.catalogue import CATALOGUE
 from replica_audit.moments import render_time
 from replica_audit.reporting.explanation import render_explanation
 from replica_audit.reporting.layout import WIDTH, clean, elide, render_size
@@ -269,7 +269,10 @@ def test_the_answer_and_what_to_do_first_come_before_the_table() -> None:
     lines = render_summary(_loss()).splitlines()
     table = next(number for number, line in enumerate(lines) if line.startswith("TOPIC"))
     told = " ".join(lines[:table])
-    assert "2 committed records are missing from the leader in the only partition; broker 1 still has them." in told and "Do first" in told
+    assert (
+        "2 committed records are missing from the leader in the only partition; broker 1 still has them." in told
+        and "Do first" in told
+    )
     assert_fits("\n".join(lines))
 
 

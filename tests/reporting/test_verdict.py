@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.reporting.rows import finding, partition, results, row
 
-from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
+from replica_audit.auditing.findings.catalogue import SEVERITIES, VERDICTS
 from replica_audit.config import FAIL_LEVELS
 from replica_audit.reporting.verdict import build_failure, build_verdict, render_status_line
 

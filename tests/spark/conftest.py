@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.spark.planted import write_planted
 
-from replica_audit.cli.progress import Progress
+from replica_audit.cli.progress_lines import Progress
 from replica_audit.config import Settings
 from replica_audit.results import Results
 

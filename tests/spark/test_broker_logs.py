@@ -7,7 +7,7 @@ from collections import Counter
 
 from tests.auditing.test_broker_logs import with_logs
 
-from replica_audit.auditing.snapshot import audit_one
+from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 
 

@@ -140,9 +140,7 @@ def test_retention_removes_audits_whole_and_snapshots_that_no_audit_needs(spark,
     assert [audit["audit_id"] for audit in load_past(spark, own).audits] == left
     for table in ("findings", "partitions", "replicas", "truncations"):
         assert not {row["audit_id"] for row in warehouse.read(table, ("audit_id",))} & set(removed)
-    assert {row["snapshot_id"] for row in warehouse.read("batches", ("snapshot_id",))} == before - set(
-        snapshots
-    )
+    assert {row["snapshot_id"] for row in warehouse.read("batches", ("snapshot_id",))} == before - set(snapshots)
     assert {run["state"] for run in attempts(warehouse, "audit")} == {"finished"}
     with pytest.raises(UsageError, match="no finished audit"):
         load_results(spark, removed[0], own)

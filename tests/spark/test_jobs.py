@@ -24,7 +24,11 @@ _RUN = "import sys; from replica_audit.cli.main import main; sys.exit(main())"
 def test_a_run_with_quality_checks_starts_two_jobs_and_no_query(tmp_path):
     events = tmp_path / "events"
     events.mkdir()
-    settings = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri(), "spark.eventLog.compress": "false"}
+    settings = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": events.as_uri(),
+        "spark.eventLog.compress": "false",
+    }
     (tmp_path / "audit.yaml").write_text(json.dumps({"spark": settings}))
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REPLICA_AUDIT_")}
     ran = subprocess.run(

@@ -10,9 +10,9 @@ import pytest
 from tests.spark.conftest import SILENT
 from tests.spark.planted import CLUSTER_ID, FAR, UNLED, write_far, write_leadership, write_small
 
-from replica_audit.auditing.snapshot import audit_one
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
+from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.reporting.audit_json import render_audit_json
 from replica_audit.tables import AUDITS, BRONZE_TABLES, REPORT_TABLES
@@ -57,7 +57,9 @@ def full_disk(monkeypatch):
     return fill
 
 
-def test_what_a_failed_ingest_left_counts_for_nobody(spark, settings, warehouse, sample, full_disk, monkeypatch, tmp_path):
+def test_what_a_failed_ingest_left_counts_for_nobody(
+    spark, settings, warehouse, sample, full_disk, monkeypatch, tmp_path
+):
     from replica_audit.spark.pipeline import run_audit, run_ingest
 
     path = write_small(tmp_path / "snapshot")
@@ -221,7 +223,9 @@ def test_spark_sees_tables_with_the_columns_of_the_contract_ids_first(spark, sam
     optional = {"replica_progress", "broker_log_events"}
     for table in [table for table in BRONZE_TABLES if table not in optional or warehouse.exists(table)]:
         names = seen(table)
-        assert names == ["cluster_id", "snapshot_id", "ingest_id", *(column.name for column in BRONZE_TABLES[table])], table
+        assert names == ["cluster_id", "snapshot_id", "ingest_id", *(column.name for column in BRONZE_TABLES[table])], (
+            table
+        )
     for table, columns in REPORT_TABLES.items():
         if table not in BRONZE_TABLES and warehouse.exists(table):
             ids = ["cluster_id", "snapshot_id", "audit_id"]

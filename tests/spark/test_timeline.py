@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.support.observations import observed, random_observations, write_observations
 
-from replica_audit.auditing.snapshot import audit_one
-from replica_audit.auditing.timeline import summary_of_row, timeline_of
+from replica_audit.auditing.leadership.deviations import summary_of_row, timeline_of
+from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.high_watermark import rule_of
 from replica_audit.tables import BRONZE_TABLES, ddl
@@ -37,10 +37,12 @@ def progress(spark, histories):
 
 @pytest.mark.parametrize("version", [None, (2, 6), (4, 3)])
 def test_every_row_and_every_stretch_is_that_of_the_pure_rule(spark, histories, progress, version):
-    from replica_audit.spark.timeline import recompute
+    from replica_audit.spark.timeline_job import recompute
 
     rule = rule_of(version)
-    assigned = spark.createDataFrame([("random", 1, 9), ("elsewhere", 0, 9)], "topic string, partition int, broker_id int")
+    assigned = spark.createDataFrame(
+        [("random", 1, 9), ("elsewhere", 0, 9)], "topic string, partition int, broker_id int"
+    )
     found: dict[int, list[dict]] = {partition: [] for partition in histories}
     summaries = {}
     for row in recompute(progress, rule, assigned).collect():
@@ -75,9 +77,7 @@ def test_run_tells_what_show_tells(run_stages, spark, tmp_path):
     rows = [
         row
         for time, end, known, mark in marks
-        for row in observed(
-            time, {1: end, 2: known, 3: 0, 4: 0}, [1, 2], mark, leader=1, **OUTSIDERS
-        )
+        for row in observed(time, {1: end, 2: known, 3: 0, 4: 0}, [1, 2], mark, leader=1, **OUTSIDERS)
     ]
     rows += observed(0, {1: 5, 2: 3, 3: 4}, [1, 2, 3], 3, leader=1, topic="elsewhere")
     path = write_observations(snapshot, rows)
@@ -108,7 +108,9 @@ def test_of_a_long_timeline_those_that_deviate_are_reported_first(run_stages, mo
     rows = [
         row
         for n in range(20)
-        for row in observed(1000 * n, {1: 20 + n, 2: 20 + n, 3: 0, 4: 0}, [1, 2], 20 + n - (n > 17), leader=1, **OUTSIDERS)
+        for row in observed(
+            1000 * n, {1: 20 + n, 2: 20 + n, 3: 0, 4: 0}, [1, 2], 20 + n - (n > 17), leader=1, **OUTSIDERS
+        )
     ]
     write_observations(snapshot, rows)
     audited = run_stages(snapshot)

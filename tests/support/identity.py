@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from replica_audit.auditing.snapshot import open_snapshot
-from replica_audit.formats.errors import FormatError
-from replica_audit.formats.identity import (
+from replica_audit.auditing.rows.identity import (
     SegmentDigest,
     digest_texts,
     hash_piece,
@@ -16,7 +14,9 @@ from replica_audit.formats.identity import (
     pieces_of,
     text_files,
 )
+from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.sources import summarise_source
+from replica_audit.local.audit import open_snapshot
 
 
 def identify(path: Path, topics: Sequence[str] = ()) -> str:

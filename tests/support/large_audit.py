@@ -10,9 +10,9 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from replica_audit.auditing.catalogue import SEVERITIES, worst_verdict
-from replica_audit.auditing.snapshot import audit_one
+from replica_audit.auditing.findings.catalogue import SEVERITIES, worst_verdict
 from replica_audit.config import Settings
+from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results
 from replica_audit.tables import REPORT_TABLES, sort_rows

@@ -7,8 +7,8 @@ import json
 import pytest
 from tests.support.samples import SAMPLES
 
-from replica_audit.auditing.snapshot import audit_one
 from replica_audit.config import Settings
+from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from replica_audit.errors import InputError, UsageError
-from replica_audit.formats.batches import BATCH_DTYPE
+from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.model import CHUNK_OFFSETS
 from replica_audit.tables import AUDITS, BRONZE_TABLES, REPORT_TABLES
 from replica_audit.warehouse.arrow_types import arrow_schema, arrow_type
@@ -150,7 +150,9 @@ def attempt(warehouse, state, ingest_id, snapshot_id="s1", stage="ingest", audit
 
 def test_the_first_finished_ingest_of_a_snapshot_counts_and_every_finished_audit(warehouse):
     assert attempts(warehouse, "ingest") == []
-    with pytest.raises(UsageError, match=r"no finished ingest with snapshot_id s1 in .*warehouse: run that stage first"):
+    with pytest.raises(
+        UsageError, match=r"no finished ingest with snapshot_id s1 in .*warehouse: run that stage first"
+    ):
         latest_attempt(warehouse, "ingest", snapshot_id="s1")
     attempt(warehouse, "failed", "i0")
     attempt(warehouse, "finished", "i1")

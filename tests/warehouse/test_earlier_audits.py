@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from replica_audit.auditing.gone import losses_of_rows
-from replica_audit.auditing.snapshot import audit_all
+from replica_audit.auditing.audits.gone import losses_of_rows
 from replica_audit.config import Settings
+from replica_audit.local.audit import audit_all
 from replica_audit.warehouse.answers import REPORTED_TABLES
 from replica_audit.warehouse.attempts import record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.earlier import earlier_rows
+from replica_audit.warehouse.earlier_rows import earlier_rows
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 PLACES = {("ledger", number) for number in range(3)}
@@ -49,5 +49,7 @@ def test_audits_without_a_loss_are_not_looked_into(tmp_path, monkeypatch):
     warehouse = Warehouse(str(tmp_path))
     write(warehouse, "a", audit_all(str(FIXTURES / "diverged-healed"), Settings(topics=("ledger",))), "c")
     read, tables = warehouse.read, []
-    monkeypatch.setattr(warehouse, "read", lambda table, *rest, **equals: tables.append(table) or read(table, *rest, **equals))
+    monkeypatch.setattr(
+        warehouse, "read", lambda table, *rest, **equals: tables.append(table) or read(table, *rest, **equals)
+    )
     assert earlier_rows(warehouse, "c", PLACES) == {} and set(tables) == {"audits", "partitions"}

@@ -8,12 +8,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from replica_audit.auditing.broker_logs import of_present_topic, tighten_by_logs
-from replica_audit.auditing.capture_times import CaptureTimes, are_of_one_moment, lacks_tail
-from replica_audit.auditing.catalogue import worst_verdict
-from replica_audit.auditing.chunks import batches_in
-from replica_audit.auditing.commitment import with_proofs
-from replica_audit.auditing.comparison import (
+from replica_audit.auditing.audits.gone import EarlierLosses, with_gone_records
+from replica_audit.auditing.comparing.chunks import batches_in
+from replica_audit.auditing.comparing.comparison import (
     Comparison,
     Records,
     chunks_for_keys,
@@ -22,25 +19,28 @@ from replica_audit.auditing.comparison import (
     replay_all,
     with_high_watermark,
 )
-from replica_audit.auditing.contents import RecordSource
-from replica_audit.auditing.elections import with_causes
-from replica_audit.auditing.epoch_rot import confirm_rot, doubtful_epochs, restore_epochs
-from replica_audit.auditing.exactness import narrow_high_watermark
-from replica_audit.auditing.facts import ReplicaFacts
-from replica_audit.auditing.findings import Case, Finding, finding, merge_findings
-from replica_audit.auditing.gone import EarlierLosses, with_gone_records
-from replica_audit.auditing.grouping import Grouping, group_replicas, is_tiered
-from replica_audit.auditing.other_lives import other_life
-from replica_audit.auditing.reference import Reference
-from replica_audit.auditing.rules import judge
-from replica_audit.auditing.rules.capture import judge_copy
-from replica_audit.auditing.sole_isr import sole_terms
-from replica_audit.auditing.timeline import TimelineSummary, timeline_findings
-from replica_audit.auditing.watermark import bound_high_watermark
-from replica_audit.auditing.written_epochs import EpochRot
-from replica_audit.formats.batches import BATCH_DTYPE
-from replica_audit.formats.broker_logs import BrokerLogEvent
-from replica_audit.formats.open_transactions import open_at_end
+from replica_audit.auditing.comparing.contents import RecordSource
+from replica_audit.auditing.comparing.epoch_rot import confirm_rot, doubtful_epochs, restore_epochs
+from replica_audit.auditing.findings.catalogue import worst_verdict
+from replica_audit.auditing.findings.finding import Case, Finding, finding, merge_findings
+from replica_audit.auditing.findings.rules import judge
+from replica_audit.auditing.findings.rules.capture import judge_copy
+from replica_audit.auditing.leadership.alone_in_isr import sole_terms
+from replica_audit.auditing.leadership.bounds import bound_high_watermark
+from replica_audit.auditing.leadership.capture_times import CaptureTimes, are_of_one_moment, lacks_tail
+from replica_audit.auditing.leadership.commitment import with_proofs
+from replica_audit.auditing.leadership.deviations import TimelineSummary, timeline_findings
+from replica_audit.auditing.leadership.election_causes import with_causes
+from replica_audit.auditing.leadership.exactness import narrow_high_watermark
+from replica_audit.auditing.leadership.logged_events import of_present_topic, tighten_by_logs
+from replica_audit.auditing.replicas.copies_of_partition import Grouping, group_replicas, is_tiered
+from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.auditing.replicas.other_lives import other_life
+from replica_audit.auditing.replicas.reference import Reference
+from replica_audit.auditing.replicas.written_epochs import EpochRot
+from replica_audit.formats.leadership.broker_logs import BrokerLogEvent
+from replica_audit.formats.segments.batches import BATCH_DTYPE
+from replica_audit.formats.segments.open_transactions import open_at_end
 from replica_audit.model import Leadership, ReplicaDir, SegmentSummary, TopicPartition, TransactionState
 
 #: (broker id, log dir): one copy of the partition.
@@ -144,7 +144,9 @@ def audit_partition(
     if reference is None:
         return _without_replicas(evidence, grouping)
     rows = defaultdict(lambda: np.empty(0, BATCH_DTYPE), batches or {})
-    if rot := confirm_rot(doubtful_epochs(grouping.compared, evidence.leadership, at_rest=bool(evidence.quiesced)), rows):
+    if rot := confirm_rot(
+        doubtful_epochs(grouping.compared, evidence.leadership, at_rest=bool(evidence.quiesced)), rows
+    ):
         rows.update({key: restore_epochs(rows[key], parts) for key, parts in rot.items()})
         grouping = _group(evidence, rot)
         reference = grouping.reference
@@ -230,7 +232,9 @@ def _apart(
             kept.append(item if found is None else replace(item, doubt=found.reason))
         else:
             uncommitted = (replace(run, committed_end=None, committed_records=0, proof=None) for run in item.runs)
-            strangers.append((replace(item, runs=tuple(uncommitted), committed_drops=dict.fromkeys(item.drops, 0)), found.reason))
+            strangers.append(
+                (replace(item, runs=tuple(uncommitted), committed_drops=dict.fromkeys(item.drops, 0)), found.reason)
+            )
     return kept, strangers
 
 

@@ -11,7 +11,7 @@ from replica_audit.cli.options import one_of
 from replica_audit.cli.output import print_result
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
-from replica_audit.formats.describe import parse_topics_describe
+from replica_audit.formats.leadership.describe import parse_topics_describe
 from replica_audit.reporting.audit_json import render_object
 from replica_audit.reporting.capture_script import KINDS, STEPS, CapturedBroker, render_capture_script
 

@@ -12,7 +12,8 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-from replica_audit.auditing.catalogue import (
+from replica_audit.auditing.audits.earlier_audit import Earlier
+from replica_audit.auditing.findings.catalogue import (
     CATALOGUE,
     FAMILIES,
     VERDICT_MEANINGS,
@@ -20,17 +21,16 @@ from replica_audit.auditing.catalogue import (
     codes_of_verdict,
     nearest_codes,
 )
-from replica_audit.auditing.earlier import Earlier
-from replica_audit.cli.baseline import read_baseline
 from replica_audit.cli.capture_plan import capture_plan
 from replica_audit.cli.engine import catalog_session, spark_session
 from replica_audit.cli.failure import discard_verdict, leave_verdict
-from replica_audit.cli.history import history, say_removed
+from replica_audit.cli.history_command import history, say_removed
 from replica_audit.cli.interruption import INTERRUPTION
+from replica_audit.cli.known_findings import read_baseline
 from replica_audit.cli.output import print_note, print_result, stdout_colour
 from replica_audit.cli.places import check_files, check_outputs, check_snapshot
-from replica_audit.cli.progress import Progress
-from replica_audit.cli.quality import discard_data_docs, quality, quality_stage
+from replica_audit.cli.progress_lines import Progress
+from replica_audit.cli.quality_command import discard_data_docs, quality, quality_stage
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
@@ -38,7 +38,7 @@ from replica_audit.reporting.audit_json import render_audit_json, render_object
 from replica_audit.reporting.explanation import render_catalogue, render_explanation, render_family, render_verdict
 from replica_audit.reporting.files import write_report
 from replica_audit.reporting.partition_page import render_partition
-from replica_audit.reporting.quality import render_failed
+from replica_audit.reporting.quality_report import render_failed
 from replica_audit.reporting.summary import render_summary
 from replica_audit.reporting.verdict import build_verdict, render_status_line
 from replica_audit.results import Results
@@ -118,7 +118,7 @@ def report(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def show(arguments: argparse.Namespace, settings: Settings) -> int:
     """Audit in this process: one partition and everything that is known of it, or the triage of all."""
-    from replica_audit.auditing.snapshot import audit_all, audit_one
+    from replica_audit.local.audit import audit_all, audit_one
 
     partition = None
     if arguments.topic_partition is not None:

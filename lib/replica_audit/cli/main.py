@@ -15,7 +15,7 @@ from replica_audit.cli.output import print_error, print_fault, print_note, print
 from replica_audit.cli.parser import given_flags, help_text, parse_arguments
 from replica_audit.config import Resolved, Settings, resolve_settings
 from replica_audit.errors import EngineError, InputError, ReplicaAuditError, UsageError
-from replica_audit.formats.errors import FormatError
+from replica_audit.formats.format_error import FormatError
 from replica_audit.reporting.audit_json import render_object
 from replica_audit.reporting.layout import set_text_width
 from replica_audit.reporting.settings_page import build_settings, render_settings

@@ -30,7 +30,7 @@ def check_snapshot(snapshot: str) -> None:
     if not os.path.exists(path):
         raise UsageError(f"snapshot {snapshot} does not exist")
     if not os.path.isdir(path):
-        from replica_audit.formats.storage import Snapshot
+        from replica_audit.formats.files.storage import Snapshot
 
         try:
             Snapshot.open(path)

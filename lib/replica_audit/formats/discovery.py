@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from fnmatch import fnmatchcase
 
-from replica_audit.formats.broker_logs import broker_of_path
-from replica_audit.formats.file_kinds import is_put_beside, kind_by_name
+from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import (
     BrokerLogFile,
     DuplicateReplica,
@@ -16,14 +15,21 @@ from replica_audit.formats.inventory import (
     OffsetCheckpoint,
     SegmentFile,
 )
-from replica_audit.formats.leadership_files import RootFiles, read_leaderships
-from replica_audit.formats.log_dirs import Folder, arrange_folders, choose_cluster, find_log_dirs, identify_log_dir
-from replica_audit.formats.manifest import parse_manifest
+from replica_audit.formats.leadership.broker_logs import broker_of_path
+from replica_audit.formats.leadership.leadership_files import RootFiles, read_leaderships
+from replica_audit.formats.log_dirs.file_kinds import is_put_beside, kind_by_name
+from replica_audit.formats.log_dirs.manifest import parse_manifest
+from replica_audit.formats.log_dirs.names import LOG_DIR_FILES, parse_directory_name, parse_file_name
+from replica_audit.formats.log_dirs.owners import (
+    Folder,
+    arrange_folders,
+    choose_cluster,
+    find_log_dirs,
+    identify_log_dir,
+)
+from replica_audit.formats.log_dirs.replica_dirs import OffsetFile, read_epochs, read_offset_files, read_replica
 from replica_audit.formats.metadata.reading import read_metadata
-from replica_audit.formats.names import LOG_DIR_FILES, parse_directory_name, parse_file_name
-from replica_audit.formats.replica_dirs import OffsetFile, read_epochs, read_offset_files, read_replica
-from replica_audit.formats.stand_ins import Found, read_stand_ins
-from replica_audit.formats.storage import Snapshot
+from replica_audit.formats.stand_ins.described_replicas import Found, read_stand_ins
 from replica_audit.model import QuarantineRow, ReplicaDir, TopicPartition
 from replica_audit.wording import count
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from replica_audit.formats.manifest import Manifest
+from replica_audit.formats.log_dirs.manifest import Manifest
 from replica_audit.model import Leadership, QuarantineRow, ReplicaDir
 
 

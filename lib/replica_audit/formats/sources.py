@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from replica_audit.formats.dump_listing import parse_listing
-from replica_audit.formats.dump_text import Section
-from replica_audit.formats.dumped_log import assemble_dumped_log
+from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import SegmentFile
-from replica_audit.formats.second_hand import SecondHandLog
-from replica_audit.formats.segments import scan_segment
-from replica_audit.formats.storage import Snapshot
-from replica_audit.formats.summary import Summariser
-from replica_audit.formats.table_rows import read_table_rows
+from replica_audit.formats.segments.scan import scan_segment
+from replica_audit.formats.segments.segment_summary import Summariser
+from replica_audit.formats.stand_ins.dump_scan import assemble_dumped_log
+from replica_audit.formats.stand_ins.dump_text import Section
+from replica_audit.formats.stand_ins.dumped_segment import parse_listing
+from replica_audit.formats.stand_ins.second_hand import SecondHandLog
+from replica_audit.formats.stand_ins.table_scan import read_table_rows
 from replica_audit.model import Damage, SegmentSummary
 
 

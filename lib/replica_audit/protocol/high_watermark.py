@@ -238,7 +238,9 @@ class View:
         """What made the leader try since `earlier`; leader: a leadership begins."""
         if earlier is None:
             return "leader"
-        if sorted(earlier.now.isr or ()) != sorted(self.now.isr or ()) or (earlier.now.isr is None) != (self.now.isr is None):
+        if sorted(earlier.now.isr or ()) != sorted(self.now.isr or ()) or (earlier.now.isr is None) != (
+            self.now.isr is None
+        ):
             return "isr"
         if _fetches(earlier) != _fetches(self):
             return "fetch"

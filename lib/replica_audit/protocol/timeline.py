@@ -34,6 +34,7 @@ __all__ = [
     "rule_of",
 ]
 
+
 def replicas_named(observations: Iterable[Observation]) -> frozenset[int]:
     """Every replica that some of the observations has a row of, or an ISR with."""
     found: set[int] = set()

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from replica_audit.auditing.catalogue import at_or_above
-from replica_audit.reporting.grouping import Row, Rows
+from replica_audit.auditing.findings.catalogue import at_or_above
 from replica_audit.reporting.layout import clean, render_count
 from replica_audit.reporting.sentences import Sentence, Template, capitalise, name_brokers, name_offsets, verb
+from replica_audit.reporting.similar_findings import Row, Rows
 
 ALONE = Template("Only broker {reference} has files here; it holds {held}.")
 SAME = Template("{brokers} {hold} the same records as {reference}{since}, up to log end {end}.")
 EMPTY = Template("{brokers} {are} empty like {reference}, and {end_} at {end}.")
-SHORTER = Template(
-    "Broker {broker} holds the same records as {reference}{since}, but ends {behind} earlier, at {end}."
-)
+SHORTER = Template("Broker {broker} holds the same records as {reference}{since}, but ends {behind} earlier, at {end}.")
 EMPTY_ELSEWHERE = Template("Broker {broker} is empty and ends at {end}, {distance} {side} the end of {reference}.")
 LONGER = Template("Broker {broker} agrees with {reference} and goes on {ahead} further, to {end}: {why}.")
 NO_OVERLAP = Template("Broker {broker} holds {held}, and {reference} {other}: no offset is on both.")

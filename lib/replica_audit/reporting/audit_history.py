@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
-from replica_audit.auditing.history import History
+from replica_audit.auditing.audits.history import History
+from replica_audit.auditing.findings.catalogue import SEVERITIES, VERDICTS
 from replica_audit.reporting.layout import align_columns, clean, drop_columns, paint, render_count, wrap
 
 #: Changes and findings that a terminal shows; --format json has them all.

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from replica_audit.reporting.grouping import Row, newest_states
+from replica_audit.reporting.similar_findings import Row, newest_states
 from replica_audit.results import Results
 
 #: Sources of leadership that say who is up now: a listing comes from a controller, `user` and `inferred` from nowhere.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from replica_audit.auditing.catalogue import at_or_above
+from replica_audit.auditing.findings.catalogue import at_or_above
 from replica_audit.moments import render_time
-from replica_audit.reporting.grouping import Row
 from replica_audit.reporting.layout import render_count
 from replica_audit.reporting.losses import Place
 from replica_audit.reporting.sentences import Sentence, Template, name_partitions, verb
+from replica_audit.reporting.similar_findings import Row
 from replica_audit.results import Results
 
 NO_LEADER = Template("{partitions} {have} no leader: {places}.")
@@ -44,7 +44,9 @@ class Conditions:
 
     @property
     def is_peace(self) -> bool:
-        return not (self.leaderless or self.hanging or self.past or self.gone or self.no_files or self.loud or self.past_the_end)
+        return not (
+            self.leaderless or self.hanging or self.past or self.gone or self.no_files or self.loud or self.past_the_end
+        )
 
 
 def find_conditions(results: Results) -> Conditions:
@@ -56,11 +58,7 @@ def find_conditions(results: Results) -> Conditions:
         leaderless=tuple(row for row in found if row["code"] == "META-NO-LEADER" and row["severity"] != "info"),
         hanging=tuple(row for row in found if row["code"] == "TXN-HANGING"),
         # Severity info: no replica holds any more what it left behind; of what is gone for certain that is told instead.
-        past=tuple(
-            row
-            for row in found
-            if may_have_lost(row) and _place(row) not in gone
-        ),
+        past=tuple(row for row in found if may_have_lost(row) and _place(row) not in gone),
         gone=tuple(row for row in found if row["code"] == "HWM-GONE"),
         no_files=tuple(row for row in found if row["code"] in NO_FILES_CODES and row["topic"] is not None),
         loud=any(at_or_above(row["severity"], "medium") for row in found),
@@ -69,7 +67,9 @@ def find_conditions(results: Results) -> Conditions:
 
 
 def _is_past_the_end(results: Results) -> bool:
-    ends = {_place(row): row["log_end_offset"] for row in results.rows("replicas") if row["role"] in ("leader", "reference")}
+    ends = {
+        _place(row): row["log_end_offset"] for row in results.rows("replicas") if row["role"] in ("leader", "reference")
+    }
     return any(
         row["role"] == "compared"
         and row["high_watermark_checkpoint"] is not None

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from replica_audit.moments import render_time
-from replica_audit.reporting.grouping import Row, Rows
 from replica_audit.reporting.layout import render_count
 from replica_audit.reporting.sentences import Sentence, Template, join_words, name_offsets, verb
+from replica_audit.reporting.similar_findings import Row, Rows
 
 #: Runs of one replica that are told; the tables below the story have them all.
 RUN_LIMIT = 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replica_audit.auditing.catalogue import (
+from replica_audit.auditing.findings.catalogue import (
     CATALOGUE,
     FAMILIES,
     VERDICT_MEANINGS,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from replica_audit.auditing.earlier import Earlier
+from replica_audit.auditing.audits.earlier_audit import Earlier
 from replica_audit.reporting.audit_json import render_audit_json, render_object
 from replica_audit.reporting.junit import render_junit
 from replica_audit.reporting.markdown import render_markdown

@@ -8,11 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, at_or_above
+from replica_audit.auditing.findings.catalogue import CATALOGUE, SEVERITIES, at_or_above
 from replica_audit.reporting.brokers import Cost, find_up, stop_cost
 from replica_audit.reporting.conditions import Conditions
-from replica_audit.reporting.findings import worst_first
-from replica_audit.reporting.grouping import Row, newest_states
+from replica_audit.reporting.finding_text import worst_first
 from replica_audit.reporting.layout import clean, render_count
 from replica_audit.reporting.losses import Held, Place
 from replica_audit.reporting.sentences import (
@@ -26,9 +25,12 @@ from replica_audit.reporting.sentences import (
     plain_text,
     verb,
 )
+from replica_audit.reporting.similar_findings import Row, newest_states
 from replica_audit.results import Results
 
-KEEP_DOWN = Template("*Do not start {brokers} before its log directory is copied*: it holds {held} as soon as it follows.")
+KEEP_DOWN = Template(
+    "*Do not start {brokers} before its log directory is copied*: it holds {held} as soon as it follows."
+)
 KEEP_DOWN_EQUAL = Template(
     "*Do not start {brokers} before the log directory of one of them is copied*: each holds the same {held} as soon as "
     "they follow."
@@ -147,18 +149,29 @@ def _protect(results: Results, brokers: list[int], held: Sequence[Held], state: 
         said = render_count(records, "record") + rest
     where = name_partitions([item.place for item in held])
     gone = verb(records, "it is deleted", "they are deleted")
-    values = {"brokers": name_brokers(brokers, "or"), "held": f"{said} that the leader does not have, in {where}; {gone}"}
+    values = {
+        "brokers": name_brokers(brokers, "or"),
+        "held": f"{said} that the leader does not have, in {where}; {gone}",
+    }
     templates = {
         False: (KEEP_DOWN, KEEP_DOWN_EQUAL),
         True: (COPY_NOW, COPY_NOW_EQUAL),
         None: (KEEP_OR_COPY, KEEP_OR_COPY_EQUAL),
     }[state]
     # A broker that is down costs nothing by staying so.
-    cost = "" if state is False else " ".join(dict.fromkeys(_cost(broker, stop_cost(results, broker)) for broker in brokers))
+    cost = (
+        ""
+        if state is False
+        else " ".join(dict.fromkeys(_cost(broker, stop_cost(results, broker)) for broker in brokers))
+    )
     yield templates[len(brokers) > 1].say(**values, cost=cost)
     paths = [f"{item.log_dir}/{item.place[0]}-{item.place[1]}" for item in held if item.log_dir is not None]
     if paths:
-        folders = " ".join(shlex.quote(f"{item.place[0]}-{item.place[1]}") for item in held) if len(held) <= PATH_LIMIT else "."
+        folders = (
+            " ".join(shlex.quote(f"{item.place[0]}-{item.place[1]}") for item in held)
+            if len(held) <= PATH_LIMIT
+            else "."
+        )
         command = f"tar -czf broker-{brokers[0]}.tgz -C LOG_DIR {folders}"
         yield IN_SNAPSHOT.say(
             them=verb(records, "it", "them"),

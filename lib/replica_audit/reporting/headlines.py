@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from replica_audit.reporting.conditions import Conditions
-from replica_audit.reporting.grouping import Row
 from replica_audit.reporting.layout import render_count
 from replica_audit.reporting.losses import Held, Total
 from replica_audit.reporting.sentences import Sentence, Template, name_brokers, verb
+from replica_audit.reporting.similar_findings import Row
 
 NO_PARTITION = Template("No partition was found: there is nothing to say.")
 LOST = Template("{records} {are} missing from the leader in {where}; {brokers} still {have} {them}.")
@@ -102,7 +102,11 @@ def _with_numbers(
             return GONE_SINCE.say(where=_where(len(affected), len(partitions)))
         if all("HWM-CP-ABOVE-LEO" in one for one in of_affected):
             return GONE_FOR_GOOD.say(where=_where(len(affected), len(partitions)))
-        if not total.records and all(row["lost_records"] == 0 for row in affected) and all(map(_HELD.intersection, of_affected)):
+        if (
+            not total.records
+            and all(row["lost_records"] == 0 for row in affected)
+            and all(map(_HELD.intersection, of_affected))
+        ):
             return LOST_MARKERS.say(where=_where(len(affected), len(partitions)))
         if not total.records:
             return LOST_UNCOUNTED.say(where=_where(len(affected), len(partitions)))

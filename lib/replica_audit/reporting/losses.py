@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from replica_audit.reporting.grouping import Row
+from replica_audit.reporting.similar_findings import Row
 from replica_audit.results import Results
 
 #: (topic, partition).

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from replica_audit.reporting.answer import Answer, build_answer
-from replica_audit.reporting.findings import worst_first
-from replica_audit.reporting.grouping import Row, render_lost, worst_partitions
+from replica_audit.reporting.finding_text import worst_first
 from replica_audit.reporting.layout import clean, render_count, render_interval, render_range
 from replica_audit.reporting.sentences import Sentence
+from replica_audit.reporting.similar_findings import Row, render_lost, worst_partitions
 from replica_audit.reporting.verdict import render_status_line
 from replica_audit.results import Results
 

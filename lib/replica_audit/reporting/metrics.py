@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
+from replica_audit.auditing.findings.catalogue import CATALOGUE, SEVERITIES, VERDICTS
 from replica_audit.reporting.layout import clean
 from replica_audit.results import Results
 
@@ -104,7 +104,11 @@ def _families(results: Results, verdict: Mapping[str, Any]) -> Iterable[Family]:
         "Records that the leaders do not have and other replicas do, each counted once.",
         [({}, _sum(partitions, "lost_records"))],
     )
-    yield "lost_committed_records", "Those of them that were proven committed.", [({}, _sum(partitions, "lost_committed"))]
+    yield (
+        "lost_committed_records",
+        "Those of them that were proven committed.",
+        [({}, _sum(partitions, "lost_committed"))],
+    )
     unknown = sum(row["lost_records"] is None for row in partitions)
     yield "loss_unknown_partitions", "Partitions of which it is not known what is lost.", [({}, unknown)]
     yield (

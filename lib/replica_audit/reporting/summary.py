@@ -6,11 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from replica_audit.auditing.catalogue import VERDICTS
+from replica_audit.auditing.findings.catalogue import VERDICTS
 from replica_audit.reporting.answer import build_answer
 from replica_audit.reporting.fact_lines import render_facts
-from replica_audit.reporting.findings import worst_first
-from replica_audit.reporting.grouping import render_lost
+from replica_audit.reporting.finding_text import worst_first
 from replica_audit.reporting.layout import (
     align_columns,
     clean,
@@ -25,6 +24,7 @@ from replica_audit.reporting.layout import (
 )
 from replica_audit.reporting.ranges import join_ranges
 from replica_audit.reporting.sentences import plain_text
+from replica_audit.reporting.similar_findings import render_lost
 from replica_audit.reporting.verdict import build_verdict
 from replica_audit.results import Results
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS, at_or_above, audit_verdict, worst_verdict
+from replica_audit.auditing.findings.catalogue import SEVERITIES, VERDICTS, at_or_above, audit_verdict, worst_verdict
 from replica_audit.reporting.layout import paint, render_count
-from replica_audit.reporting.quality import count_quality, render_shortfall
+from replica_audit.reporting.quality_report import count_quality, render_shortfall
 from replica_audit.results import Results
 
 SCHEMA_VERSION = 1

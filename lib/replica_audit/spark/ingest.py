@@ -15,10 +15,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from replica_audit import __version__
-from replica_audit.auditing.snapshot import open_snapshot
-from replica_audit.config import Settings
-from replica_audit.formats.bronze import bronze_rows
-from replica_audit.formats.identity import (
+from replica_audit.auditing.rows.bronze import bronze_rows
+from replica_audit.auditing.rows.identity import (
     SegmentDigest,
     TextDigest,
     digest_texts,
@@ -29,11 +27,13 @@ from replica_audit.formats.identity import (
     pieces_of,
     text_files,
 )
+from replica_audit.config import Settings
+from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import Inventory
-from replica_audit.formats.storage import Snapshot
-from replica_audit.formats.summary import summary_from_json
+from replica_audit.formats.segments.segment_summary import summary_from_json
+from replica_audit.local.audit import open_snapshot
 from replica_audit.moments import now
-from replica_audit.spark.observations import LOG_EVENTS, PROGRESS, scan_broker_logs, scan_progress
+from replica_audit.spark.observation_jobs import LOG_EVENTS, PROGRESS, scan_broker_logs, scan_progress
 from replica_audit.spark.scanning import scan_files
 from replica_audit.warehouse.attempts import attempts, finished_attempts, record_attempt
 from replica_audit.warehouse.delta_tables import DataFile, Warehouse
@@ -46,7 +46,7 @@ def ingest(spark: SparkSession, warehouse: Warehouse, uri: str, settings: Settin
     """Ingest the snapshot at `uri` and return its id.
 
     A snapshot that lies where it lay when it was ingested, with no file changed since, is not scanned again. Else it is
-    scanned first, which tells its id (`formats.identity`); where that id is there, its rows are these, and only where it
+    scanned first, which tells its id (`auditing.rows.identity`); where that id is there, its rows are these, and only where it
     lies is noted. Raises UsageError when `settings.topics` match nothing and InputError when there is no log dir at all
     (`open_snapshot`).
     """

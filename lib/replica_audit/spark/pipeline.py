@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from replica_audit.auditing.earlier import Earlier
-from replica_audit.auditing.history import History
-from replica_audit.auditing.segment_counts import segment_counts
+from replica_audit.auditing.audits.earlier_audit import Earlier
+from replica_audit.auditing.audits.history import History
+from replica_audit.auditing.rows.segment_counts import segment_counts
 from replica_audit.config import Settings
 from replica_audit.quality.suites import Suite
 from replica_audit.results import Results
-from replica_audit.spark.audit import audit
+from replica_audit.spark.audit_job import audit
 from replica_audit.spark.catalogs import catalog_warehouse
 from replica_audit.spark.ingest import ingest
-from replica_audit.spark.quality import quality_frames
+from replica_audit.spark.quality_run import quality_frames
 from replica_audit.warehouse import answers, past
 from replica_audit.warehouse.attempts import latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
@@ -65,7 +65,7 @@ def prune(spark: SparkSession | None, settings: Settings, *, vacuum: bool = Fals
 
 
 def count_segments(spark: SparkSession | None, snapshot_id: str, settings: Settings) -> list[dict[str, Any]]:
-    """What quality suites need of a snapshot's segments. See `auditing.segment_counts`."""
+    """What quality suites need of a snapshot's segments. See `auditing.rows.segment_counts`."""
     warehouse = open_warehouse(spark, settings)
     attempt = latest_attempt(warehouse, "ingest", snapshot_id=snapshot_id)
     columns = ("topic", "partition", "broker_id", "log_dir", "base_offset", "summary")

@@ -13,7 +13,7 @@ from replica_audit.warehouse.delta_tables import DataFile
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from replica_audit.formats.storage import Snapshot
+    from replica_audit.formats.files.storage import Snapshot
 
 #: A task scans about this many bytes, so that a cluster has work for every core and the driver few tasks to plan.
 _TASK_BYTES = 256 << 20
@@ -76,10 +76,10 @@ def scan_task(
     snapshot: Snapshot, files: Sequence[SegmentFile], directory: str, constants: Mapping[str, str | None], done=None
 ) -> ScannedFiles:
     """Scan the files of one task. A file that cannot be read gives a quarantine row, and the others go on."""
-    from replica_audit.auditing.opened_snapshot import unreadable_row
-    from replica_audit.formats.bronze import damage_rows, segment_row
-    from replica_audit.formats.errors import FormatError
+    from replica_audit.auditing.rows.bronze import damage_rows, segment_row
+    from replica_audit.formats.format_error import FormatError
     from replica_audit.formats.sources import open_source
+    from replica_audit.local.opened_snapshot import unreadable_row
     from replica_audit.model import Damage
     from replica_audit.warehouse.batch_files import BatchFileWriter
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from replica_audit.auditing.capture_times import times_of_manifest
-from replica_audit.auditing.catalogue import audit_verdict
+from replica_audit.auditing.findings.catalogue import audit_verdict
+from replica_audit.auditing.leadership.capture_times import times_of_manifest
 from replica_audit.results import Results
 from replica_audit.tables import REPORT_TABLES, sort_rows
 from replica_audit.warehouse.attempts import latest_attempt, own_rows

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from replica_audit.errors import InputError
-from replica_audit.formats.batches import BATCH_DTYPE
+from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.model import CHUNK_OFFSETS
 from replica_audit.tables import BRONZE_TABLES
 from replica_audit.warehouse.delta_tables import DataFile

@@ -87,9 +87,7 @@ class Warehouse:
         """Whether the table was written before."""
         return self._open(table) is not None
 
-    def read_arrow(
-        self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str]
-    ) -> pa.Table:
+    def read_arrow(self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str]) -> pa.Table:
         """Rows of a table whose string columns equal the value given, or one of the values given.
 
         `columns` None is all of them. Raises InputError when there is no such table.
@@ -146,9 +144,7 @@ class Warehouse:
             **making,
         )
 
-    def put(
-        self, table: str, rows: Sequence[Mapping[str, Any]], ids: Mapping[str, str | None], *, again: bool
-    ) -> None:
+    def put(self, table: str, rows: Sequence[Mapping[str, Any]], ids: Mapping[str, str | None], *, again: bool) -> None:
         """Add rows of an audit; `again`: in place of those that it has, in the same commit."""
         from deltalake import write_deltalake
 
@@ -172,7 +168,8 @@ class Warehouse:
 
         moment = int(time.time() * 1000)
         actions = [
-            AddAction(file.path, file.size_bytes, {key_of(table): key}, moment, True, _statistics(file)) for file in files
+            AddAction(file.path, file.size_bytes, {key_of(table): key}, moment, True, _statistics(file))
+            for file in files
         ]
         if actions:
             handle = self._open(table, make=True)

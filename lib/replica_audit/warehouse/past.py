@@ -7,8 +7,8 @@ from datetime import datetime, timedelta, timezone
 from fnmatch import fnmatchcase
 from typing import Any
 
-from replica_audit.auditing.earlier import Earlier, build_earlier
-from replica_audit.auditing.history import History, build_history
+from replica_audit.auditing.audits.earlier_audit import Earlier, build_earlier
+from replica_audit.auditing.audits.history import History, build_history
 from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES
 from replica_audit.warehouse.attempts import attempts, finished_attempts, latest_attempt
 from replica_audit.warehouse.delta_tables import Warehouse

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from tests.formats.captures import CAPTURES, FIXTURES, truth
 
-from replica_audit.formats.describe import parse_topics_describe
 from replica_audit.formats.discovery import discover
+from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import Inventory
+from replica_audit.formats.leadership.describe import parse_topics_describe
 from replica_audit.formats.metadata.copies import read_copy
 from replica_audit.formats.metadata.entries import read_entries, scan_headers
 from replica_audit.formats.metadata.image import MetadataImage
@@ -30,7 +31,6 @@ from replica_audit.formats.metadata.messages import (
     Voters,
 )
 from replica_audit.formats.metadata.reading import read_metadata
-from replica_audit.formats.storage import Snapshot
 from replica_audit.model import Leadership
 
 DUMPS = sorted((Path(__file__).parent / "dumps").glob("*.txt"))
@@ -125,7 +125,9 @@ def expected(kind: str, data: dict) -> Message | None:
         )
     if kind == "REGISTER_BROKER_RECORD":
         dirs = numbers(data, "logDirs", ())
-        return BrokerState(data["brokerId"], data["fenced"], data.get("inControlledShutdown", False), dirs, registered=True)
+        return BrokerState(
+            data["brokerId"], data["fenced"], data.get("inControlledShutdown", False), dirs, registered=True
+        )
     if kind == "BROKER_REGISTRATION_CHANGE_RECORD":
         says = {1: True, -1: False}
         fenced, stopping = says.get(data.get("fenced")), says.get(data.get("inControlledShutdown"))

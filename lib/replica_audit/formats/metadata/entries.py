@@ -7,9 +7,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from replica_audit.formats.batches import BATCH_DTYPE, CODEC_MASK, CONTROL, HEADER_BYTES
-from replica_audit.formats.codecs import CodecError, decompress
-from replica_audit.formats.errors import FormatError
+from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.metadata.fields import FieldReader, MessageError
 from replica_audit.formats.metadata.messages import (
     KRAFT_VOTERS,
@@ -20,7 +18,9 @@ from replica_audit.formats.metadata.messages import (
     Voters,
 )
 from replica_audit.formats.metadata.parsing import parse_message, parse_snapshot_time, parse_voters
-from replica_audit.formats.segments import scan_segment
+from replica_audit.formats.segments.batches import BATCH_DTYPE, CODEC_MASK, CONTROL, HEADER_BYTES
+from replica_audit.formats.segments.codecs import CodecError, decompress
+from replica_audit.formats.segments.scan import scan_segment
 from replica_audit.model import Damage
 
 _HINT = "copy the metadata log again, or take another node's; the topics' listing is used where there is none"

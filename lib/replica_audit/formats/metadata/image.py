@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
+from replica_audit.formats.leadership.states import leadership_of_history
 from replica_audit.formats.metadata.entries import Entry, SnapshotEnd, SnapshotTime
 from replica_audit.formats.metadata.fields import MessageError
 from replica_audit.formats.metadata.messages import (
@@ -25,7 +26,6 @@ from replica_audit.formats.metadata.messages import (
     Voters,
 )
 from replica_audit.formats.metadata.sole_isr import ELR_FEATURE, BrokerEvent
-from replica_audit.formats.states import leadership_of_history
 from replica_audit.model import Leadership, PartitionState
 
 #: Broker configs that are a topic's default → the topic config's name. Others are not kept: they may be secret.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from replica_audit.formats.errors import FormatError
+from replica_audit.formats.files.side_files import is_whole, parse_json, show_value
+from replica_audit.formats.files.storage import Snapshot
+from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import MetadataLog
 from replica_audit.formats.metadata.copies import MetadataCopy, StateSnapshot, read_copy
 from replica_audit.formats.metadata.entries import Entry, read_entries, scan_headers
@@ -13,8 +15,6 @@ from replica_audit.formats.metadata.fields import MessageError
 from replica_audit.formats.metadata.image import MetadataImage
 from replica_audit.formats.metadata.quorum import Fork, Quorum, newest_copy, weigh_copies
 from replica_audit.formats.metadata.sole_isr import ClusterCourse, EpochFiles, mark_sole_isr
-from replica_audit.formats.side_files import is_whole, parse_json, show_value
-from replica_audit.formats.storage import Snapshot
 from replica_audit.model import Leadership, QuarantineRow
 
 _QUORUM_HINT = "the voters are taken from the log alone; compare with quorum-state of the other controllers"
@@ -31,9 +31,7 @@ class MetadataReading:
     """Part of the newest copy could not be read: the leadership may be older than what a listing says."""
 
 
-def read_metadata(
-    snapshot: Snapshot, logs: Sequence[MetadataLog], epochs: EpochFiles | None = None
-) -> MetadataReading:
+def read_metadata(snapshot: Snapshot, logs: Sequence[MetadataLog], epochs: EpochFiles | None = None) -> MetadataReading:
     """Every partition's leadership with its history, from the newest copy and what older copies add before it.
 
     `epochs` gives entries of the brokers' leader-epoch-checkpoint files, for what they show that a leader had applied.
@@ -132,9 +130,7 @@ def _snapshot_entries(snapshot: Snapshot, one: StateSnapshot) -> list[Entry]:
         return list(read_entries(stream, one.path, headers))
 
 
-def _configured_voters(
-    snapshot: Snapshot, copy: MetadataCopy, ignored: list[QuarantineRow]
-) -> tuple[int, ...] | None:
+def _configured_voters(snapshot: Snapshot, copy: MetadataCopy, ignored: list[QuarantineRow]) -> tuple[int, ...] | None:
     """The voters that quorum-state names; None where there is none, or it says nothing (KIP-853).
 
     Then nothing counts as tentative; a file that cannot be used is added to `ignored`.
@@ -147,7 +143,9 @@ def _configured_voters(
         named = state.get("currentVoters") if isinstance(state, dict) else state
         if named is None:
             return None
-        if not isinstance(named, list) or not all(isinstance(one, dict) and is_whole(one.get("voterId")) for one in named):
+        if not isinstance(named, list) or not all(
+            isinstance(one, dict) and is_whole(one.get("voterId")) for one in named
+        ):
             raise FormatError(path, None, "currentVoters with a voterId each", show_value(named), _QUORUM_HINT)
     except (OSError, FormatError) as error:
         ignored.append(QuarantineRow(copy.node_id, path, None, None, "INPUT-IGNORED", str(error)))

@@ -128,7 +128,9 @@ def _describe(
     ever = all(any(is_fenced and at < term_end for at, is_fenced in changes) for changes in fenced.values())
     applied = None
     if own_end is not None and own_end > since and not course.registered_after(leader, since):
-        applied = f"its own copy of the metadata log goes on to {own_end}, past the batch that says so, which ends at {since}"
+        applied = (
+            f"its own copy of the metadata log goes on to {own_end}, past the batch that says so, which ends at {since}"
+        )
     return SoleIsr(
         min_isr=None if None in minima else max(minima),
         others_fenced="throughout" if at_once and stays else "later" if ever else "no",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
-from replica_audit.auditing.earlier import Earlier
+from replica_audit.auditing.audits.earlier_audit import Earlier
+from replica_audit.auditing.findings.catalogue import CATALOGUE, SEVERITIES, VERDICTS
 from replica_audit.reporting.changes import compare_partition
-from replica_audit.reporting.facts import group_facts
-from replica_audit.reporting.findings import worst_first
+from replica_audit.reporting.fact_sentences import group_facts
+from replica_audit.reporting.finding_text import worst_first
 from replica_audit.reporting.first_steps import tell_advice
-from replica_audit.reporting.grouping import DETAIL_TABLES, Row, Rows, rows_by_partition
 from replica_audit.reporting.page.columns import encode_column
+from replica_audit.reporting.similar_findings import DETAIL_TABLES, Row, Rows, rows_by_partition
 from replica_audit.reporting.story import tell_story, told_protocol
 from replica_audit.results import Results
 

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
-from replica_audit.auditing.earlier import Earlier
+from replica_audit.auditing.audits.earlier_audit import Earlier
+from replica_audit.auditing.findings.catalogue import SEVERITIES, VERDICTS
 from replica_audit.reporting.answer import VERDICT_WORDS, Answer, build_answer
 from replica_audit.reporting.changes import compare_partition, count_moves, has_baseline, is_compared
 from replica_audit.reporting.command_lines import render_command, split_words
-from replica_audit.reporting.grouping import render_lost, rows_by_partition, worst_partitions
 from replica_audit.reporting.layout import clean, render_count, render_interval, render_size
 from replica_audit.reporting.page.columns import encode_column, pack, portable
 from replica_audit.reporting.page.content import (
@@ -26,6 +25,7 @@ from replica_audit.reporting.page.content import (
     count_findings,
     number_facts,
 )
+from replica_audit.reporting.similar_findings import render_lost, rows_by_partition, worst_partitions
 from replica_audit.reporting.story import told_protocol
 from replica_audit.results import Results
 

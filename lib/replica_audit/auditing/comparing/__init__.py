@@ -1,0 +1,1 @@
+"""Two replicas laid side by side: chunks, batches, records, keys, and what the differences come to."""

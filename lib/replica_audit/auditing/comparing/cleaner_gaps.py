@@ -1,0 +1,119 @@
+"""What cleaners may have removed from a replica: whether its topic was ever compacted, and which gaps that explains (F.0).
+
+What was cleaned stays cleaned when the policy changes to `delete`, and a follower that fetches from a cleaned leader gets
+its gaps, above what its own cleaner has reached. So both are asked of the partition, not of one replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from replica_audit.auditing.replicas.cleaner_progress import Cleaning
+from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.model import Leadership, OffsetRange
+
+_POLICY = "cleanup.policy"
+
+#: Of a cleaner-offset-checkpoint in one of these states nobody knows what it would say.
+_UNKNOWN = ("not_given", "malformed")
+
+
+def was_compacted(leadership: Leadership | None) -> bool:
+    """Whether the topic's policy is, or at any time of the history was, one with `compact`."""
+    if leadership is None:
+        return False
+    committed = (state.configs for state in leadership.history if not state.uncommitted)
+    return any("compact" in configs.get(_POLICY, "") for configs in (leadership.configs, *committed))
+
+
+def is_compacted_now(leadership: Leadership | None) -> bool | None:
+    """Whether cleaners still work on the topic; None where nothing tells.
+
+    A source that shows configs, and not this one, means the brokers' default, which is `delete` unless their
+    server.properties say otherwise.
+    """
+    if leadership is None:
+        return None
+    if _POLICY in leadership.configs:
+        return "compact" in leadership.configs[_POLICY]
+    return False if leadership.configs or leadership.history else None
+
+
+def with_cleaning(
+    copies: Sequence[ReplicaFacts], leadership: Leadership | None, at_rest: bool = False
+) -> list[ReplicaFacts]:
+    """The copies of one partition, each with what its own cleaner and those of the others explain.
+
+    `at_rest`: all copies are of one moment, so that no cleaner went on between a checkpoint's copy and the segments'.
+    """
+    if not was_compacted(leadership) and not any(_shows_cleaner(facts) for facts in copies):
+        return list(copies)
+    own = [_cleaned_to(facts, copies) for facts in copies]
+    reached = [
+        end if at_rest or _is_final(facts, leadership) else max(end, _active_base(facts))
+        for facts, end in zip(copies, own, strict=True)
+    ]
+    found = []
+    for place, facts in enumerate(copies):
+        others = [other for other in copies if other is not facts]
+        shared = _join(part for other in others for part in _absent(other, facts))
+        cleaning = Cleaning(own[place], reached[place], max(own), max(reached), shared)
+        found.append(replace(facts, compacted=True, cleaning=cleaning))
+    return found
+
+
+def _shows_cleaner(facts: ReplicaFacts) -> bool:
+    """Whether the replica's own files show that a cleaner was at work; a gap between batches alone never does."""
+    thinned = any(segment.has_delete_horizon or segment.has_sparse_batch for segment in facts.segments)
+    return thinned or bool(facts.directory.cleaner_checkpoint)
+
+
+def _cleaned_to(facts: ReplicaFacts, copies: Iterable[ReplicaFacts]) -> int:
+    """Offset up to which the replica's own cleaner has come by its checkpoint; its log end where that is not known.
+
+    A replica without an entry was never cleaned if another has one. Where none has, the log is compacted all the same:
+    then the entries are what is missing.
+    """
+    directory = facts.directory
+    if directory.cleaner_checkpoint is not None:
+        return directory.cleaner_checkpoint
+    none_known = all(one.directory.cleaner_checkpoint is None for one in copies)
+    return facts.log_end_offset if none_known or directory.cleaner_file.state in _UNKNOWN else 0
+
+
+def _is_final(facts: ReplicaFacts, leadership: Leadership | None) -> bool:
+    """Whether the cleaner has not gone on since it wrote the checkpoint that was copied."""
+    return bool(facts.directory.clean_shutdown) or is_compacted_now(leadership) is False
+
+
+def _active_base(facts: ReplicaFacts) -> int:
+    """Base offset of the active segment, which no cleaner touches."""
+    return facts.segments[-1].base_offset if facts.segments else 0
+
+
+def _absent(other: ReplicaFacts, facts: ReplicaFacts) -> Iterable[OffsetRange]:
+    """Offsets at which `other`, too, has no batch; of gaps that its summaries only count, the stretch they lie in."""
+    yield from other.gaps
+    yield from other.missing
+    following = [segment.base_offset for segment in other.segments[1:]] + [other.log_end_offset]
+    for segment, end in zip(other.segments, following, strict=True):
+        kept = [item.base_offset for item in segment.irregularities if item.kind == "gap"]
+        if segment.irregularity_counts.get("gap", 0) > len(kept):
+            yield OffsetRange(kept[-1], end)
+    # Chunks that are equal have the same gaps, those included that were not listed.
+    for number, chunk in other.chunks.items():
+        same = facts.chunks.get(number)
+        if same is not None and (same.digest, same.batch_count) == (chunk.digest, chunk.batch_count):
+            yield OffsetRange(chunk.base_offset, chunk.last_offset + 1)
+
+
+def _join(parts: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
+    joined: list[OffsetRange] = []
+    for part in sorted(parts):
+        if joined and part.start_offset <= joined[-1].end_offset:
+            last = joined.pop()
+            joined.append(OffsetRange(last.start_offset, max(last.end_offset, part.end_offset)))
+        else:
+            joined.append(part)
+    return tuple(joined)

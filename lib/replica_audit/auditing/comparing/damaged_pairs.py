@@ -1,0 +1,116 @@
+"""Batches that two replicas both hold and that were damaged on one side: by the checksum, or in a field outside of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from replica_audit.auditing.comparing.compared_batches import Batch
+from replica_audit.auditing.replicas.facts import ReplicaFacts
+
+_GREATEST_MAGIC = 2
+
+
+@dataclass(frozen=True, slots=True)
+class CorruptPair:
+    """A batch that both hold, readable on one side only (`bad_broker_id`'s is the damaged one), or CRC-blind."""
+
+    kind: str
+    """crc: the checksum of one side fails; blind: a header field outside the checksum was changed on one side."""
+    start_offset: int
+    end_offset: int
+    bad_broker_id: int
+    good_broker_id: int
+    position: int
+    detail: str
+
+
+def damaged_pair(
+    reference: ReplicaFacts, follower: ReplicaFacts, batch: Batch, others: Iterable[Batch]
+) -> CorruptPair | None:
+    """`batch` of the follower with the one of the reference's `others` that is the same, but for one bad checksum."""
+    for other in others:
+        same_place = (other.base_offset, other.leader_epoch) == (batch.base_offset, batch.leader_epoch)
+        if same_place and other.crc_valid != batch.crc_valid:
+            return _crc_pair(reference, follower, batch, other)
+    return None
+
+
+def changed_magic(
+    reference: ReplicaFacts, follower: ReplicaFacts, own: Sequence[Batch], theirs: Sequence[Batch]
+) -> Iterator[CorruptPair]:
+    """Equal batches of which one has a magic byte that no version of Kafka wrote: it is outside the checksum."""
+    if not any(batch.magic > _GREATEST_MAGIC for batch in (*own, *theirs)):
+        return
+    known = {(batch.base_offset, batch.crc, batch.size): batch for batch in theirs if batch.crc_valid}
+    for batch in own:
+        twin = known.get((batch.base_offset, batch.crc, batch.size)) if batch.crc_valid else None
+        if twin is None or (twin.magic > _GREATEST_MAGIC) == (batch.magic > _GREATEST_MAGIC):
+            continue
+        bad, good, odd, right = (
+            (follower, reference, batch, twin) if batch.magic > _GREATEST_MAGIC else (reference, follower, twin, batch)
+        )
+        detail = f"magic byte {odd.magic} here and {right.magic} on broker {good.broker_id}, for the same bytes under the checksum"
+        yield CorruptPair(
+            "blind", right.base_offset, right.end_offset, bad.broker_id, good.broker_id, odd.position, detail
+        )
+
+
+def _crc_pair(reference: ReplicaFacts, follower: ReplicaFacts, batch: Batch, other: Batch) -> CorruptPair:
+    bad, good, damaged = (reference, follower, other) if batch.crc_valid else (follower, reference, batch)
+    return CorruptPair(
+        "crc",
+        damaged.base_offset,
+        max(batch.end_offset, other.end_offset) if damaged.last_offset < damaged.base_offset else damaged.end_offset,
+        bad.broker_id,
+        good.broker_id,
+        damaged.position,
+        f"checksum of the batch at offset {damaged.base_offset} fails here and is right on broker {good.broker_id}",
+    )
+
+
+def changed_headers(
+    reference: ReplicaFacts, follower: ReplicaFacts, unmatched: list[Batch], foreign: list[Batch]
+) -> tuple[list[CorruptPair], list[Batch], list[Batch]]:
+    """Pairs of the same bytes under the checksum whose offset or epoch differs because one header was changed.
+
+    Equal bytes alone prove nothing: a producer that retries after a fail-over writes them again under a new epoch. So
+    the odd header must also contradict its neighbours in its own log.
+    """
+    pairs: list[CorruptPair] = []
+    by_bytes = {(batch.crc, batch.size): batch for batch in foreign if batch.crc_valid}
+    own_odd, their_odd = _odd_positions(follower, unmatched), _odd_positions(reference, foreign)
+    kept_own: list[Batch] = []
+    for batch in unmatched:
+        twin = by_bytes.get((batch.crc, batch.size)) if batch.crc_valid else None
+        if twin is None or (batch not in own_odd and twin not in their_odd):
+            kept_own.append(batch)
+            continue
+        bad, good, odd, right = (
+            (follower, reference, batch, twin) if batch in own_odd else (reference, follower, twin, batch)
+        )
+        detail = (
+            f"base offset {odd.base_offset} and leader epoch {odd.leader_epoch} here, {right.base_offset} and "
+            f"{right.leader_epoch} on broker {good.broker_id}, for the same bytes under the checksum"
+        )
+        pairs.append(
+            CorruptPair(
+                "blind", right.base_offset, right.end_offset, bad.broker_id, good.broker_id, odd.position, detail
+            )
+        )
+        foreign = [other for other in foreign if other is not twin]
+    return pairs, kept_own, foreign
+
+
+def _odd_positions(facts: ReplicaFacts, batches: list[Batch]) -> set[Batch]:
+    """Of `batches`, those whose offset or epoch contradicts the batch before or after in the same log."""
+    # A cleaner leaves gaps, and a producer that retries, or ends two transactions in one millisecond, equal bytes.
+    kinds = {"epoch_regression", "regression", "duplicate"} | (set() if facts.compacted else {"gap"})
+    odd_bases = {item.base_offset for _, item in facts.irregularities if item.kind in kinds}
+    befores = {item.previous for _, item in facts.irregularities if item.kind in kinds - {"epoch_regression"}}
+    after_rise = {item.base_offset for _, item in facts.irregularities if item.kind == "epoch_regression"}
+    return {
+        batch
+        for batch in batches
+        if batch.base_offset in odd_bases or batch.last_offset in befores or batch.end_offset in after_rise
+    }

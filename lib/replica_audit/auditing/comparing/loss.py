@@ -1,0 +1,218 @@
+"""What is lost, counted once: records that other replicas hold and the reference does not (docs/semantics.md F.0)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from replica_audit.auditing.comparing.compared_batches import Batch
+from replica_audit.auditing.comparing.comparison import Comparison
+from replica_audit.auditing.comparing.contents import has_segments
+from replica_audit.auditing.comparing.runs import Run
+from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.formats.segments.batches import CONTROL
+
+#: What second-hand input leaves unproven so that a number of records is a bound only.
+_UNCOUNTED = {"record_counts", "attributes", "base_offsets"}
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Records, and those of them that were proven committed."""
+
+    records: int = 0
+    committed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Lost records of a partition, each counted once however many brokers hold it."""
+
+    total: Count | None
+    """None where it is not known."""
+    at_most: bool = False
+    """The numbers are upper bounds: of some of the input only offsets tell how many records there are."""
+    held: Mapping[int, Count] = field(default_factory=dict)
+    """By broker id, what it holds of them; these do not add up, since several may hold the same."""
+    only_here: Mapping[int, Count] = field(default_factory=dict)
+    """By broker id, what no other broker holds of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A batch, or the part of it in question, on one broker. Pieces with one `identity` hold the same records."""
+
+    broker_id: int
+    identity: tuple
+    start_offset: int
+    end_offset: int
+    record_count: int
+    committed_end: int
+    """Its records below this offset were proven committed."""
+    crc: int
+    exact: bool
+    """`record_count` is a number, not a bound."""
+
+    @property
+    def dense(self) -> bool:
+        return self.record_count == self.end_offset - self.start_offset
+
+
+def count_loss(reference: ReplicaFacts, comparisons: Sequence[Comparison], shorter: Collection[int] = ()) -> Loss:
+    """The loss of a partition, given every replica beside the reference.
+
+    `shorter` are the brokers whose tails the reference lost (REP-LEADER-SHORTER): what they have past its end counts too.
+    Distinct is an offset with a leader epoch, without epochs the record itself; control batches, empty batches and what an
+    election known to be clean left behind do not count. Compacted logs count only where their records could be read.
+    """
+    if not all(_is_known(reference, item) for item in comparisons):
+        return Loss(None)
+    pieces: list[_Piece] = []
+    for item in comparisons:
+        pieces += [piece for run in item.runs for piece in _of_run(item, run)]
+        if item.follower.broker_id in shorter:
+            pieces += _ahead(reference, item)
+    at_most = any(_UNCOUNTED & set(item.follower.unproven) for item in comparisons if pieces)
+    clusters = list(_clusters(pieces))
+    counted = [_count(cluster) for cluster in clusters]
+    brokers = sorted({piece.broker_id for piece in pieces})
+    return Loss(
+        total=_sum(one.total for one in counted),
+        at_most=at_most or any(one.at_most for one in counted),
+        held={broker: _sum(one.held.get(broker, Count()) for one in counted) for broker in brokers},
+        only_here={broker: _sum(one.only_here.get(broker, Count()) for one in counted) for broker in brokers},
+    )
+
+
+def count_run(item: Comparison, run: Run) -> Count:
+    """What one row of `divergences` has of the lost records; rows of several brokers may have the same ones."""
+    return _sum(_count(cluster).total for cluster in _clusters(_of_run(item, run)))
+
+
+def is_lost(run: Run) -> bool:
+    """Whether records of a run count: not where an election that is known to be clean left them, uncommitted, behind."""
+    clean = run.cause is not None and run.cause.clean is True
+    return run.kind != "hole_here" and not (run.kind == "epoch" and clean and run.committed_end is None)
+
+
+def _is_known(reference: ReplicaFacts, item: Comparison) -> bool:
+    """Compacted logs differ when all is well; only decoded records tell what one of them has and the other lacks."""
+    if not (reference.compacted or item.follower.compacted):
+        return True
+    if not has_segments(reference) or not has_segments(item.follower):
+        return not item.runs and item.alignment.own == item.alignment.reference
+    return not item.problems and (item.compaction is None or item.compaction.complete)
+
+
+def _of_run(item: Comparison, run: Run) -> list[_Piece]:
+    if not is_lost(run):
+        return []
+    broker, until = item.follower.broker_id, -1 if run.committed_end is None else run.committed_end
+    return [_piece(broker, batch, run.start_offset, run.end_offset, until) for batch in run.batches if _has_data(batch)]
+
+
+def _ahead(reference: ReplicaFacts, item: Comparison) -> Iterator[_Piece]:
+    """What the reference had and lost. Its own checkpoint, or the follower's, proves how far that was committed."""
+    follower = item.follower
+    own = follower.directory.high_watermark_checkpoint
+    marks = [
+        reference.directory.high_watermark_checkpoint,
+        own if own is not None and own <= follower.log_end_offset else None,
+    ]
+    until = max((mark for mark in marks if mark is not None), default=-1)
+    for batch in item.alignment.ahead:
+        if _has_data(batch):
+            yield _piece(follower.broker_id, batch, batch.base_offset, batch.end_offset, until)
+
+
+def _has_data(batch: Batch) -> bool:
+    return batch.crc_valid and batch.record_count != 0 and not (batch.magic >= 2 and batch.attributes & CONTROL)
+
+
+def _piece(broker_id: int, batch: Batch, start: int, end: int, committed_end: int) -> _Piece:
+    start, end = max(batch.base_offset, start), min(batch.end_offset, end)
+    span = batch.end_offset - batch.base_offset
+    dense, whole = batch.record_count in (span, -1), end - start == span
+    count = end - start if dense else min(batch.record_count, end - start)
+    # Without an epoch nothing but the record itself tells two of them apart.
+    identity = (batch.epoch,) if batch.epoch is not None else (None, batch.base_offset, batch.last_offset, batch.crc)
+    exact = batch.record_count >= 0 and (dense or whole)
+    return _Piece(broker_id, identity, start, end, count, committed_end, batch.crc, exact)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    total: Count
+    at_most: bool
+    held: Mapping[int, Count]
+    only_here: Mapping[int, Count]
+
+
+def _clusters(pieces: Iterable[_Piece]) -> Iterator[list[_Piece]]:
+    """Pieces of one identity that overlap, directly or through others."""
+    grouped: dict[tuple, list[_Piece]] = defaultdict(list)
+    for piece in pieces:
+        grouped[piece.identity].append(piece)
+    for same in grouped.values():
+        same.sort(key=lambda piece: (piece.start_offset, piece.end_offset))
+        cluster: list[_Piece] = []
+        end = -1
+        for piece in same:
+            if cluster and piece.start_offset >= end:
+                yield cluster
+                cluster = []
+            cluster.append(piece)
+            end = max(end, piece.end_offset)
+        if cluster:
+            yield cluster
+
+
+def _count(cluster: Sequence[_Piece]) -> _Counted:
+    """One cluster: by offsets where every offset has a record, else by the batches' own numbers."""
+    brokers = {piece.broker_id for piece in cluster}
+    until = max(piece.committed_end for piece in cluster)
+    sets = {broker: [piece for piece in cluster if piece.broker_id == broker] for broker in brokers}
+    total, at_most = _union(cluster, until)
+    held = {broker: _union(own, until)[0] for broker, own in sets.items()}
+    only = {}
+    for broker in brokers:
+        others = [piece for piece in cluster if piece.broker_id != broker]
+        rest = _union(others, until)[0]
+        only[broker] = Count(max(0, total.records - rest.records), max(0, total.committed - rest.committed))
+    return _Counted(total, at_most, held, only)
+
+
+def _union(pieces: Sequence[_Piece], until: int) -> tuple[Count, bool]:
+    """Distinct records of overlapping pieces, those below `until` committed, and whether that is a bound only."""
+    if not pieces:
+        return Count(), False
+    start, end = pieces[0].start_offset, max(piece.end_offset for piece in pieces)
+    first = pieces[0]
+    if all(piece.dense for piece in pieces):
+        return Count(_covered(pieces, end), _covered(pieces, until)), not all(piece.exact for piece in pieces)
+    if all((piece.start_offset, piece.end_offset, piece.crc) == (start, end, first.crc) for piece in pieces):
+        return Count(first.record_count, first.record_count if until > start else 0), not first.exact
+    # Every cleaner leaves other records of a batch: these are no more than the offsets, nor than all of them together.
+    most = min(_covered(pieces, end), sum(piece.record_count for piece in pieces))
+    whole = any(piece.dense and (piece.start_offset, piece.end_offset) == (start, end) for piece in pieces)
+    return Count(most, min(most, max(0, until - start))), not whole
+
+
+def _covered(pieces: Sequence[_Piece], until: int) -> int:
+    """Offsets below `until` that any of `pieces`, which are sorted by their starts, covers."""
+    count, reached = 0, -1
+    for piece in pieces:
+        low, high = max(piece.start_offset, reached), min(piece.end_offset, until)
+        if low < high:
+            count += high - low
+            reached = high
+    return count
+
+
+def _sum(counts: Iterable[Count]) -> Count:
+    records = committed = 0
+    for one in counts:
+        records += one.records
+        committed += one.committed
+    return Count(records, committed)

@@ -1,0 +1,156 @@
+"""Runs: the differences of a follower put together to ranges with one code and one epoch on either side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from replica_audit.auditing.comparing.alignment import Difference
+from replica_audit.auditing.comparing.chunks import Tally, tally_batches
+from replica_audit.auditing.comparing.compared_batches import Batch
+from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.formats.segments.batches import CONTROL
+from replica_audit.model import OffsetRange
+from replica_audit.protocol.election import Election
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a replica has records that the reference has not: the election that left them behind."""
+
+    election: Election | None
+    """The one at which the two logs parted; None where the history does not reach back so far."""
+    clean: bool | None
+    """None where that is not known."""
+    promised_records: int | None
+    """Records that were promised to producers with acks=all at most; None where that is not known."""
+    elections: tuple[Election, ...] = ()
+    """Every one that left them behind: a deposed leader that comes back uncleanly may have brought them back in between."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What shows that records were committed."""
+
+    kind: str
+    """checkpoint: a high watermark; sole_isr: their leader was alone in the ISR."""
+    broker_id: int
+    """Whose checkpoint, or which leader."""
+    text: str
+    """A clause such as "its own high watermark reached 100"."""
+    value: str
+    path: str | None = None
+    evidence: tuple[str, ...] = ()
+    """Sentences with what it rests on, where that is more than one value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A maximal range of differing offsets with one code and one leader epoch on either side."""
+
+    code: str
+    start_offset: int
+    end_offset: int
+    leader_epoch: int | None
+    replica_epoch: int | None
+    tally: Tally
+    committed_end: int | None
+    """Offsets below this one were proven committed; None where nothing is proven."""
+    committed_records: int
+    kind: str
+    """Of its differences: epoch, content, hole_here, hole_there or format."""
+    cause: Cause | None = None
+    """None without a history of leadership, and for what is no conflict."""
+    batches: tuple[Batch, ...] = ()
+    """The follower's; none where it has nothing."""
+    proof: Proof | None = None
+    """Of `committed_end`."""
+    likely: Proof | None = None
+    """What makes it likely that all of it was committed, and does not prove it."""
+
+    @property
+    def data_records(self) -> int:
+        """Its records without those that end transactions, which nobody was told of."""
+        return records_between(self.batches, self.start_offset, self.end_offset)
+
+    @property
+    def conflicting(self) -> bool:
+        return self.kind in ("epoch", "content")
+
+
+def runs_of(
+    differences: tuple[Difference, ...], stretches: tuple[OffsetRange, ...], cut: int, follower: ReplicaFacts
+) -> tuple[Run, ...]:
+    """Runs of a follower's `differences`, in order.
+
+    `cut` is the offset up to which it keeps its log, `stretches` are the conflicting ranges.
+    """
+    groups: list[list[Difference]] = []
+    for item in differences:
+        if item.kind in ("format", "batching"):
+            continue
+        last = groups[-1][-1] if groups else None
+        if (
+            last is not None
+            and item.start_offset <= last.end_offset
+            and (item.kind, item.leader_epoch, item.replica_epoch) == (last.kind, last.leader_epoch, last.replica_epoch)
+            and (item.start_offset >= cut) == (last.start_offset >= cut)
+        ):
+            groups[-1].append(item)
+        else:
+            groups.append([item])
+    return tuple(_run(group, stretches, cut, follower) for group in groups)
+
+
+def _run(group: list[Difference], stretches: tuple[OffsetRange, ...], cut: int, follower: ReplicaFacts) -> Run:
+    first = group[0]
+    start, end = first.start_offset, max(item.end_offset for item in group)
+    batches = tuple(batch for item in group for batch in item.batches)
+    committed_end = None
+    if first.kind in ("epoch", "content"):
+        stretch = next(part for part in stretches if part.start_offset <= start < part.end_offset)
+        checkpoint = follower.directory.high_watermark_checkpoint
+        if checkpoint is not None and start < checkpoint <= min(stretch.end_offset, follower.log_end_offset):
+            committed_end = checkpoint
+    return Run(
+        code=_run_code(first, start < cut, follower.compacted),
+        start_offset=start,
+        end_offset=end,
+        leader_epoch=first.leader_epoch,
+        replica_epoch=first.replica_epoch,
+        tally=replace(tally_batches(batches), record_count=records_between(batches, start, end))
+        if any(item.compared for item in group)
+        else tally_batches(batches),
+        committed_end=committed_end,
+        committed_records=0 if committed_end is None else records_between(batches, start, committed_end),
+        kind=first.kind,
+        batches=tuple(dict.fromkeys(batches)),
+        proof=None if committed_end is None else _own_checkpoint(follower, committed_end),
+    )
+
+
+def _own_checkpoint(follower: ReplicaFacts, checkpoint: int) -> Proof:
+    text = f"its own high watermark reached {checkpoint}"
+    return Proof("checkpoint", follower.broker_id, text, str(checkpoint), follower.directory.high_watermark_file.path)
+
+
+def _run_code(difference: Difference, survives: bool, compacted: bool) -> str:
+    """The code of a run by F.4; `survives`: it begins below the offset that the follower keeps."""
+    if difference.kind == "content" and (survives or difference.replica_epoch is not None):
+        return "DIV-CONTENT"
+    if difference.kind in ("hole_here", "hole_there"):
+        return "DIV-HIDDEN" if survives and not compacted else "DIV-PRESENCE"
+    # Records without epochs that differ in a tail which is cut: an old leader's unreplicated end, before KIP-101.
+    return "DIV-HIDDEN" if survives else "DIV-EPOCH"
+
+
+def records_between(batches: tuple[Batch, ...], start: int, end: int) -> int:
+    """Records at offsets [start, end): a dense batch is cut at the bounds, any other counts whole; control records are none."""
+    count = 0
+    for batch in batches:
+        if batch.magic >= 2 and batch.attributes & CONTROL:
+            continue
+        low, high = max(batch.base_offset, start), min(batch.end_offset, end)
+        if low < high:
+            dense = batch.record_count == batch.end_offset - batch.base_offset
+            count += high - low if dense else max(0, batch.record_count)
+    return count

@@ -1,0 +1,1 @@
+"""What is concluded of a partition: the codes, and the rules that find them."""

@@ -1,0 +1,112 @@
+"""Unclean elections of the partition's history (F.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replica_audit.auditing.comparing.comparison import Run
+from replica_audit.auditing.findings.finding import Case, Evidence, Finding, considered, finding
+from replica_audit.auditing.leadership.election_causes import PastElections, describe, past_elections
+from replica_audit.protocol.election import Election
+from replica_audit.wording import count
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    """META-UNCLEAN-ELECTION, one for each: high while a replica still holds records that it left behind."""
+    past = past_elections(case.replicas, case.leadership)
+    if past is None:
+        return
+    for election in past.elections:
+        if not election.clean:
+            yield _unclean(case, past, election)
+
+
+def _unclean(case: Case, past: PastElections, election: Election) -> Finding:
+    left: dict[int, list[Run]] = {}
+    for item in case.comparisons:
+        for run in item.runs:
+            if run.cause is not None and election in run.cause.elections:
+                left.setdefault(item.follower.broker_id, []).append(run)
+    start = past.start_of(election.leader_epoch)
+    end = max((run.end_offset for runs in left.values() for run in runs), default=None)
+    began = "" if start is None else f"; its epoch begins at offset {start}"
+    evidence = [
+        Evidence(
+            "leadership",
+            f"record {election.metadata_offset} of the metadata log: {describe(election)}",
+            election.leader_id,
+            value=str(election.leader_epoch),
+        )
+    ]
+    if left:
+        parts = [f"broker {broker} still has {_loss(runs)}" for broker, runs in sorted(left.items())]
+        nowhere = f"none of this is on broker {case.reference.facts.broker_id}"
+        message = f"{describe(election)}{began}; {'; '.join(parts)}; {nowhere}"
+        evidence.append(considered("healed: no, they are cut as soon as their broker follows"))
+    else:
+        nothing = _lost_nothing(case, election)
+        said = (
+            nothing
+            or "it may have lost records, and these files cannot tell: no replica here still holds any that it left behind"
+        )
+        message = f"{describe(election)}{began}; {said}"
+        evidence.append(
+            considered(_unseen(case, election)) if nothing is None else Evidence("loss", nothing, value="0")
+        )
+    return finding(
+        "META-UNCLEAN-ELECTION",
+        message,
+        severity="high" if left else "info",
+        verdict="WILL_LOSE_ON_TRUNCATION" if left else None,
+        broker_id=election.leader_id,
+        start_offset=start,
+        end_offset=end if start is not None and end is not None and end > start else None,
+        replica_epoch=election.leader_epoch,
+        evidence=evidence,
+    )
+
+
+def _loss(runs: list[Run]) -> str:
+    """The three ways to count what one replica holds of it: all, proven committed, promised."""
+    records, committed = sum(run.data_records for run in runs), sum(run.committed_records for run in runs)
+    promised = [run.cause.promised_records for run in runs if run.cause is not None]
+    known = None if None in promised else sum(promised)
+    more = "" if known is None else f", at most {known} promised by acks=all"
+    start = min(run.start_offset for run in runs)
+    return f"{count(records, 'record')} from {start} on ({committed} proven committed{more})"
+
+
+def _lost_nothing(case: Case, election: Election) -> str | None:
+    """A clause that says so, where the log of the leader before is as it was then; None where that cannot be told."""
+    before = election.previous_leader_id
+    item = next((one for one in case.comparisons if one.follower.broker_id == before), None)
+    if item is None or before == election.leader_id:
+        return None
+    facts, directory = item.follower, item.follower.directory
+    epochs = [epoch for epoch, _ in (*facts.lineage, *(directory.checkpoint_epochs or ()))]
+    marks = (directory.high_watermark_checkpoint, directory.recovery_point_checkpoint)
+    whole = (
+        facts.end_is_known
+        and facts.tail_kind == "clean"
+        and not facts.unreadable
+        and all(mark is None or mark <= facts.log_end_offset for mark in marks)
+    )
+    # With an entry of a later epoch it has followed since, and was cut; a leader that wrote nothing leaves no entry, so it
+    # must have been down all the time as well: in the ISR of no later state, and fenced at the end.
+    later = [state for state in case.leadership.history if state.metadata_offset >= election.metadata_offset]
+    returned = any(before in state.isr for state in later) or before not in (case.leadership.fenced or ())
+    followed = not epochs or max(epochs) >= election.leader_epoch or returned
+    if not whole or followed or item.runs or item.alignment.ahead or item.common_prefix_end != facts.log_end_offset:
+        return None
+    return (
+        f"it lost nothing: broker {before}, which led before, has followed nobody since, and broker "
+        f"{case.reference.facts.broker_id} has all its records"
+    )
+
+
+def _unseen(case: Case, election: Election) -> str:
+    here = {facts.broker_id for facts in case.replicas}
+    before = election.previous_leader_id
+    if before is not None and before != election.leader_id and before not in here:
+        return f"loss: open, broker {before}, which led before, is not in the snapshot"
+    return "loss: what was above that offset on the leader before was cut since, or never was; nothing tells how much"

@@ -1,0 +1,150 @@
+"""Transactions that are open on the reference and will stay so (F.5, TXN-*)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replica_audit.auditing.comparing.compared_batches import Batch
+from replica_audit.auditing.comparing.comparison import Comparison
+from replica_audit.auditing.findings.finding import Case, Evidence, Finding, considered, finding, offsets
+from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.formats.segments.batches import CONTROL, TRANSACTIONAL
+from replica_audit.formats.segments.open_transactions import open_at_end
+from replica_audit.model import OpenTransaction, TransactionState
+
+#: States in which the coordinator is still going to write markers.
+_PENDING = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    """TXN-HANGING and TXN-MARKER-LOST."""
+    facts = case.reference.facts
+    for transaction in open_at_end(facts.segments).values():
+        if transaction.last_offset < facts.local_start_offset or _is_damaged_after(facts, transaction):
+            continue
+        state = case.transactions.get(transaction.producer_id)
+        if state is not None and _is_pending(case, transaction, state):
+            continue
+        yield from _hanging(case, transaction, state)
+        for item in case.comparisons:
+            yield from _marker_lost(case, item, transaction, state)
+
+
+def _is_damaged_after(facts: ReplicaFacts, transaction: OpenTransaction) -> bool:
+    """Whether the marker may have been in a part of the log that cannot be read, or is not there."""
+    holes = (*facts.unreadable, *facts.unexplained_gaps)
+    return facts.tail_kind != "clean" or any(hole.end_offset > transaction.last_offset for hole in holes)
+
+
+def _is_pending(case: Case, transaction: OpenTransaction, state: TransactionState) -> bool:
+    """The coordinator holds this very transaction for unfinished, and knows of this partition.
+
+    Since KIP-890 it raises the producer's epoch as it prepares the end; an ongoing one of a later epoch is another.
+    """
+    partition = (case.topic_partition.topic, case.topic_partition.partition)
+    if state.state not in _PENDING or partition not in state.partitions:
+        return False
+    return state.state != "Ongoing" or state.producer_epoch in (-1, transaction.last_epoch)
+
+
+def _hanging(case: Case, transaction: OpenTransaction, state: TransactionState | None) -> Iterator[Finding]:
+    facts = case.reference.facts
+    evidence = []
+    if transaction.first_epoch != transaction.last_epoch:
+        why = (
+            f"it went on with producer epoch {transaction.last_epoch} after {transaction.first_epoch}, which no "
+            "producer gets before its transaction has ended"
+        )
+        confidence = "proven"
+    elif state is not None and (after := _is_over(case, transaction, state)):
+        why = f"its coordinator says {state.state}"
+        confidence, text = after
+        said = f"{state.state} at {state.updated_ms} ms, producer epoch {state.producer_epoch}; {text}"
+        evidence.append(Evidence("transaction", said, value=state.state))
+    else:
+        return
+    yield finding(
+        "TXN-HANGING",
+        f"the transaction of {_owner(transaction, state)} that begins at offset {transaction.first_offset} has "
+        f"no marker on broker {facts.broker_id}, and none will come: {why}; read_committed consumers see nothing from "
+        f"{transaction.first_offset} on",
+        confidence=confidence,
+        broker_id=facts.broker_id,
+        start_offset=transaction.first_offset,
+        end_offset=transaction.last_offset + 1,
+        evidence=[
+            Evidence(
+                "batch",
+                f"records of producer {transaction.producer_id}, epoch {transaction.last_epoch}, no marker after them",
+                facts.broker_id,
+            ),
+            *evidence,
+            considered("in progress: no, it is over for its coordinator or its producer"),
+        ],
+    )
+
+
+def _is_over(case: Case, transaction: OpenTransaction, state: TransactionState) -> tuple[str, str] | None:
+    """Confidence and reason, where the coordinator ended the transaction before the reference was copied; else None.
+
+    The coordinator's log and the partition may be copied at different moments. What it says must be newer than the
+    records, and the log must have gone on after it.
+    """
+    newer = state.producer_epoch > transaction.last_epoch or state.updated_ms >= transaction.last_timestamp_ms
+    if not (newer or case.quiesced):
+        return None
+    if case.quiesced:
+        return "proven", "nothing was written while the copies were made"
+    facts = case.reference.facts
+    history = case.leadership.history if case.leadership else ()
+    epochs = {epoch for epoch, _ in (*facts.lineage, *(facts.file_lineage or ()))}
+    elected = min(
+        (one.time_ms for one in history if one.leader_epoch in epochs and one.time_ms > state.updated_ms), default=None
+    )
+    if elected is not None:
+        return "proven", f"the log knows an election of {elected} ms, after that"
+    latest = max((segment.last_timestamp_ms or -1 for segment in facts.segments), default=-1)
+    if latest > state.updated_ms and facts.log_end_offset > transaction.last_offset + 1:
+        return "likely", f"the log has records of {latest} ms, after that"
+    return None
+
+
+def _owner(transaction: OpenTransaction, state: TransactionState | None) -> str:
+    """Whose transaction it is, as far as the coordinator's log tells: producer 7 (transactional id payments-1)."""
+    known = state is not None and state.transactional_id is not None
+    return f"producer {transaction.producer_id}" + (f" (transactional id {state.transactional_id})" if known else "")
+
+
+def _marker_lost(
+    case: Case, item: Comparison, transaction: OpenTransaction, state: TransactionState | None
+) -> Iterator[Finding]:
+    marker = _marker_in_conflict(item, transaction)
+    if marker is None:
+        return
+    follower, leader = item.follower.broker_id, case.reference.facts.broker_id
+    where = offsets(transaction.first_offset, transaction.last_offset + 1)
+    yield finding(
+        "TXN-MARKER-LOST",
+        f"the transaction of {_owner(transaction, state)} with {where} is open on broker {leader} and ended on "
+        f"broker {follower} at offset {marker.base_offset}, among records that broker {leader} does not have",
+        broker_id=follower,
+        start_offset=marker.base_offset,
+        end_offset=marker.end_offset,
+        evidence=[
+            Evidence("batch", f"marker of producer {transaction.producer_id}", follower, position=marker.position),
+            Evidence("batch", f"records of producer {transaction.producer_id} without a marker after them", leader),
+            considered("in progress: no, the coordinator had it ended, and the conflicting records will be cut"),
+        ],
+    )
+
+
+def _marker_in_conflict(item: Comparison, transaction: OpenTransaction) -> Batch | None:
+    for part in item.alignment.differences:
+        if part.kind not in ("epoch", "content"):
+            continue
+        for batch in part.batches:
+            bits = CONTROL | TRANSACTIONAL
+            ends_it = batch.attributes & bits == bits and batch.producer_id == transaction.producer_id
+            if ends_it and batch.base_offset > transaction.last_offset and batch.crc_valid:
+                return batch
+    return None

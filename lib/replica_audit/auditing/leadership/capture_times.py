@@ -1,0 +1,102 @@
+"""Whether copies are of one moment, or when each was made: what no skew explains of their ends (C.2, F.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from replica_audit.auditing.comparing.comparison import Comparison
+from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.auditing.replicas.provenance import is_epoch_open
+from replica_audit.auditing.replicas.reference import Reference, current_epoch
+from replica_audit.formats.log_dirs.manifest import CopiedLogDir
+from replica_audit.model import Leadership
+from replica_audit.moments import render_time
+
+#: Clocks of brokers that were copied by different machines may differ by this.
+_CLOCKS_DIFFER_MS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureTimes:
+    """The copies of a snapshot."""
+
+    copies: tuple[CopiedLogDir, ...] = ()
+
+    def of(self, facts: ReplicaFacts) -> CopiedLogDir | None:
+        """The copy that a replica is of, where the manifest has both its times."""
+        own = [
+            one
+            for one in self.copies
+            if one.broker_id == facts.broker_id and None not in (one.started_ms, one.finished_ms)
+        ]
+        exact = [one for one in own if one.log_dir == facts.directory.log_dir]
+        return exact[0] if exact else own[0] if len(own) == 1 else None
+
+    def was_killed(self, broker_id: int, log_dir: str) -> bool:
+        """Whether the manifest says that the broker was killed: its next start recovers what it left."""
+        own = [one for one in self.copies if one.broker_id == broker_id]
+        exact = [one for one in own if one.log_dir == log_dir] or (own if len(own) == 1 else [])
+        return any(one.kind == "killed" for one in exact)
+
+    def is_later(self, one: ReplicaFacts, other: ReplicaFacts) -> bool:
+        """Whether `one` was copied after the copy of `other` had ended, beyond what clocks differ by."""
+        later, earlier = self.of(one), self.of(other)
+        return later is not None and earlier is not None and later.started_ms >= earlier.finished_ms + _CLOCKS_DIFFER_MS
+
+    def kinds(self) -> list[dict[str, Any]]:
+        """What each broker did while it was copied (live, stopped or killed), by broker id; those that are not said are left out."""
+        known = {(one.broker_id, one.kind) for one in self.copies if one.kind is not None}
+        return [{"broker_id": broker_id, "kind": kind} for broker_id, kind in sorted(known)]
+
+    def describe(self, replicas: Sequence[ReplicaFacts]) -> str | None:
+        """The times of the copies in words; None where the manifest lacks one."""
+        found = [(facts, self.of(facts)) for facts in replicas]
+        if any(copy is None for _, copy in found):
+            return None
+        times = [
+            (facts, render_time(c.started_ms, "seconds"), render_time(c.finished_ms, "seconds")) for facts, c in found
+        ]
+        return ", ".join(f"broker {facts.broker_id} was copied from {start} to {end}" for facts, start, end in times)
+
+
+def times_of_manifest(brokers: Iterable[Mapping[str, Any]]) -> CaptureTimes:
+    """From the `brokers` of a manifest as its JSON has them (`spark/ingest.py` keeps it so)."""
+    return CaptureTimes(tuple(CopiedLogDir(**one) for one in brokers))
+
+
+def are_of_one_moment(quiesced: bool | None, replicas: Sequence[ReplicaFacts], leadership: Leadership | None) -> bool:
+    """Whether an end that is too short cannot be skew of the copies: `quiesced` of the manifest says so, where it says anything.
+
+    Brokers may have been stopped one after the other, each cleanly, and a listing may be older than that. So clean flags
+    count only beside the metadata log, and only while no log, nor its epoch file, has a later epoch than that knows.
+    """
+    if quiesced is not None:
+        return quiesced
+    if leadership is None or leadership.source != "metadata_log" or leadership.leader_epoch is None:
+        return False
+    latest = max((current_epoch(one) for one in replicas), default=-1)
+    return latest <= leadership.leader_epoch and all(one.directory.clean_shutdown for one in replicas)
+
+
+def lacks_tail(
+    reference: Reference, item: Comparison, leadership: Leadership | None, times: CaptureTimes, one_moment: bool
+) -> bool:
+    """Whether a follower's records past the reference's end tell that this one lost its tail or is not the leader.
+
+    They do where no skew of the copies explains them: these are of one moment, or the leader was copied last.
+    """
+    led_elsewhere = reference.leader_id not in (None, reference.facts.broker_id) and not reference.outdated
+    said = leadership is not None and leadership.leader_epoch is not None
+    if not item.alignment.ahead or led_elsewhere or is_epoch_open(reference.facts, said):
+        return False
+    return one_moment or wrote_before_copy(reference, item, times)
+
+
+def wrote_before_copy(reference: Reference, item: Comparison, times: CaptureTimes) -> bool:
+    """Whether the leader wrote what a follower has ahead of it before its own copy was begun, by the manifest's times."""
+    leads = reference.leader_id == reference.facts.broker_id and not reference.outdated
+    if reference.leader_epoch is None or not leads or not times.is_later(reference.facts, item.follower):
+        return False
+    return all(batch.epoch == reference.leader_epoch for batch in item.alignment.ahead)

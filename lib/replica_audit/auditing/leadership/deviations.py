@@ -1,0 +1,294 @@
+"""Observations of one partition as its timeline, and what the stretches of deviating ones mean (F.5, HWM-*)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding, offsets
+from replica_audit.moments import render_time
+from replica_audit.protocol.observations import (
+    AHEAD,
+    REGRESSED,
+    DeviationRun,
+    Observation,
+    ReplicaProgress,
+    TimelineRow,
+)
+from replica_audit.protocol.timeline import DeviationRuns, Rule, recompute_timeline
+from replica_audit.wording import count
+
+#: Stretches of one partition that become findings; of more the first are told, and how many there are.
+GREATEST_RUNS = 100
+
+
+class ProgressRow(NamedTuple):
+    """A row of `replica_progress`, in the order of its columns."""
+
+    topic: str
+    partition: int
+    time_ms: int
+    sequence: int | None
+    leader_id: int | None
+    leader_epoch: int | None
+    isr: list[int] | None
+    pending_isr: list[int] | None
+    min_insync_replicas: int | None
+    lag_time_ms: int | None
+    broker_id: int
+    known_log_end_offset: int | None
+    log_end_offset: int | None
+    last_caught_up_ms: int | None
+    high_watermark: int | None
+    eligible: bool | None
+
+    @property
+    def moment(self) -> tuple[int, int]:
+        """What the rows of one observation have in common."""
+        return self.time_ms, self.sequence or 0
+
+    @property
+    def of_leader(self) -> tuple:
+        """What all rows of an observation should say alike."""
+        return self[4:10]
+
+    @property
+    def of_replica(self) -> tuple:
+        """What it says of its replica."""
+        return self[11:]
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineSummary:
+    """What a partition's timeline comes to: its extent and its first `GREATEST_RUNS` deviating stretches."""
+
+    observations: int
+    first_ms: int
+    last_ms: int
+    run_count: int
+    """Of all stretches, those that did not last included."""
+    runs: tuple[DeviationRun, ...] = ()
+
+
+def observations_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[Observation]:
+    """Observations from rows of `replica_progress` of one partition, in any order."""
+    ordered = sorted((ProgressRow(*(row[name] for name in ProgressRow._fields)) for row in rows), key=_moment)
+    for _, of_one in groupby(ordered, key=_moment):
+        yield observation_of(list(of_one))
+
+
+_moment = attrgetter("moment")
+
+
+def observation_of(rows: Sequence[ProgressRow]) -> Observation:
+    """The observation that has these rows; where they disagree, the greatest values count."""
+    leader = rows[0]
+    if any(row.of_leader != leader.of_leader for row in rows):
+        leader = max(
+            rows, key=lambda row: [_order(value) for value in (row.leader_epoch, row.leader_id, *row.of_leader)]
+        )
+    replicas: dict[int, ProgressRow] = {}
+    for row in rows:
+        known = replicas.setdefault(row.broker_id, row)
+        if known is not row:
+            replicas[row.broker_id] = max(known, row, key=lambda one: [_order(value) for value in one.of_replica])
+    return Observation(
+        leader.time_ms,
+        leader.leader_id,
+        leader.leader_epoch,
+        None if leader.isr is None else tuple(leader.isr),
+        tuple(ReplicaProgress(broker_id, *replicas[broker_id].of_replica) for broker_id in sorted(replicas)),
+        tuple(leader.pending_isr or ()),
+        leader.min_insync_replicas,
+        leader.lag_time_ms,
+        leader.sequence or 0,
+    )
+
+
+def _order(value: Any) -> tuple:
+    return () if value is None else (tuple(value),) if isinstance(value, list) else (value,)
+
+
+def assigned_replicas(states: Iterable[Mapping[str, Any]], directories: Iterable[Mapping[str, Any]]) -> frozenset[int]:
+    """Replicas that a partition has or had, by its rows of `partition_states` and `replica_dirs`: one may be unobserved."""
+    of_states = (broker_id for row in states for broker_id in row["replicas"] or ())
+    return frozenset(of_states) | {row["broker_id"] for row in directories}
+
+
+def timeline_of(
+    topic: str, partition: int, rows: Iterable[Mapping[str, Any]], rule: Rule, assigned: Collection[int] = ()
+) -> tuple[list[dict[str, Any]], TimelineSummary | None]:
+    """Rows of `high_watermark_timeline` of one partition in order of time, and what they come to; None without rows."""
+    tally = TimelineTally()
+    timeline = []
+    for row in recompute_timeline(observations_of(rows), rule, assigned):
+        tally.add(row)
+        timeline.append({"topic": topic, "partition": partition, **timeline_row(row)})
+    return timeline, tally.finish()
+
+
+class TimelineTally:
+    """What the rows of one partition's timeline, given in order of time, come to."""
+
+    def __init__(self) -> None:
+        self._deviations = DeviationRuns(GREATEST_RUNS)
+        self._count = 0
+        self._first_ms = self._last_ms = 0
+
+    def add(self, row: TimelineRow) -> None:
+        """Take in the next row."""
+        self._first_ms = self._first_ms if self._count else row.time_ms
+        self._count, self._last_ms = self._count + 1, row.time_ms
+        self._deviations.add(row)
+
+    def finish(self) -> TimelineSummary | None:
+        """The summary; None without rows."""
+        runs = tuple(self._deviations.finish())
+        if not self._count:
+            return None
+        return TimelineSummary(self._count, self._first_ms, self._last_ms, self._deviations.count, runs)
+
+
+def timeline_row(row: TimelineRow) -> dict[str, Any]:
+    """The row of `high_watermark_timeline` without the partition's name."""
+    return {**asdict(row), "isr": None if row.isr is None else list(row.isr)}
+
+
+def summary_row(summary: TimelineSummary) -> dict[str, Any]:
+    """As JSON takes it; `summary_of_row` is the way back."""
+    return asdict(summary)
+
+
+def summary_of_row(row: Mapping[str, Any]) -> TimelineSummary:
+    """From `summary_row`."""
+    return TimelineSummary(**{**row, "runs": tuple(DeviationRun(**run) for run in row["runs"] or ())})
+
+
+def timeline_findings(summary: TimelineSummary | None) -> Iterator[Finding]:
+    """HWM-AHEAD, HWM-STUCK and HWM-REGRESSED, one for each stretch that lasted."""
+    if summary is None:
+        return
+    told = [run for run in summary.runs if run.lasting]
+    more = summary.run_count - len(summary.runs)
+    for run in told:
+        left_out = (
+            [
+                considered(
+                    f"{count(more, 'more stretch', 'more stretches')} of this partition: in high_watermark_timeline only"
+                )
+            ]
+            if more
+            else []
+        )
+        yield (_ahead if run.deviation == AHEAD else _regressed if run.deviation == REGRESSED else _stuck)(
+            run, left_out
+        )
+
+
+def _ahead(run: DeviationRun, left_out: list[Evidence]) -> Finding:
+    return finding(
+        "HWM-AHEAD",
+        f"{_when(run)} the high watermark of {_leader(run)} was up to {run.greatest_observed}, where the rule allows "
+        f"{run.greatest_recomputed}: {offsets(run.least_recomputed, run.greatest_observed)} could be read before "
+        f"every replica that "
+        f"has to hold them was known to{_by(run)}",
+        confidence="suspect",
+        broker_id=run.leader_id,
+        start_offset=run.least_recomputed,
+        end_offset=run.greatest_observed,
+        replica_epoch=run.leader_epoch,
+        evidence=[
+            *_evidence(run),
+            considered(
+                "readings of different moments: the high watermark has to be read before the log ends, else it "
+                "may seem ahead"
+            ),
+            *left_out,
+        ],
+    )
+
+
+def _stuck(run: DeviationRun, left_out: list[Evidence]) -> Finding:
+    end = run.leader_log_end_offset if run.held or run.leader_log_end_offset is None else run.greatest_recomputed
+    waiting = (run.leader_log_end_offset or 0) - run.greatest_observed
+    what = (
+        f"since {render_time(run.start_ms)} and up to {render_time(run.end_ms)} the high watermark of {_leader(run)} stood "
+        f"still at "
+        f"{run.greatest_observed}"
+        if run.held
+        else f"{_when(run)} the high watermark of {_leader(run)} was {run.least_observed}, though the rule allows "
+        f"{run.greatest_recomputed}"
+    )
+    why = (
+        f"{_by(run) or '; nothing that was observed held it'}, for longer than a replica may without leaving the ISR"
+        if run.held
+        else "; nothing held it"
+    )
+    return finding(
+        "HWM-STUCK",
+        f"{what}{why}; {count(waiting, 'offset')} {'waits' if waiting == 1 else 'wait'} above it",
+        confidence="likely",
+        broker_id=run.limiting_broker_id if run.held and run.limiting_broker_id is not None else run.leader_id,
+        start_offset=run.least_observed,
+        end_offset=end,
+        replica_epoch=run.leader_epoch,
+        evidence=[
+            *_evidence(run),
+            considered("the high watermark moves one fetch after the log end: it had more than that time"),
+            considered("a controller that could not be reached: then the leader cannot remove a replica from its ISR")
+            if run.held
+            else considered("min.insync.replicas: no, as many replicas were in sync, or the version has no such gate"),
+            *left_out,
+        ],
+    )
+
+
+def _regressed(run: DeviationRun, left_out: list[Evidence]) -> Finding:
+    return finding(
+        "HWM-REGRESSED",
+        f"{_when(run)} the high watermark of {_leader(run)} went back to {run.least_observed}, though "
+        f"{run.greatest_recomputed} had been "
+        "reached in the same leadership",
+        confidence="likely",
+        broker_id=run.leader_id,
+        start_offset=run.least_observed,
+        end_offset=run.greatest_recomputed,
+        replica_epoch=run.leader_epoch,
+        evidence=[*_evidence(run), considered("a change of leader: no, broker and epoch are the same"), *left_out],
+    )
+
+
+def _evidence(run: DeviationRun) -> list[Evidence]:
+    values = (
+        f"observed {_span(run.least_observed, run.greatest_observed)}, recomputed "
+        f"{_span(run.least_recomputed, run.greatest_recomputed)}"
+    )
+    text = f"{count(run.observations, 'observation')} from {render_time(run.start_ms)} to {render_time(run.end_ms)}: {values}"
+    return [Evidence("timeline", text, run.leader_id, value=f"{run.start_ms} {run.end_ms}")]
+
+
+def _span(least: int, greatest: int) -> str:
+    return str(least) if least == greatest else f"{least} to {greatest}"
+
+
+def _leader(run: DeviationRun) -> str:
+    return (
+        f"broker {run.leader_id} in leader epoch {run.leader_epoch}"
+        if run.leader_epoch is not None
+        else f"broker {run.leader_id}"
+    )
+
+
+def _by(run: DeviationRun) -> str:
+    return f"; broker {run.limiting_broker_id} limits it" if run.limiting_broker_id is not None else ""
+
+
+def _when(run: DeviationRun) -> str:
+    return (
+        f"at {render_time(run.start_ms)}"
+        if run.start_ms == run.end_ms
+        else f"from {render_time(run.start_ms)} to {render_time(run.end_ms)}"
+    )

@@ -1,0 +1,170 @@
+"""Which election left a replica's conflicting records behind, whether it was clean, and what had been promised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from replica_audit.auditing.comparing.comparison import Cause, Comparison, Run
+from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.auditing.replicas.reference import Reference
+from replica_audit.model import Leadership, PartitionState
+from replica_audit.moments import render_time
+from replica_audit.protocol.election import Election, elections, first_known_epoch
+from replica_audit.protocol.lineage import Lineage
+
+MIN_ISR = "min.insync.replicas"
+
+
+@dataclass(frozen=True, slots=True)
+class PastElections:
+    """A partition's elections beside the lineages that its replicas have of them."""
+
+    elections: tuple[Election, ...]
+    known_from: int
+    """Elections of every greater epoch are in the history."""
+    lineages: tuple[Lineage, ...]
+
+    def start_of(self, leader_epoch: int) -> int | None:
+        """Where the leader of an epoch began to write, by any replica that still knows; the least where they differ."""
+        return min((start for one in self.lineages if (start := one.start_of(leader_epoch)) is not None), default=None)
+
+    def had(self, election: Election, offset: int, leader_epoch: int) -> bool | None:
+        """Whether the elected leader's log had the record of `leader_epoch` at `offset`; None where nothing tells."""
+        answers = set()
+        for lineage in self.lineages:
+            start = lineage.start_of(election.leader_epoch)
+            if start is not None:
+                wrote = lineage.epoch_for_offset(offset)
+                answers.add(False if start <= offset else None if wrote is None else wrote == leader_epoch)
+        return False if False in answers else True if True in answers else None
+
+
+def past_elections(replicas: Iterable[ReplicaFacts], leadership: Leadership | None) -> PastElections | None:
+    """The elections of the history, None without one. Files count as found: a leader writes its epoch there at once."""
+    known_from = first_known_epoch(leadership.history) if leadership else None
+    if leadership is None or known_from is None:
+        return None
+    lineages = []
+    for facts in replicas:
+        lineages.append(facts.lineage)
+        entries = facts.directory.checkpoint_epochs or ()
+        if all(one[0] < two[0] and one[1] < two[1] for one, two in zip(entries, entries[1:])):
+            lineages.append(Lineage.of(entries))
+    return PastElections(elections(leadership.history), known_from, tuple(lineages))
+
+
+def with_causes(
+    comparisons: Sequence[Comparison], reference: Reference, leadership: Leadership | None
+) -> tuple[Comparison, ...]:
+    """The same, each conflicting run with the election that left it behind; a tail that a clean one left is pending."""
+    replicas = (reference.facts, *(item.follower for item in comparisons))
+    past = past_elections(replicas, leadership)
+    if past is None:
+        return tuple(comparisons)
+    return tuple(
+        replace(item, runs=tuple(_with_cause(run, past, leadership) for run in item.runs)) for item in comparisons
+    )
+
+
+def _with_cause(run: Run, past: PastElections, leadership: Leadership) -> Run:
+    if not run.conflicting or run.replica_epoch is None or run.replica_epoch < 0:
+        return run
+    groups = _abandonments(run, past)
+    suspects = groups[-1] if groups else ()
+    clean = _is_clean(run, suspects, past)
+    named = tuple(next((one for one in group if not one.clean), group[-1]) for group in groups)
+    parted = next((one for one in named if clean is not False or not one.clean), None)
+    promised = _promised(run, suspects if clean is not None else (), past, leadership)
+    cause = Cause(named[-1] if clean and named else parted, clean, promised, named)
+    # A checkpoint that proves records committed contradicts that they were nothing but an uncommitted tail.
+    pending = run.code == "DIV-EPOCH" and clean is True and run.committed_end is None
+    return replace(run, cause=cause, code="DIV-TAIL-PENDING" if pending else run.code)
+
+
+def _abandonments(run: Run, past: PastElections) -> list[tuple[Election, ...]]:
+    """The elections that left the run behind, each with the suspects before it, of whose leaders no log tells any more.
+
+    Such an election is the first whose leader did not have the run's first record, after one whose leader had it. There
+    are several where a deposed leader came back uncleanly and brought its old records back.
+    """
+    groups: list[tuple[Election, ...]] = []
+    suspects: list[Election] = []
+    held = True
+    for election in past.elections:
+        if election.leader_epoch <= run.replica_epoch:
+            continue
+        had = past.had(election, run.start_offset, run.replica_epoch)
+        if had:
+            held, suspects = True, []
+        elif held:
+            suspects.append(election)
+            if had is False:
+                groups.append(tuple(suspects))
+                held, suspects = False, []
+    return [*groups, tuple(suspects)] if suspects else groups
+
+
+def _is_clean(run: Run, suspects: Sequence[Election], past: PastElections) -> bool | None:
+    """Whether the last of its abandonments was a clean election; one of several suspects was unclean when any was.
+
+    Nothing is known where the history does not reach back far enough, or where an old leader may have brought the
+    records back in an unclean election that left no trace.
+    """
+    if not all(one.clean for one in suspects):
+        return False
+    later = [one for one in past.elections if one.leader_epoch > run.replica_epoch]
+    had = [past.had(one, run.start_offset, run.replica_epoch) for one in later]
+    revived = any(answer is None and not one.clean for one, answer in zip(later, had))
+    if not suspects or revived or (not any(had) and past.known_from > run.replica_epoch):
+        return None
+    return True
+
+
+def _promised(run: Run, suspects: Sequence[Election], past: PastElections, leadership: Leadership) -> int | None:
+    """At most so many of the run's records were acknowledged to producers with acks=all; None where that is not known.
+
+    None of them when, from their leader's time to the last of `suspects`, the in-sync replicas were always too few or
+    had the broker among them that was elected without the records: then these never were on all of them. That holds as
+    long as this broker had not lost the end of its log; what a checkpoint proves committed counts in any case.
+    """
+    if past.known_from > run.replica_epoch:
+        return None
+    end = suspects[-1].metadata_offset if suspects else None
+    states = [
+        state
+        for state in leadership.history
+        if not state.uncommitted and state.leader_id is not None and state.leader_epoch >= run.replica_epoch
+        and (end is None or state.metadata_offset < end)
+    ]  # fmt: skip
+    if not states or states[0].leader_epoch != run.replica_epoch:
+        return None
+    enough = [state for state in states if len(state.isr) >= _least_isr(state)]
+    # Of several suspects the last may have lost the records to one before it.
+    without: set[int] = set()
+    if len(suspects) == 1 and past.had(suspects[0], run.start_offset, run.replica_epoch) is False:
+        without = {suspects[0].leader_id} - {states[0].leader_id}
+    if any(not without & set(state.isr) for state in enough):
+        return run.data_records
+    return run.committed_records if enough else 0
+
+
+def _least_isr(state: PartitionState) -> int:
+    minimum = state.configs.get(MIN_ISR, "")
+    return min(int(minimum) if minimum.isdigit() else 1, len(state.replicas))
+
+
+def describe(election: Election) -> str:
+    """An election in one sentence: who, when, after whom, and why it counts as clean or not."""
+    before = "nobody" if election.previous_leader_id is None else f"broker {election.previous_leader_id}"
+    isr, elr = (", ".join(map(str, ids)) or "none" for ids in (election.previous_isr, election.previous_elr))
+    if election.clean:
+        how = "a clean election"
+    elif election.from_last_known:
+        how = "an unclean election of the last known leader"
+    else:
+        how = "an unclean election"
+    return (
+        f"{how} at {render_time(election.time_ms)}: broker {election.leader_id} after {before}, "
+        f"leader epoch {election.leader_epoch}, in sync before {isr}, eligible {elr}"
+    )

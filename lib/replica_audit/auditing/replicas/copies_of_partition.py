@@ -1,0 +1,121 @@
+"""A partition's copies sorted out before they are compared: by topic id, one a broker, and the reference (F.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from replica_audit.auditing.comparing.cleaner_gaps import with_cleaning
+from replica_audit.auditing.leadership.capture_times import CaptureTimes
+from replica_audit.auditing.replicas.facts import ReplicaFacts, replica_facts
+from replica_audit.auditing.replicas.provenance import why_not_comparable
+from replica_audit.auditing.replicas.reference import Reference, choose_reference
+from replica_audit.auditing.replicas.written_epochs import EpochRot
+from replica_audit.model import Leadership, ReplicaDir, SegmentSummary
+
+_NO_TIMES = CaptureTimes()
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """The copies that are compared, with their reference, and those set aside."""
+
+    reference: Reference | None
+    followers: tuple[ReplicaFacts, ...] = ()
+    foreign: tuple[ReplicaFacts, ...] = ()
+    duplicates: tuple[ReplicaFacts, ...] = ()
+    set_aside: tuple[ReplicaFacts, ...] = ()
+
+    @property
+    def compared(self) -> tuple[ReplicaFacts, ...]:
+        """The reference and all that are compared with it."""
+        return () if self.reference is None else (self.reference.facts, *self.followers)
+
+    def turned(self) -> Iterator[Grouping]:
+        """The same with each of those as the reference."""
+        for facts in self.compared:
+            others = tuple(one for one in self.compared if one is not facts)
+            yield replace(self, reference=replace(self.reference, facts=facts), followers=others)
+
+
+def group_replicas(
+    replicas: Sequence[tuple[ReplicaDir, tuple[SegmentSummary, ...]]],
+    leadership: Leadership | None,
+    times: CaptureTimes = _NO_TIMES,
+    *,
+    at_rest: bool = False,
+    rot: Mapping[tuple[int, str], Sequence[EpochRot]] = MappingProxyType({}),
+) -> Grouping:
+    """Topic ids first, then one copy per broker, then the reference (F.1).
+
+    `at_rest`: the manifest says that all copies are of one moment. `rot`: batches whose epoch is known to have been
+    changed, by copy.
+    """
+    copies = [
+        replica_facts(
+            directory,
+            segments,
+            tiered=is_tiered(leadership),
+            killed=times.was_killed(directory.broker_id, directory.log_dir),
+            rot=rot.get((directory.broker_id, directory.log_dir), ()),
+        )
+        for directory, segments in sorted(replicas, key=lambda pair: (pair[0].broker_id, pair[0].log_dir))
+    ]
+    present = _present_topic_id(copies, leadership)
+    known = with_cleaning(
+        [facts for facts in copies if facts.directory.topic_id in (present, None)], leadership, at_rest
+    )
+    foreign = tuple(facts for facts in copies if facts.directory.topic_id not in (present, None))
+    chosen: dict[int, ReplicaFacts] = {}
+    duplicates: list[ReplicaFacts] = []
+    for facts in known:
+        other = chosen.get(facts.broker_id)
+        if other is None:
+            chosen[facts.broker_id] = facts
+        else:
+            named = _named_directory(leadership, facts.broker_id)
+            better = max(
+                (other, facts),
+                key=lambda one: (one.directory.directory_id == named is not None, not one.unread, one.log_end_offset),
+            )
+            chosen[facts.broker_id] = better
+            duplicates.append(facts if better is other else other)
+    kept = tuple(chosen.values())
+    # A log of which files could not be read counts as one that is not at hand: what they hold is not known.
+    reference = choose_reference([facts for facts in kept if facts.unread is None], leadership)
+    if reference is None:
+        return Grouping(None, (), foreign, tuple(duplicates), kept)
+    others = tuple(facts for facts in kept if facts is not reference.facts)
+    set_aside = tuple(facts for facts in others if why_not_comparable(reference, facts))
+    followers = tuple(facts for facts in others if facts not in set_aside)
+    return Grouping(reference, followers, foreign, tuple(duplicates), set_aside)
+
+
+def _present_topic_id(copies: Sequence[ReplicaFacts], leadership: Leadership | None) -> str | None:
+    """The id that counts: the leadership source's, else that of most copies, the greatest log breaking ties."""
+    ids = {facts.directory.topic_id for facts in copies} - {None}
+    if leadership and leadership.topic_id is not None and leadership.topic_id in ids:
+        return leadership.topic_id
+    weight = {
+        one: (
+            sum(facts.directory.topic_id == one for facts in copies),
+            max(facts.log_end_offset for facts in copies if facts.directory.topic_id == one),
+            one,
+        )
+        for one in ids
+    }
+    return max(ids, key=weight.__getitem__) if ids else None
+
+
+def _named_directory(leadership: Leadership | None, broker_id: int) -> str | None:
+    """The id of the log dir in which the metadata log has the broker's replica; None where it does not say."""
+    state = next((one for one in reversed(leadership.history if leadership else ()) if not one.uncommitted), None)
+    if state is None or len(state.directories) != len(state.replicas):
+        return None
+    return dict(zip(state.replicas, state.directories)).get(broker_id)
+
+
+def is_tiered(leadership: Leadership | None) -> bool:
+    """Whether the topic's older segments may be in remote storage only."""
+    return bool(leadership) and leadership.configs.get("remote.storage.enable") == "true"

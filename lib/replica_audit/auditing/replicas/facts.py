@@ -1,0 +1,251 @@
+"""The facts of one replica, put together from its directory and the summaries of its segments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from replica_audit.auditing.replicas.cleaner_progress import Cleaning
+from replica_audit.auditing.replicas.joined_segments import (
+    border_gaps,
+    irregularities_of,
+    tail_kind_of,
+    unreadable_stretches,
+)
+from replica_audit.auditing.replicas.written_epochs import EpochRot, readable_lineage, starts_of_epochs
+from replica_audit.formats.segments.segment_summary import merge_chunks
+from replica_audit.formats.stand_ins.second_hand import UNDECIDED, join_forms
+from replica_audit.model import ChunkDigest, Irregularity, OffsetRange, ReplicaDir, SegmentSummary
+from replica_audit.protocol.lineage import Lineage
+from replica_audit.protocol.loading import LoadedLog, load_log, log_end_of
+from replica_audit.protocol.truncation import ReplicaState
+from replica_audit.wording import count
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaFacts:
+    """One replica as found. Built by `replica_facts`; offsets are int64, ranges half-open."""
+
+    directory: ReplicaDir
+    segments: tuple[SegmentSummary, ...]
+    """In order of base offset."""
+    log_start_offset: int
+    local_start_offset: int
+    """First offset whose record can be in the files: above `log_start_offset` where older segments are tiered."""
+    log_end_offset: int
+    found_end_offset: int
+    """End of the last batch with a readable header, its checksum right or not."""
+    lineage: Lineage
+    """Rebuilt from the batches that end at or above the log start, cut there; empty where all records were deleted."""
+    file_lineage: Lineage | None
+    """From leader-epoch-checkpoint as the loader would take it; None when there is no usable file."""
+    irregularities: tuple[tuple[SegmentSummary, Irregularity], ...]
+    """Of all segments and of their borders, in order."""
+    unreadable: tuple[OffsetRange, ...]
+    """Offsets that the log had but that cannot be read: damaged stretches and batches with a wrong checksum."""
+    missing: tuple[OffsetRange, ...]
+    """Offsets between the end of one segment and the base of the next: a whole file may be missing."""
+    gaps: tuple[OffsetRange, ...]
+    """Offsets that no batch claims, inside a segment, and not because of damage."""
+    chunks: Mapping[int, ChunkDigest]
+    tail_kind: str
+    loaded: LoadedLog
+    recovered: LoadedLog
+    has_epochs: bool
+    epoch_starts: tuple[tuple[int, int], ...] = ()
+    """(leader epoch, base offset) of the first batch of each stretch of one epoch, in order; changed epochs restored."""
+    rot: tuple[EpochRot, ...] = ()
+    """Batches whose epoch was changed: all that is concluded goes by the epoch that they were written in."""
+    killed: bool = False
+    """The broker is down, and its next start recovers the log (`loaded`) before it follows anybody."""
+    compacted: bool = False
+    """Now or once: its topic's policy says so, or a cleaner's trace on any replica of the partition (F.0)."""
+    cleaning: Cleaning = Cleaning()
+
+    @property
+    def unexplained_gaps(self) -> tuple[OffsetRange, ...]:
+        """Of `gaps` and `missing` those above the log start that no cleaner explains, in order."""
+        absent = (part for part in (*self.gaps, *self.missing) if part.end_offset > self.log_start_offset)
+        return tuple(sorted(part for part in absent if not self.is_cleaned(part.start_offset, part.end_offset)))
+
+    def count_unexplained_gaps(self) -> int:
+        """How many there are, with those that the summaries of a log that is not compacted only count."""
+        if self.compacted:
+            return len(self.unexplained_gaps)
+        counted = sum(segment.irregularity_counts.get("gap", 0) for segment in self.segments)
+        listed = sum(item.kind == "gap" for segment in self.segments for item in segment.irregularities)
+        return len(self.unexplained_gaps) + counted - listed
+
+    def is_cleaned(self, start_offset: int, end_offset: int) -> bool:
+        """Whether compaction is why nothing is at [start, end)."""
+        return self.compacted and self.cleaning.explains(start_offset, end_offset)
+
+    def may_be_cleaned(self, start_offset: int, end_offset: int) -> bool:
+        """Whether compaction may be why nothing is at [start, end), by what was going on during the copy."""
+        return self.compacted and self.cleaning.may_explain(start_offset, end_offset)
+
+    @property
+    def broker_id(self) -> int:
+        return self.directory.broker_id
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """(broker id, log dir): what tells this copy from every other of the partition."""
+        return self.directory.broker_id, self.directory.log_dir
+
+    @property
+    def high_watermark(self) -> int:
+        """The replica's own after a restart: its checkpoint, or 0, between log start and end (`Partition.createLog`)."""
+        checkpoint = self.directory.high_watermark_checkpoint or 0
+        return min(max(checkpoint, self.log_start_offset), self.log_end_offset)
+
+    @property
+    def second_hand(self) -> bool:
+        """Whether the log is known from a text or table, not from its segments."""
+        return any(segment.source != "segment" for segment in self.segments)
+
+    @property
+    def unproven(self) -> tuple[str, ...]:
+        """What the input leaves open of the log, in the words of `formats.stand_ins.second_hand.UNPROVEN`."""
+        words = {word for segment in self.segments for word in segment.unproven}
+        return tuple(sorted(words | ({"cut_short"} if self._is_cut_short else set())))
+
+    @property
+    def _is_cut_short(self) -> bool:
+        """Whether a text or table shows less of the log than the log dir's own files say that there was."""
+        directory = self.directory
+        last_epoch = max((start for _, start in directory.checkpoint_epochs or ()), default=None)
+        said = (directory.high_watermark_checkpoint, directory.recovery_point_checkpoint, last_epoch)
+        return self.second_hand and any(value is not None and value > self.found_end_offset for value in said)
+
+    @property
+    def undecided(self) -> tuple[str, ...]:
+        """Of these, what leaves open where the log ends or whose its records are."""
+        epochless = self.segments and all((segment.greatest_magic or 0) < 2 for segment in self.segments)
+        return tuple(
+            word for word in self.unproven if word in UNDECIDED and not (epochless and word == "leader_epochs")
+        )
+
+    @property
+    def unread_bases(self) -> tuple[int, ...]:
+        """Base offsets of segments that are there and could not be read."""
+        read = {segment.base_offset for segment in self.segments}
+        return tuple(base for base in self.directory.segment_bases if base not in read)
+
+    @property
+    def unread(self) -> str | None:
+        """Why the log is not known from the files that are there, as a clause; None where they could all be read."""
+        directory, missed = self.directory, len(self.unread_bases)
+        if missed:
+            return f"{missed} of {count(directory.segment_count, 'segment')} in {directory.path} could not be read"
+        if self.segments:
+            return None
+        return directory.problem or f"{directory.path} has no .log file, and a partition's directory always has one"
+
+    @property
+    def end_is_open(self) -> bool:
+        """Whether the log may go on past what the input shows of it."""
+        return not self.end_is_known or "rest" in self.unproven
+
+    @property
+    def end_is_known(self) -> bool:
+        """Whether the log end of what was read is one of the log at all."""
+        return self.unread is None and not {"left_out", "one_moment", "cut_short", "overlap"} & set(self.unproven)
+
+    @property
+    def form(self) -> str:
+        """What stands for a record batch in the segments that have any."""
+        return join_forms(segment.form for segment in self.segments if segment.batch_count)
+
+    @property
+    def knows_high_watermark(self) -> bool:
+        """Whether the log dir's checkpoint, or that there is none, is part of the input."""
+        return not self.directory.high_watermark_file.is_unknown
+
+    @property
+    def empty(self) -> bool:
+        return self.log_end_offset <= self.local_start_offset
+
+    @property
+    def last_leader_epoch(self) -> int | None:
+        """Leader epoch of the last batch that has one."""
+        return next((epoch for epoch, _ in reversed(self.epoch_starts) if epoch >= 0), None)
+
+    def state(self, lineage: Lineage) -> ReplicaState:
+        """What truncation looks at, as found, with the lineage that the caller wants replayed."""
+        return ReplicaState(self.log_start_offset, self.log_end_offset, lineage, self.high_watermark)
+
+    def following_state(self, lineage: Lineage, high_watermark: int | None = None) -> ReplicaState:
+        """The same as the replica comes to follow: a broker that was killed has recovered its log before.
+
+        `high_watermark`: the caller's, where the replica's own is not known.
+        """
+        end = self.following_end_offset
+        own = self.high_watermark if high_watermark is None else high_watermark
+        return ReplicaState(min(self.log_start_offset, end), end, lineage.truncate_from_end(end), min(own, end))
+
+    @property
+    def following_end_offset(self) -> int:
+        """Where the log ends when the replica comes to follow."""
+        return min(self.log_end_offset, self.loaded.log_end_offset) if self.killed else self.log_end_offset
+
+    def cannot_read(self, start_offset: int, end_offset: int) -> bool:
+        """Whether a damaged or possibly missing stretch touches [start, end)."""
+        return any(
+            stretch.start_offset < end_offset and start_offset < stretch.end_offset
+            for stretch in (*self.unreadable, *self.missing)
+        )
+
+
+def replica_facts(
+    directory: ReplicaDir,
+    segments: Sequence[SegmentSummary],
+    *,
+    tiered: bool = False,
+    killed: bool = False,
+    rot: Sequence[EpochRot] = (),
+) -> ReplicaFacts:
+    """Facts of `directory`, whose scanned segments are given in any order; `with_cleaning` says what was compacted."""
+    ordered = tuple(sorted(segments, key=lambda segment: segment.base_offset))
+    first_base = ordered[0].base_offset if ordered else 0
+    checkpoint = directory.log_start_checkpoint
+    log_start = checkpoint if tiered and checkpoint is not None else max(checkpoint or 0, first_base)
+    irregularities = tuple(irregularities_of(ordered, log_start))
+    log_end = log_end_of(ordered)
+    found_end = max([log_end, *(item.last_offset + 1 for _, item in irregularities if item.kind == "crc")])
+    unreadable = unreadable_stretches(ordered, irregularities, found_end)
+    missing = tuple(border_gaps(ordered))
+    epoch_starts = starts_of_epochs(ordered, rot, found_end)
+    shutdown, recovery_point = directory.clean_shutdown, directory.recovery_point_checkpoint
+    return ReplicaFacts(
+        directory=directory,
+        segments=ordered,
+        log_start_offset=min(log_start, log_end) if checkpoint is None else log_start,
+        local_start_offset=max(log_start, first_base),
+        log_end_offset=log_end,
+        found_end_offset=found_end,
+        lineage=readable_lineage(epoch_starts, log_start, log_end),
+        file_lineage=_file_lineage(directory, log_end, log_start),
+        irregularities=irregularities,
+        unreadable=unreadable,
+        missing=missing,
+        gaps=tuple(
+            OffsetRange(item.previous + 1, item.base_offset)
+            for _, item in irregularities
+            if item.kind == "gap" and item.previous is not None
+        ),
+        chunks=merge_chunks(segment.chunks for segment in ordered),
+        tail_kind=tail_kind_of(ordered, found_end, log_end),
+        loaded=load_log(ordered, clean=shutdown, recovery_point=recovery_point, log_start_checkpoint=checkpoint),
+        recovered=load_log(ordered, clean=False, recovery_point=0, log_start_checkpoint=checkpoint),
+        has_epochs=any(segment.has_epochs for segment in ordered),
+        epoch_starts=epoch_starts,
+        rot=tuple(rot),
+        killed=killed,
+    )
+
+
+def _file_lineage(directory: ReplicaDir, log_end: int, log_start: int) -> Lineage | None:
+    if directory.checkpoint_epochs is None:
+        return None
+    return Lineage.of(directory.checkpoint_epochs).truncate_from_end(log_end).truncate_from_start(log_start)

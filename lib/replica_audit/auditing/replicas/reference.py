@@ -1,0 +1,159 @@
+"""Which replica the others are compared with, and the leader epoch that is current (docs/semantics.md F.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.model import Leadership, PartitionState
+from replica_audit.protocol.election import last_led
+from replica_audit.protocol.lineage import Lineage
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The reference replica, who leads, and the lineage that a leader of the current epoch would answer with."""
+
+    facts: ReplicaFacts
+    leader_id: int | None
+    """The broker that leads; None when the newest known state has no leader."""
+    leader_epoch: int | None
+    """The current leader epoch; None on a log without epochs."""
+    source: str
+    isr: tuple[int, ...] | None
+    elr: tuple[int, ...]
+    led_epoch: int | None = None
+    """Where nobody leads and the reference led last: its epoch then. The current one may be of no leader."""
+    predates: bool = False
+    """The copy of the reference was made before it began to lead: its own file does not know the current epoch yet, so
+    what others have past its end may be what it has had since."""
+    outdated: bool = False
+    """The leadership given is older than the logs: an in-sync replica has records of a later epoch than its leader knows."""
+
+    @property
+    def lineage_epoch(self) -> int | None:
+        """The epoch whose records lie below the reference's log end: the current one, unless another broker leads in it.
+
+        What the files of a leader hold that are not at hand, a stand-in with fewer records cannot deny. Where leadership
+        is older than the reference's own records, these tell the epoch.
+        """
+        said = self.leader_epoch if self.leader_id == self.facts.broker_id and not self.predates else self.led_epoch
+        epoch = max(current_epoch(self.facts), -1 if said is None else said)
+        return epoch if epoch >= 0 else None
+
+    @property
+    def augmented_lineage(self) -> Lineage:
+        """With (current epoch, log end) added when its batches have not reached that epoch (`makeLeader`, 2.0.1)."""
+        lineage = self.facts.lineage
+        if self.leader_epoch is None or (
+            lineage.latest_epoch is not None and self.leader_epoch <= lineage.latest_epoch
+        ):
+            return lineage
+        return lineage.assign(self.leader_epoch, self.facts.log_end_offset)
+
+
+def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | None) -> Reference | None:
+    """The leader where it is known and its files are here, else the best of the others; None without replicas.
+
+    Where nobody leads (a cleanly stopped cluster has no leader) the last one counts, if it could lead again. Best: of
+    the in-sync and eligible leader replicas if any of them is here, else of all, the one with the greatest
+    (current epoch, log end offset), then the lowest broker id.
+    """
+    if not replicas:
+        return None
+    inferred = leadership is None or leadership.source == "inferred"
+    leader_id = None if inferred else leadership.leader_id
+    members = () if inferred else (*(leadership.isr or ()), *leadership.elr)
+    led = [facts for facts in replicas if facts.broker_id == leader_id and leader_id is not None]
+    eligible = [facts for facts in replicas if facts.broker_id in members]
+    later = _of_later_epochs(led, eligible, leadership)
+    last = None if inferred or leader_id is not None else last_led(leadership.history)
+    stopped = [facts for facts in eligible if last is not None and facts.broker_id == last.leader_id]
+    facts = max(
+        later or led or stopped or eligible or replicas,
+        key=lambda facts: (_credible_epoch(facts, replicas), facts.log_end_offset, -facts.broker_id),
+    )
+    said = None if inferred or later else leadership.leader_epoch
+    epoch = _credible_epoch(facts, replicas) if said is None else said
+    return Reference(
+        facts=facts,
+        leader_id=facts.broker_id if inferred else leader_id,
+        leader_epoch=epoch if epoch >= 0 else None,
+        source="inferred" if inferred else leadership.source,
+        isr=None if inferred or later or leadership.isr is None else tuple(sorted(leadership.isr)),
+        elr=() if inferred or later else tuple(sorted(leadership.elr)),
+        led_epoch=_led_epoch(facts, leadership, last),
+        predates=bool(led) and not later and _predates(facts, leadership),
+        outdated=bool(later),
+    )
+
+
+def _led_epoch(facts: ReplicaFacts, leadership: Leadership | None, last: PartitionState | None) -> int | None:
+    """The epoch in which the reference led last, where nobody leads; what a listing or a user says without a leader."""
+    if leadership is None or leadership.leader_id is not None:
+        return None
+    if not leadership.history:
+        return leadership.leader_epoch
+    return last.leader_epoch if last is not None and last.leader_id == facts.broker_id else None
+
+
+def _predates(facts: ReplicaFacts, leadership: Leadership) -> bool:
+    """Whether the metadata log knows an epoch of this leader that its own file, which gets it at once, has not."""
+    entries = facts.directory.checkpoint_epochs
+    if leadership.source != "metadata_log" or not entries or leadership.leader_epoch is None:
+        return False
+    known = max(current_epoch(facts), max(epoch for epoch, _ in entries))
+    increasing = all(one[0] < two[0] and one[1] < two[1] for one, two in zip(entries, entries[1:]))
+    return increasing and known < leadership.leader_epoch
+
+
+def _of_later_epochs(
+    led: Sequence[ReplicaFacts], eligible: Sequence[ReplicaFacts], leadership: Leadership | None
+) -> list[ReplicaFacts]:
+    """In-sync replicas that were written to in an epoch after the given leader's: it was deposed before the copies were made.
+
+    A leader writes its epoch to its file at once, so an epoch that it does not know came after it. Only records count
+    whose epoch the replica's own file has too: one changed header must not depose anybody.
+    """
+    if not led:
+        return []
+    known = max(current_epoch(led[0]), -1 if leadership.leader_epoch is None else leadership.leader_epoch)
+    return [
+        facts
+        for facts in eligible
+        if facts.last_leader_epoch is not None
+        and facts.last_leader_epoch > known
+        and facts.file_lineage is not None
+        and facts.file_lineage.latest_epoch == facts.last_leader_epoch
+    ]
+
+
+def _credible_epoch(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> int:
+    """`current_epoch`, but that one changed header at the log's end crowns nobody, and deposes nobody.
+
+    That is a single last batch of an epoch that the replica's own file does not give for it: too high and known to no
+    other replica, or lower than what the file says.
+    """
+    epoch, entries = current_epoch(facts), facts.directory.checkpoint_epochs
+    if not entries or facts.epoch_starts[-1:] != ((epoch, facts.segments[-1].last_base_offset),):
+        return epoch
+    said = Lineage.of(entries).epoch_for_offset(facts.log_end_offset - 1)
+    others = [one for one in replicas if one is not facts]
+    known = any(epoch in {one for one, _ in (*other.epoch_starts, *(other.file_lineage or ()))} for other in others)
+    return epoch if said is None or (epoch >= said and known) else said
+
+
+def current_epoch(facts: ReplicaFacts) -> int:
+    """The epoch this replica would lead in: a data-less last file entry at its log end, else its last batch's; -1: none.
+
+    The file counts as found, before the loader drops such an entry, and only when it increases throughout: `9 33` or
+    `6 999999` in a damaged file does not win.
+    """
+    last = facts.last_leader_epoch
+    last = -1 if last is None else last
+    entries = facts.directory.checkpoint_epochs or ()
+    increasing = all(one[0] < two[0] and one[1] < two[1] for one, two in zip(entries, entries[1:]))
+    if entries and increasing and entries[-1][1] == facts.log_end_offset and entries[-1][0] > last:
+        return entries[-1][0]
+    return last

@@ -1,0 +1,48 @@
+"""How transactions ended, by the markers in a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from replica_audit.formats.segments.records import ABORT, COMMIT
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """Markers by producer id: offsets in ascending order, and whether each commits."""
+
+    markers: Mapping[int, tuple[np.ndarray, np.ndarray]]
+
+    @classmethod
+    def of(cls, parts: Iterable[np.ndarray]) -> Decisions:
+        """From `RECORD_DTYPE` rows of control batches, of one replica or of several that agree."""
+        rows = [part[part["control"] & np.isin(part["marker"], (ABORT, COMMIT))] for part in parts]
+        markers = {}
+        if rows:
+            everything = np.concatenate(rows)
+            for producer in np.unique(everything["producer_id"]).tolist():
+                of_producer = everything[everything["producer_id"] == producer]
+                offsets, first = np.unique(of_producer["offset"], return_index=True)
+                markers[producer] = (offsets, of_producer["marker"][first] == COMMIT)
+        return cls(markers)
+
+    def visible(self, rows: np.ndarray) -> np.ndarray:
+        """Mask of the rows that a read_committed consumer would get in the end: no aborted ones, none undecided.
+
+        A transaction ends with the first marker of its producer after it. The cleaner keeps that marker as long as any
+        record of the transaction (`CleanedTransactionMetadata`).
+        """
+        visible = ~rows["transactional"]
+        for producer in np.unique(rows["producer_id"][rows["transactional"]]).tolist():
+            known = self.markers.get(producer)
+            if known is None:
+                continue
+            offsets, commits = known
+            chosen = np.flatnonzero(rows["transactional"] & (rows["producer_id"] == producer))
+            at = np.searchsorted(offsets, rows["offset"][chosen])
+            decided = at < len(offsets)
+            visible[chosen[decided]] = commits[at[decided]]
+        return visible

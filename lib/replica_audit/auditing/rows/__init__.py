@@ -1,0 +1,1 @@
+"""Bronze rows, the evidence put together from them, and answers as rows."""

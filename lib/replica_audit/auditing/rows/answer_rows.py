@@ -1,0 +1,254 @@
+"""A partition's audit as rows of the report tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from replica_audit.auditing.comparing.comparison import Comparison
+from replica_audit.auditing.comparing.loss import Count, Loss, count_loss, count_run
+from replica_audit.auditing.findings.catalogue import SEVERITIES
+from replica_audit.auditing.findings.finding import Case, Finding, finding_row
+from replica_audit.auditing.partition import PartitionAudit
+from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.auditing.replicas.reference import Reference
+from replica_audit.protocol.truncation import Step
+from replica_audit.tables import REPORT_TABLES
+
+
+def report_rows(audit: PartitionAudit) -> dict[str, list[dict]]:
+    """Rows by table; tables that this partition has no row for are there, empty. Quarantine comes from ingest."""
+    rows: dict[str, list[dict]] = {name: [] for name in REPORT_TABLES}
+    case = audit.case
+    topic_id = _topic_id(audit)
+    loss = _loss(case, audit.findings)
+    rows["partitions"].append(_partition_row(audit, topic_id, loss))
+    for item in audit.findings:
+        rows["findings"].append(finding_row(item, audit.evidence.topic_partition, topic_id, audit.evidence.cluster_id))
+    if case is None:
+        return rows
+    for facts in (*case.replicas, *case.set_aside, *case.foreign, *case.duplicates):
+        rows["replicas"].append(_replica_row(case, facts, loss))
+    rows["high_watermarks"].append(_high_watermark_row(case))
+    compared = [(item, loss) for item in case.comparisons] + [(item, Loss(None)) for item, _ in case.strangers]
+    for comparison, counted in compared:
+        rows["divergences"].extend(_divergence_rows(case, comparison, counted))
+        rows["truncations"].extend(_truncation_rows(case, comparison))
+    return rows
+
+
+def _names(audit_or_case) -> dict:
+    partition = audit_or_case.topic_partition
+    return {"topic": partition.topic, "partition": partition.partition}
+
+
+def _topic_id(audit: PartitionAudit) -> str | None:
+    if audit.case is not None:
+        return audit.case.reference.facts.directory.topic_id
+    return audit.evidence.leadership.topic_id if audit.evidence.leadership else None
+
+
+def _loss(case: Case | None, findings: Sequence[Finding]) -> Loss:
+    if case is None:
+        return Loss(None)
+    shorter = {item.broker_id for item in findings if item.code == "REP-LEADER-SHORTER"}
+    loss = count_loss(case.reference.facts, case.comparisons, shorter)
+    uncompared = case.strangers or case.set_aside
+    return Loss(None) if uncompared and loss.total is not None and not loss.total.records else loss
+
+
+def _partition_row(audit: PartitionAudit, topic_id: str | None, loss: Loss) -> dict:
+    case, leadership = audit.case, audit.evidence.leadership
+    counts = {severity: sum(item.severity == severity for item in audit.findings) for severity in SEVERITIES}
+    row = {
+        **_names(audit.evidence),
+        "topic_id": topic_id,
+        "verdict": audit.verdict,
+        "leader_id": leadership.leader_id if leadership else None,
+        "reference_id": None,
+        "leader_epoch": leadership.leader_epoch if leadership else None,
+        "isr": list(leadership.isr) if leadership and leadership.isr is not None else None,
+        "under_replicated": None,
+        "unread_replicas": list(audit.unread_replicas),
+        "hw_lower": None,
+        "hw_upper": None,
+        "max_lag_records": None,
+        "max_lag_bytes": None,
+        "dropped_records": 0,
+        "committed_dropped": 0,
+        "promised_dropped": None,
+        "lost_records": loss.total.records if loss.total else None,
+        "lost_committed": loss.total.committed if loss.total else None,
+        "lost_at_most": loss.at_most if loss.total else None,
+        "findings": counts,
+    }
+    if case is None:
+        return row
+    reference, strangers = case.reference, [item for item, _ in case.strangers]
+    assigned = leadership.replicas if leadership else None
+    lagging = [item for item in case.comparisons if assigned is None or item.follower.broker_id in assigned]
+    behind = [max(0, reference.facts.log_end_offset - item.follower.log_end_offset) for item in lagging]
+    row.update(
+        leader_id=reference.leader_id,
+        reference_id=reference.facts.broker_id,
+        leader_epoch=reference.leader_epoch,
+        isr=None if reference.isr is None else list(reference.isr),
+        under_replicated=None
+        if reference.isr is None or assigned is None or case.stopped
+        else len(reference.isr) < len(assigned),
+        hw_lower=case.high_watermark.hw_lower,
+        hw_upper=case.high_watermark.hw_upper,
+        max_lag_records=max(behind, default=0),
+        max_lag_bytes=max((item.lag.size_bytes for item in lagging), default=0),
+        dropped_records=sum(item.drops[case.protocol].record_count for item in (*case.comparisons, *strangers)),
+        committed_dropped=sum(item.committed_drops[case.protocol] for item in case.comparisons),
+        promised_dropped=_promised_dropped(case),
+    )
+    return row
+
+
+def _promised_dropped(case: Case) -> int | None:
+    """Of the records that truncation drops, those that acks=all promised at most; None where nothing tells."""
+    promised = [
+        run.cause.promised_records if run.cause is not None else None
+        for item in case.comparisons
+        for run in item.runs
+        if run.conflicting and run.start_offset >= item.replays[case.protocol].truncate_to
+    ]
+    return None if None in promised else sum(promised)
+
+
+def _role(case: Case, facts: ReplicaFacts) -> str:
+    if facts is case.reference.facts:
+        return "leader" if facts.broker_id == case.reference.leader_id else "reference"
+    aside = (*case.set_aside, *(item.follower for item, _ in case.strangers))
+    others = {"foreign": case.foreign, "duplicate": case.duplicates, "set_aside": aside}
+    return next((role for role, copies in others.items() if any(facts is one for one in copies)), "compared")
+
+
+def _replica_row(case: Case, facts: ReplicaFacts, loss: Loss) -> dict:
+    directory, reference = facts.directory, case.reference
+    comparison = next((item for item in case.comparisons if item.follower is facts), None)
+    prefix = comparison.common_prefix_end if comparison else None
+    known = loss.total is not None and (comparison is not None or facts is reference.facts)
+    held, only_here = ((one.get(facts.broker_id, Count()) if known else None) for one in (loss.held, loss.only_here))
+    return {
+        **_names(case),
+        "broker_id": facts.broker_id,
+        "log_dir": directory.log_dir,
+        "topic_id": directory.topic_id,
+        "role": _role(case, facts),
+        "is_leader": facts is reference.facts and facts.broker_id == reference.leader_id,
+        "in_isr": case.in_isr(facts.broker_id),
+        "log_start_offset": facts.log_start_offset,
+        "log_end_offset": facts.log_end_offset if facts.end_is_known else None,
+        "loaded_log_end_offset": facts.loaded.log_end_offset
+        if facts.end_is_known and directory.clean_shutdown is not None
+        else None,
+        "recovered_log_end_offset": facts.recovered.log_end_offset if facts.end_is_known else None,
+        "high_watermark_checkpoint": directory.high_watermark_checkpoint,
+        "recovery_point_checkpoint": directory.recovery_point_checkpoint,
+        "epochs": [list(entry) for entry in facts.lineage],
+        "checkpoint_epochs": None
+        if directory.checkpoint_epochs is None
+        else [list(entry) for entry in directory.checkpoint_epochs],
+        "batch_count": sum(segment.batch_count for segment in facts.segments),
+        "record_count": sum(segment.record_count for segment in facts.segments),
+        "size_bytes": sum(segment.size_bytes for segment in facts.segments),
+        "tail_kind": facts.tail_kind,
+        "clean_shutdown": directory.clean_shutdown,
+        "compacted": facts.compacted,
+        "unexplained_gaps": facts.count_unexplained_gaps(),
+        "common_prefix_end": prefix
+        if facts is not reference.facts
+        else facts.log_end_offset
+        if facts.end_is_known
+        else None,
+        "lost_held": held.records if held else None,
+        "lost_committed_held": held.committed if held else None,
+        "lost_only_here": only_here.records if only_here else None,
+        "lost_committed_only_here": only_here.committed if only_here else None,
+    }
+
+
+def _high_watermark_row(case: Case) -> dict:
+    mark, reference = case.high_watermark, case.reference
+    return {
+        **_names(case),
+        "leader_id": reference.leader_id,
+        "reference_id": reference.facts.broker_id,
+        "leader_epoch": reference.leader_epoch,
+        "isr": None if reference.isr is None else list(reference.isr),
+        "leadership_source": reference.source,
+        "hw_lower": mark.hw_lower,
+        "hw_upper": mark.hw_upper,
+        "proven_lower": mark.proven_lower,
+        "exact": mark.exact,
+        "method": mark.method,
+        "lower_evidence": mark.lower_evidence,
+        "upper_evidence": mark.upper_evidence,
+        "limiting_broker_id": mark.limiting_broker_id,
+        "leader_log_end_offset": _leader_log_end(reference),
+    }
+
+
+def _leader_log_end(reference: Reference) -> int | None:
+    """The log end of the leader, or of the reference where nobody leads; None where the leader's own is not known."""
+    elsewhere = reference.leader_id not in (None, reference.facts.broker_id) and not reference.outdated
+    return None if elsewhere or not reference.facts.end_is_known else reference.facts.log_end_offset
+
+
+def _divergence_rows(case: Case, comparison: Comparison, loss: Loss) -> list[dict]:
+    rows = []
+    for run in comparison.runs:
+        lost = None if loss.total is None else count_run(comparison, run)
+        rows.append(
+            {
+                **_names(case),
+                "broker_id": comparison.follower.broker_id,
+                "reference_id": case.reference.facts.broker_id,
+                "start_offset": run.start_offset,
+                "end_offset": run.end_offset,
+                "code": run.code,
+                "leader_epoch": run.leader_epoch,
+                "replica_epoch": run.replica_epoch,
+                "record_count": run.tally.record_count,
+                "committed": run.committed_end is not None,
+                "committed_records": run.committed_records,
+                "committed_evidence": run.proof.text if run.proof is not None else None,
+                "promised_records": run.cause.promised_records if run.cause is not None else None,
+                "lost_records": lost.records if lost else None,
+                "lost_committed": lost.committed if lost else None,
+                "first_timestamp_ms": run.tally.first_timestamp_ms,
+                "last_timestamp_ms": run.tally.last_timestamp_ms,
+            }
+        )
+    return rows
+
+
+def _truncation_rows(case: Case, comparison: Comparison) -> list[dict]:
+    rows = []
+    for protocol, outcome in comparison.replays.items():
+        tally = comparison.drops[protocol]
+        rows.append(
+            {
+                **_names(case),
+                "broker_id": comparison.follower.broker_id,
+                "leader_id": case.reference.facts.broker_id,
+                "protocol": protocol,
+                "truncate_to": outcome.truncate_to,
+                "rounds": outcome.rounds,
+                "reason": outcome.reason,
+                "steps": [_step(step) for step in outcome.steps],
+                "dropped_records": tally.record_count,
+                "dropped_bytes": tally.size_bytes,
+                "common_prefix_end": comparison.common_prefix_end,
+                "committed_dropped": comparison.committed_drops[protocol],
+                "first_timestamp_ms": tally.first_timestamp_ms,
+                "last_timestamp_ms": tally.last_timestamp_ms,
+            }
+        )
+    return rows
+
+
+def _step(step: Step) -> dict:
+    return {name: getattr(step, name) for name in Step.__slots__}

@@ -1,0 +1,137 @@
+"""An inventory as rows of the bronze tables: what ingest writes and what `show` audits straight away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from replica_audit.formats.inventory import Inventory
+from replica_audit.formats.leadership.states import state_rows
+from replica_audit.formats.segments.segment_summary import summary_to_json
+from replica_audit.model import CheckpointFile, QuarantineRow, ReplicaDir, SegmentSummary
+
+#: `file` of `offset_checkpoints` → the fields of `ReplicaDir` that hold its value and its state.
+CHECKPOINTS = {
+    "replication-offset-checkpoint": ("high_watermark_checkpoint", "high_watermark_file"),
+    "recovery-point-offset-checkpoint": ("recovery_point_checkpoint", "recovery_point_file"),
+    "log-start-offset-checkpoint": ("log_start_checkpoint", "log_start_file"),
+    "cleaner-offset-checkpoint": ("cleaner_checkpoint", "cleaner_file"),
+}
+
+
+def bronze_rows(inventory: Inventory) -> dict[str, list[dict]]:
+    """Rows of replica_dirs, leader_epochs, offset_checkpoints, partition_states and quarantine, without their ids."""
+    return {
+        "replica_dirs": [_directory_row(replica) for replica in inventory.replicas],
+        "leader_epochs": [row for replica in inventory.replicas for row in _epoch_rows(replica)],
+        "offset_checkpoints": [
+            *(row for replica in inventory.replicas for row in _checkpoint_rows(replica)),
+            *_orphan_rows(inventory),
+        ],
+        "partition_states": [row for leadership in inventory.leaderships for row in state_rows(leadership)],
+        "quarantine": [quarantine_row(row) for row in inventory.quarantine],
+    }
+
+
+def segment_row(replica: ReplicaDir | dict, summary: SegmentSummary) -> dict:
+    """One scanned segment; `replica` gives broker_id, log_dir, topic and partition."""
+    names = replica if isinstance(replica, dict) else _names(replica)
+    return {
+        **names,
+        "path": summary.path,
+        "base_offset": summary.base_offset,
+        "size_bytes": summary.size_bytes,
+        "batch_count": summary.batch_count,
+        "record_count": summary.record_count,
+        "last_offset": summary.last_offset,
+        "tail_kind": summary.tail_kind,
+        "tail_length": summary.tail_length,
+        "summary": summary_to_json(summary),
+    }
+
+
+def quarantine_row(row: QuarantineRow) -> dict:
+    """The row of `quarantine`."""
+    return asdict(row)
+
+
+def damage_rows(names: dict, summary: SegmentSummary) -> Iterator[dict]:
+    """Quarantine rows for the bytes of one segment that are no batch: damage, and tails other than clean.
+
+    Zeros after the data and a batch cut off at the end are what a running broker leaves; they are listed all the same,
+    under the code of the finding that judges them.
+    """
+    for damage in summary.damage:
+        code = {
+            "partial": "LOG-TAIL-PARTIAL",
+            "zero_filled": "LOG-TAIL-ZERO",
+            "garbage": "LOG-TAIL-GARBAGE",
+        }.get(damage.kind, "LOG-CORRUPT-MID")
+        yield {
+            "broker_id": names["broker_id"],
+            "topic": names["topic"],
+            "partition": names["partition"],
+            "path": summary.path,
+            "position": damage.position,
+            "length": damage.length,
+            "code": code,
+            "reason": damage.reason,
+        }
+
+
+def _names(replica: ReplicaDir) -> dict:
+    return {
+        "broker_id": replica.broker_id,
+        "log_dir": replica.log_dir,
+        "topic": replica.topic,
+        "partition": replica.partition,
+    }
+
+
+def _directory_row(replica: ReplicaDir) -> dict:
+    files = ("epoch_file", "high_watermark_file", "recovery_point_file", "log_start_file", "cleaner_file")
+    return {
+        **_names(replica),
+        "path": replica.path,
+        "topic_id": replica.topic_id,
+        "clean_shutdown": replica.clean_shutdown,
+        "directory_id": replica.directory_id,
+        **{name: _file_row(getattr(replica, name)) for name in files},
+        "problem": replica.problem,
+        "segment_bases": list(replica.segment_bases),
+        "index_bases": list(replica.index_bases),
+    }
+
+
+def _file_row(file: CheckpointFile) -> dict:
+    return {"state": file.state, "path": file.path, "problem": file.problem}
+
+
+def _epoch_rows(replica: ReplicaDir) -> Iterator[dict]:
+    for entry, (leader_epoch, start_offset) in enumerate(replica.checkpoint_epochs or ()):
+        yield {**_names(replica), "entry": entry, "leader_epoch": leader_epoch, "start_offset": start_offset}
+
+
+def _checkpoint_rows(replica: ReplicaDir) -> Iterator[dict]:
+    for file, (value_field, _) in CHECKPOINTS.items():
+        value = getattr(replica, value_field)
+        if value is not None:
+            yield _checkpoint_row(replica.broker_id, replica.log_dir, file, replica.topic, replica.partition, value)
+
+
+def _orphan_rows(inventory: Inventory) -> Iterator[dict]:
+    for orphan in inventory.orphan_checkpoints:
+        yield _checkpoint_row(
+            orphan.broker_id, orphan.log_dir, orphan.file, orphan.topic, orphan.partition, orphan.value
+        )
+
+
+def _checkpoint_row(broker_id: int, log_dir: str, file: str, topic: str, partition: int, value: int) -> dict:
+    return {
+        "broker_id": broker_id,
+        "log_dir": log_dir,
+        "file": file,
+        "topic": topic,
+        "partition": partition,
+        "value": value,
+    }

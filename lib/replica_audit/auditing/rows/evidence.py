@@ -1,0 +1,144 @@
+"""A partition's rows of the bronze tables put together again as the evidence that is audited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from replica_audit.auditing.audits.gone import losses_of_rows
+from replica_audit.auditing.leadership.capture_times import CaptureTimes
+from replica_audit.auditing.leadership.deviations import summary_of_row
+from replica_audit.auditing.leadership.logged_events import events_of_rows
+from replica_audit.auditing.partition import PartitionEvidence
+from replica_audit.auditing.rows.bronze import CHECKPOINTS
+from replica_audit.config import Settings
+from replica_audit.errors import UsageError
+from replica_audit.formats.leadership.states import leadership_of_rows
+from replica_audit.formats.segments.segment_summary import summary_from_json
+from replica_audit.model import CheckpointFile, ReplicaDir, TopicPartition
+from replica_audit.protocol.truncation import protocol_of
+
+#: Bronze tables that evidence is made of.
+EVIDENCE_TABLES = ("replica_dirs", "segments", "leader_epochs", "offset_checkpoints", "partition_states")
+
+#: The bronze table of what brokers' own logs say; there where the snapshot has such logs.
+LOG_EVENTS = "broker_log_events"
+
+#: The name under which the summary of a partition's timeline comes with them, where the partition was observed.
+TIMELINE = "timeline"
+
+#: The name under which what earlier audits saw of a partition comes with them (`auditing.audits.gone`), where there were any.
+EARLIER = "earlier"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """What a run chooses or the snapshot's manifest says, the same for every partition."""
+
+    protocol: str = "fetch"
+    kafka_version: tuple[int, ...] | None = None
+    quiesced: bool | None = None
+    cluster_id: str | None = None
+    times: CaptureTimes = CaptureTimes()
+
+
+def resolve_options(
+    settings: Settings, kafka_version: str | None, quiesced: bool | None, cluster_id: str | None, times: CaptureTimes
+) -> AuditOptions:
+    """What `settings` choose, and where they do not what the manifest says: its `kafka_version` and `quiesced`.
+
+    Without a protocol the version's is used, else `fetch`. Raises UsageError for a version that is not one.
+    """
+    try:
+        version = parse_kafka_version(settings.kafka_version or kafka_version)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    protocol = settings.protocol or (protocol_of(version) if version else "fetch")
+    return AuditOptions(protocol, version, quiesced, cluster_id, times)
+
+
+def options_row(options: AuditOptions, settings: Settings) -> dict[str, Any]:
+    """`audit.options` of audit.json: what the answers were computed with, whoever chose it."""
+    version = options.kafka_version
+    return {
+        "protocol": options.protocol,
+        "kafka_version": None if version is None else ".".join(str(part) for part in version),
+        "topics": list(settings.topics),
+        "quiesced": options.quiesced,
+        "fail_on": settings.fail_on,
+    }
+
+
+def parse_kafka_version(text: str | None) -> tuple[int, ...] | None:
+    """`4.3.1` as (4, 3, 1); None for None. Raises ValueError for anything that is not numbers and dots."""
+    if text is None:
+        return None
+    parts = text.strip().split(".")
+    if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts):
+        raise ValueError(f"kafka version {text!r}: expected numbers and dots such as 3.9.1")
+    return tuple(int(part) for part in parts)
+
+
+def partition_evidence(
+    topic_partition: TopicPartition, rows: Mapping[str, Iterable[Mapping]], options: AuditOptions
+) -> PartitionEvidence:
+    """Evidence from the rows of `EVIDENCE_TABLES` of one partition (dicts as in `tables.BRONZE_TABLES`)."""
+    epochs: dict[tuple[int, str], list[tuple[int, int, int]]] = {}
+    for row in rows.get("leader_epochs", ()):
+        entry = (row["entry"], row["leader_epoch"], row["start_offset"])
+        epochs.setdefault((row["broker_id"], row["log_dir"]), []).append(entry)
+    values: dict[tuple[int, str], dict[str, int]] = {}
+    for row in rows.get("offset_checkpoints", ()):
+        values.setdefault((row["broker_id"], row["log_dir"]), {})[row["file"]] = row["value"]
+    summaries: dict[tuple[int, str], list] = {}
+    for row in rows.get("segments", ()):
+        summaries.setdefault((row["broker_id"], row["log_dir"]), []).append(summary_from_json(row["summary"]))
+    replicas = []
+    for row in rows.get("replica_dirs", ()):
+        key = (row["broker_id"], row["log_dir"])
+        directory = _directory(row, sorted(epochs.get(key, ())), values.pop(key, {}))
+        replicas.append((directory, tuple(summaries.get(key, ()))))
+    return PartitionEvidence(
+        topic_partition=topic_partition,
+        replicas=tuple(replicas),
+        leadership=leadership_of_rows(rows.get("partition_states", ())),
+        cluster_id=options.cluster_id,
+        quiesced=options.quiesced,
+        protocol=options.protocol,
+        kafka_version=options.kafka_version,
+        times=options.times,
+        # Entries left over belong to log dirs that have no directory of this partition.
+        log_events=events_of_rows(rows.get(LOG_EVENTS, ())),
+        losses=losses_of_rows(rows.get(EARLIER, ())),
+        timeline=next((summary_of_row(row) for row in rows.get(TIMELINE, ())), None),
+        orphans={
+            (broker, log_dir, file): value
+            for (broker, log_dir), files in values.items()
+            for file, value in files.items()
+        },
+    )
+
+
+def _directory(row: Mapping, epochs: list[tuple[int, int, int]], values: Mapping[str, int]) -> ReplicaDir:
+    files = {
+        name: CheckpointFile(**row[name])
+        for name in ("epoch_file", "high_watermark_file", "recovery_point_file", "log_start_file", "cleaner_file")
+    }
+    usable = files["epoch_file"].state in ("present", "empty")
+    return ReplicaDir(
+        broker_id=row["broker_id"],
+        log_dir=row["log_dir"],
+        topic=row["topic"],
+        partition=row["partition"],
+        path=row["path"],
+        topic_id=row["topic_id"],
+        clean_shutdown=row["clean_shutdown"],
+        directory_id=row["directory_id"],
+        checkpoint_epochs=tuple((epoch, start) for _, epoch, start in epochs) if usable else None,
+        **files,
+        **{field: values.get(file) for file, (field, _) in CHECKPOINTS.items()},
+        problem=row["problem"],
+        segment_bases=tuple(row["segment_bases"] or ()),
+        index_bases=tuple(row["index_bases"] or ()),
+    )

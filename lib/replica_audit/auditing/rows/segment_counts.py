@@ -1,0 +1,45 @@
+"""Counts over the segments of each replica, for the quality suites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from replica_audit.auditing.rows.quality_facts import SEGMENT_COUNTS
+from replica_audit.formats.segments.segment_summary import summary_from_json
+from replica_audit.model import SegmentSummary
+
+
+def segment_counts(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Topic, partition, broker_id, log_dir and `SEGMENT_COUNTS` of every replica; `rows` are those of `segments`."""
+    place = itemgetter("topic", "partition", "broker_id", "log_dir")
+    ordered = sorted(rows, key=lambda row: (*place(row), row["base_offset"]))
+    names = ("topic", "partition", "broker_id", "log_dir")
+    return [
+        {
+            **dict(zip(names, key, strict=True)),
+            **count_segments(summary_from_json(row["summary"]) for row in of_replica),
+        }
+        for key, of_replica in groupby(ordered, place)
+    ]
+
+
+def count_segments(summaries: Iterable[SegmentSummary]) -> dict[str, int]:
+    """`SEGMENT_COUNTS` of one replica, its segments in order of base offset."""
+    counts = dict.fromkeys(SEGMENT_COUNTS, 0)
+    end = epoch = None
+    for one in summaries:
+        for kind, count in one.irregularity_counts.items():
+            if kind in counts:
+                counts[kind] += count
+        if end is not None:
+            counts["border_regression"] += one.first_base_offset is not None and one.first_base_offset < end
+        first = one.first_leader_epoch
+        counts["border_epoch_regression"] += epoch is not None and first is not None and 0 <= first < epoch
+        own_end = one.base_offset if one.greatest_last_offset is None else one.greatest_last_offset + 1
+        end = own_end if end is None else max(end, own_end)
+        if one.last_leader_epoch is not None and one.last_leader_epoch >= 0:
+            epoch = one.last_leader_epoch
+    return counts

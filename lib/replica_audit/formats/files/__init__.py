@@ -1,0 +1,1 @@
+"""Files of a snapshot wherever they are stored, listed and read within bounds."""

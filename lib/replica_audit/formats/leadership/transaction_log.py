@@ -1,0 +1,138 @@
+"""The transaction coordinator's log `__transaction_state`: what became of the transactions of chosen producers.
+
+Of its records the bookkeeping is taken: transactional id, by which its owner is found, producer id and epoch, state,
+partitions, time. Kafka: `TransactionLog`, `TransactionLogKey`, `TransactionLogValue`, `TransactionState`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+import numpy as np
+
+from replica_audit.formats.files.storage import Snapshot
+from replica_audit.formats.files.trees import Entry
+from replica_audit.formats.log_dirs.names import parse_directory_name, parse_file_name
+from replica_audit.formats.metadata.fields import FieldReader, MessageError
+from replica_audit.formats.segments.batches import CODEC_MASK, CONTROL, HEADER_BYTES
+from replica_audit.formats.segments.codecs import CodecError, decompress
+from replica_audit.formats.segments.scan import scan_segment
+from replica_audit.model import Damage, TransactionState
+
+TOPIC = "__transaction_state"
+
+_STATES = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+)
+_KEY_VERSION = 0
+_VALUE_VERSIONS = (0, 1)
+#: Tagged fields of version 1 (KIP-890).
+_PREVIOUS_PRODUCER_ID = 0
+
+_GREATEST_BATCH = 64 << 20
+
+
+def find_transaction_logs(snapshot: Snapshot, log_dirs: Iterable[str]) -> list[Entry]:
+    """The segments of all copies of all partitions of the topic in `log_dirs`; a log dir that is gone has none."""
+    found: list[Entry] = []
+    for log_dir in sorted(set(log_dirs)):
+        for folder in snapshot.list_directory(log_dir):
+            name = parse_directory_name(folder.path.rsplit("/", 1)[-1]) if folder.is_dir else None
+            if name is not None and name.kind == "current" and name.topic_partition.topic == TOPIC:
+                files = snapshot.list_directory(folder.path)
+                found += [file for file in files if not file.is_dir and file.path.endswith(".log")]
+    return found
+
+
+def read_transaction_states(
+    snapshot: Snapshot, segment: Entry, producers: Collection[int]
+) -> Iterator[TransactionState]:
+    """Every state that one segment of the topic records of `producers`, in order. Raises OSError and FormatError.
+
+    Batches and records that cannot be taken apart are passed over: they are no states, and the segment as such is
+    audited like any other.
+    """
+    base_offset = parse_file_name(segment.path.rsplit("/", 1)[-1]).base_offset or 0
+    with snapshot.open_file(segment.path) as stream:
+        for item in scan_segment(stream, segment.size, base_offset):
+            if isinstance(item, Damage):
+                continue
+            for header in item[item["crc_valid"] & (item["magic"] == 2) & (item["attributes"] & CONTROL == 0)]:
+                stream.seek(int(header["position"]))
+                data = stream.read(int(header["size"]))
+                try:
+                    inside = decompress(int(header["attributes"]) & CODEC_MASK, data[HEADER_BYTES:], _GREATEST_BATCH)
+                    yield from _batch_states(header, inside, producers)
+                except (CodecError, MessageError):
+                    continue
+
+
+def latest_states(states: Iterable[TransactionState]) -> dict[int, TransactionState]:
+    """The newest state of each producer, over all copies of the log: of the greatest leader epoch, then offset."""
+    latest: dict[int, TransactionState] = {}
+    for state in states:
+        known = latest.get(state.producer_id)
+        if known is None or (state.leader_epoch, state.offset) > (known.leader_epoch, known.offset):
+            latest[state.producer_id] = state
+    return latest
+
+
+def _batch_states(header: np.void, inside: bytes, producers: Collection[int]) -> Iterator[TransactionState]:
+    reader = FieldReader(inside)
+    for _ in range(int(header["record_count"])):
+        record = FieldReader(reader.take(reader.varlong()))
+        record.int8(), record.varlong()
+        offset = int(header["base_offset"]) + record.varlong()
+        transactional_id = _transactional_id(record.take(max(0, record.varlong())))
+        size = record.varlong()
+        if size >= 0:
+            epoch = int(header["leader_epoch"])
+            yield from _states(record.take(size), transactional_id, epoch, offset, producers)
+
+
+def _transactional_id(key: bytes) -> str | None:
+    """The transactional id in a record's key; None for a key of another version."""
+    reader = FieldReader(key)
+    try:
+        if reader.int16() != _KEY_VERSION:
+            return None
+        return reader.take(reader.int16()).decode("utf-8", "replace")
+    except MessageError:
+        return None
+
+
+def _states(
+    value: bytes, transactional_id: str | None, leader_epoch: int, offset: int, producers: Collection[int]
+) -> Iterator[TransactionState]:
+    """The state in one value, of its producer and of the one that it took over from."""
+    reader = FieldReader(value)
+    version = reader.int16()
+    if version not in _VALUE_VERSIONS:
+        raise MessageError(f"expected a transaction of version 0 or 1, found {version}")
+    flexible = version >= 1
+    producer, epoch, _, state = reader.int64(), reader.int16(), reader.int32(), reader.int8()
+    if not 0 <= state < len(_STATES):
+        raise MessageError(f"expected a transaction's state, found {state}")
+    partitions = []
+    for _ in range(reader.array_length() if flexible else max(0, reader.int32())):
+        topic = reader.string() if flexible else reader.take(reader.int16()).decode("utf-8", "replace")
+        ids = reader.ids() if flexible else tuple(reader.int32() for _ in range(reader.int32()))
+        partitions += [(topic, partition) for partition in ids]
+        if flexible:
+            reader.tags()
+    updated, _ = reader.int64(), reader.int64()
+    tags = reader.tags() if flexible else {}
+    previous = tags[_PREVIOUS_PRODUCER_ID].int64() if _PREVIOUS_PRODUCER_ID in tags else -1
+    for one in {producer, previous}:
+        if one in producers:
+            # A producer that was replaced when its epochs ran out has none above its last.
+            known_epoch = epoch if one == producer else -1
+            where = tuple(partitions), updated, leader_epoch, offset
+            yield TransactionState(one, known_epoch, _STATES[state], *where, transactional_id)

@@ -1,0 +1,1 @@
+"""Segment files: batches, records, damage, tails, and the summary that an audit needs of each."""

@@ -1,0 +1,104 @@
+"""Digests of offset-aligned chunks of batches: equal chunks need no comparison batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from replica_audit.formats.segments.batches import DELETE_HORIZON
+from replica_audit.model import CHUNK_OFFSETS, ChunkDigest
+
+_GREATEST = np.iinfo(np.int64).max
+_MASK = (1 << 64) - 1
+
+
+def hash_batches(batches: np.ndarray) -> np.ndarray:
+    """64 bits for each batch from (base, last, epoch, crc, crc_valid, size), as uint64.
+
+    Not a cryptographic hash. The same on every machine and in every version: digests are stored and compared later.
+    """
+    mixed = np.full(len(batches), 0x9E3779B97F4A7C15, np.uint64)
+    flagged_crc = batches["crc"] | (batches["crc_valid"].astype(np.int64) << 32)
+    fields = (batches["base_offset"], batches["last_offset"], batches["leader_epoch"], flagged_crc, batches["size"])
+    for field in fields:
+        mixed = _mix(mixed ^ field.astype(np.int64).view(np.uint64))
+    return mixed
+
+
+def _mix(value: np.ndarray) -> np.ndarray:
+    """The finaliser of splitmix64, so that fields in another order or shifted by one give another hash."""
+    value = value + np.uint64(0x9E3779B97F4A7C15)
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return value ^ (value >> np.uint64(31))
+
+
+def least_timestamps(batches: np.ndarray) -> np.ndarray:
+    """The earliest time that each batch shows, in ms; the greatest int64 where it shows none.
+
+    A base timestamp is none where the delete-horizon bit says that it holds a horizon (KIP-534), or below 0.
+    """
+    horizon = (batches["magic"] >= 2) & (batches["attributes"] & DELETE_HORIZON != 0)
+    base = np.where((batches["base_timestamp"] < 0) | horizon, _GREATEST, batches["base_timestamp"])
+    return np.minimum(base, np.where(batches["max_timestamp"] < 0, _GREATEST, batches["max_timestamp"]))
+
+
+def count_records(batches: np.ndarray) -> np.ndarray:
+    """Record counts as int64: 0 where unknown, and where the CRC is wrong no more than the batch spans."""
+    count = np.maximum(batches["record_count"], 0).astype(np.int64)
+    span = batches["last_offset"] - batches["base_offset"] + 1
+    return np.where(batches["crc_valid"], count, np.minimum(count, span))
+
+
+def digest_chunks(batches: np.ndarray) -> list[ChunkDigest]:
+    """Digests of the chunks that an array of `BATCH_DTYPE` touches, in ascending order of chunk."""
+    if not len(batches):
+        return []
+    chunk = batches["base_offset"] // CHUNK_OFFSETS
+    order = np.argsort(chunk, kind="stable")
+    batches, chunk = batches[order], chunk[order]
+    firsts = np.flatnonzero(np.concatenate(([True], chunk[1:] != chunk[:-1])))
+    columns = (
+        chunk[firsts],
+        np.diff(firsts, append=len(batches)),
+        np.add.reduceat(count_records(batches), firsts),
+        np.add.reduceat(batches["size"], firsts),
+        np.minimum.reduceat(batches["base_offset"], firsts),
+        np.maximum.reduceat(batches["last_offset"], firsts),
+        np.add.reduceat(hash_batches(batches), firsts),
+        np.minimum.reduceat(least_timestamps(batches), firsts),
+        np.maximum.reduceat(batches["max_timestamp"], firsts),
+    )
+    return [_digest(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+
+def _digest(chunk: int, count: int, records: int, size: int, base: int, last: int, digest: int, first: int, end: int):
+    times = (first if first != _GREATEST else None, end if end >= 0 else None)
+    return ChunkDigest(chunk, count, records, size, base, last, digest, *times)
+
+
+def merge_chunks(parts: Iterable[Iterable[ChunkDigest]]) -> dict[int, ChunkDigest]:
+    """The digests of several segments, or of several arrays of one, added up chunk by chunk, in ascending order."""
+    merged: dict[int, ChunkDigest] = {}
+    for part in parts:
+        for digest in part:
+            known = merged.get(digest.chunk)
+            merged[digest.chunk] = digest if known is None else _add(known, digest)
+    return dict(sorted(merged.items()))
+
+
+def _add(left: ChunkDigest, right: ChunkDigest) -> ChunkDigest:
+    first = [time for time in (left.first_timestamp_ms, right.first_timestamp_ms) if time is not None]
+    last = [time for time in (left.last_timestamp_ms, right.last_timestamp_ms) if time is not None]
+    return ChunkDigest(
+        left.chunk,
+        left.batch_count + right.batch_count,
+        left.record_count + right.record_count,
+        left.size_bytes + right.size_bytes,
+        min(left.base_offset, right.base_offset),
+        max(left.last_offset, right.last_offset),
+        (left.digest + right.digest) & _MASK,
+        min(first, default=None),
+        max(last, default=None),
+    )

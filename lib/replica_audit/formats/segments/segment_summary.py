@@ -1,0 +1,162 @@
+"""The summary of a segment: what the audit needs of it, short of its batches; and that as JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from replica_audit.formats.segments.batches import DELETE_HORIZON
+from replica_audit.formats.segments.digests import count_records, digest_chunks, least_timestamps, merge_chunks
+from replica_audit.formats.segments.irregularities import IrregularityFinder
+from replica_audit.formats.segments.open_transactions import TransactionFinder
+from replica_audit.formats.segments.scan import WINDOW_BYTES, scan_segment
+from replica_audit.model import ChunkDigest, Damage, EpochStart, Irregularity, OpenTransaction, SegmentSummary
+
+__all__ = [
+    "Summariser",
+    "digest_chunks",
+    "merge_chunks",
+    "summarise_segment",
+    "summary_from_json",
+    "summary_to_json",
+]
+
+_NO_TIME = np.iinfo(np.int64).max
+
+
+class Summariser:
+    """Builds the `SegmentSummary` of one file from the items of `scan_segment`, in their order.
+
+    `facts`: source, form and unproven, where they are not those of a segment file.
+    """
+
+    def __init__(self, path: str, base_offset: int, size_bytes: int, **facts: Any) -> None:
+        self._facts: dict[str, Any] = {"path": path, "base_offset": base_offset, "size_bytes": size_bytes, **facts}
+        self._finder = IrregularityFinder(base_offset)
+        self._transactions = TransactionFinder()
+        self._chunks: dict[int, ChunkDigest] = {}
+        self._content = hashlib.sha256()
+        self._damage: list[Damage] = []
+        self._epoch_starts: list[EpochStart] = []
+        self._batch_count = self._record_count = 0
+        self._sound_end = 0
+        self._first_timestamp, self._last_timestamp = _NO_TIME, -1
+
+    def add(self, item: np.ndarray | Damage) -> None:
+        """Take the next array of `BATCH_DTYPE`, or the next damage."""
+        if isinstance(item, Damage):
+            self._damage.append(item)
+            self._finder.pass_damage()
+            self._content.update(f"{item.position} {item.length} {item.kind}\n".encode("ascii"))
+        elif len(item):
+            self._finder.watch(item)
+            self._transactions.watch(item)
+            self._content.update(item.tobytes())
+            self._add_facts(item)
+            self._add_epochs(item)
+            self._chunks = merge_chunks((self._chunks.values(), digest_chunks(item)))
+
+    def finish(self) -> SegmentSummary:
+        """The summary of everything that was added.
+
+        A batch at the end with a wrong CRC is a batch, but not a sound one: what follows the last sound batch, such
+        batches included, is the tail.
+        """
+        tail_length = self._facts["size_bytes"] - self._sound_end
+        tail_kind = "clean" if not tail_length else "garbage"
+        if self._damage and self._damage[-1].kind != "corrupt":
+            tail_kind = self._damage[-1].kind
+        return SegmentSummary(
+            **self._facts,
+            batch_count=self._batch_count,
+            record_count=self._record_count,
+            epoch_starts=tuple(self._epoch_starts),
+            irregularities=self._finder.found(),
+            irregularity_counts=dict(sorted(self._finder.counts.items())),
+            damage=tuple(self._damage),
+            tail_kind=tail_kind,
+            tail_length=tail_length,
+            chunks=tuple(self._chunks.values()),
+            first_timestamp_ms=None if self._first_timestamp == _NO_TIME else self._first_timestamp,
+            last_timestamp_ms=None if self._last_timestamp < 0 else self._last_timestamp,
+            open_transactions=self._transactions.open_transactions(),
+            ended_producers=self._transactions.ended_producers(),
+            digest=self._content.hexdigest(),
+        )
+
+    def _add_facts(self, batches: np.ndarray) -> None:
+        facts, magic = self._facts, batches["magic"]
+        if not self._batch_count:
+            facts["first_base_offset"] = int(batches["base_offset"][0])
+            facts["first_leader_epoch"] = int(batches["leader_epoch"][0])
+        sound = np.flatnonzero(batches["crc_valid"])
+        if len(sound):
+            last = batches[sound[-1]]
+            facts["last_base_offset"] = int(last["base_offset"])
+            facts["last_offset"] = int(last["last_offset"])
+            facts["last_leader_epoch"] = int(last["leader_epoch"])
+            self._sound_end = int(last["position"] + last["size"])
+        self._batch_count += len(batches)
+        self._record_count += int(count_records(batches).sum())
+        self._note("greatest_last_offset", max, int(batches["last_offset"].max()))
+        self._note("least_magic", min, int(magic.min()))
+        self._note("greatest_magic", max, int(magic.max()))
+        new = magic == 2
+        span = batches["last_offset"] - batches["base_offset"] + 1
+        self._note("has_epochs", max, bool((new & (batches["leader_epoch"] >= 0)).any()))
+        # The bits and counts of a batch whose CRC is wrong are no evidence of a cleaner.
+        new = new & batches["crc_valid"]
+        self._note("has_delete_horizon", max, bool((new & (batches["attributes"] & DELETE_HORIZON != 0)).any()))
+        self._note("has_sparse_batch", max, bool((new & (batches["record_count"] < span)).any()))
+        self._first_timestamp = min(self._first_timestamp, int(least_timestamps(batches).min()))
+        self._last_timestamp = max(self._last_timestamp, int(batches["max_timestamp"].max()))
+
+    def _note(self, name: str, choose: Callable, value: Any) -> None:
+        known = self._facts.get(name)
+        self._facts[name] = value if known is None else choose(known, value)
+
+    def _add_epochs(self, batches: np.ndarray) -> None:
+        epochs = batches["leader_epoch"]
+        changes = np.concatenate(([not self._epoch_starts], epochs[1:] != epochs[:-1]))
+        if self._epoch_starts:
+            changes[0] = int(epochs[0]) != self._epoch_starts[-1].leader_epoch
+        for index in np.flatnonzero(changes).tolist():
+            batch = batches[index]
+            start = EpochStart(int(batch["leader_epoch"]), int(batch["base_offset"]), int(batch["position"]))
+            self._epoch_starts.append(start)
+
+
+def summarise_segment(
+    stream: BinaryIO, path: str, base_offset: int, size_bytes: int, window: int = WINDOW_BYTES
+) -> SegmentSummary:
+    """Scan a segment file and summarise it; `stream` and the errors as in `scan_segment`, `path` is for the reader."""
+    summariser = Summariser(path, base_offset, size_bytes)
+    for item in scan_segment(stream, size_bytes, base_offset, window):
+        summariser.add(item)
+    return summariser.finish()
+
+
+def summary_to_json(summary: SegmentSummary) -> str:
+    """The summary as one JSON object with sorted keys: the same summary gives the same text."""
+    return json.dumps(asdict(summary), sort_keys=True, separators=(",", ":"))
+
+
+def summary_from_json(text: str) -> SegmentSummary:
+    """The summary that `summary_to_json` wrote; raises ValueError, KeyError or TypeError for anything else."""
+    fields = json.loads(text)
+    for name, kind in (
+        ("epoch_starts", EpochStart),
+        ("irregularities", Irregularity),
+        ("damage", Damage),
+        ("chunks", ChunkDigest),
+        ("open_transactions", OpenTransaction),
+    ):
+        fields[name] = tuple(kind(**one) for one in fields[name])
+    fields["ended_producers"] = tuple(fields["ended_producers"])
+    fields["unproven"] = tuple(fields.get("unproven", ()))
+    return SegmentSummary(**fields)

@@ -1,0 +1,1 @@
+"""A snapshot audited in this process, without Spark."""

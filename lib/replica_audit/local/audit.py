@@ -1,0 +1,220 @@
+"""A snapshot audited in this process, without Spark: one partition of it, or all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Protocol
+
+from replica_audit import __version__
+from replica_audit.auditing.findings.catalogue import audit_verdict
+from replica_audit.auditing.findings.log_dir_findings import LogDirTally
+from replica_audit.auditing.leadership.capture_times import CaptureTimes
+from replica_audit.auditing.partition import PartitionEvidence, audit_partition
+from replica_audit.auditing.rows.answer_rows import report_rows
+from replica_audit.auditing.rows.evidence import AuditOptions, options_row, resolve_options
+from replica_audit.auditing.rows.failures import failure_rows
+from replica_audit.config import Settings
+from replica_audit.errors import InputError, UsageError
+from replica_audit.formats.discovery import discover
+from replica_audit.formats.files.storage import Snapshot
+from replica_audit.formats.format_error import FormatError
+from replica_audit.formats.inventory import Inventory
+from replica_audit.formats.leadership.leadership_json import parse_leadership
+from replica_audit.formats.log_dirs.manifest import Manifest
+from replica_audit.formats.segments.record_reader import RecordReader
+from replica_audit.local.nothing_found import explain_nothing_found
+from replica_audit.local.opened_snapshot import Examined, OpenedSnapshot, Row
+from replica_audit.model import TopicPartition, TransactionState
+from replica_audit.moments import now
+from replica_audit.results import Results
+from replica_audit.tables import REPORT_TABLES, sort_rows
+
+
+class Progress(Protocol):
+    """Is told how far an audit is."""
+
+    def begin(self, stage: str, files: int = 0, size_bytes: int = 0) -> None: ...
+
+    def advance(self, files: int = 0, size_bytes: int = 0) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class Unseen:
+    """Progress that nobody looks at."""
+
+    def begin(self, stage: str, files: int = 0, size_bytes: int = 0) -> None:
+        pass
+
+    def advance(self, files: int = 0, size_bytes: int = 0) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
+def open_snapshot(uri: str, topics: tuple[str, ...], leadership: str | None) -> tuple[Snapshot, Inventory]:
+    """A snapshot and what it holds, with the leadership of the file `leadership` in place of its own `user` entries.
+
+    Raises UsageError when there is no such snapshot, `topics` match nothing, or the leadership file is wrong;
+    InputError when no log dir or partition is found.
+    """
+    try:
+        snapshot = Snapshot.open(uri)
+    except (OSError, ValueError) as error:
+        raise UsageError(str(error)) from error
+    inventory = discover(snapshot, topics)
+    named = inventory.replicas or inventory.leaderships or inventory.progress_files
+    if topics and inventory.topics and not named:
+        known = ", ".join(inventory.topics[:10]) or "none"
+        raise UsageError(f"{' '.join(topics)} matches no topic of {uri}; topics there: {known}")
+    if not named:
+        raise InputError(explain_nothing_found(uri, snapshot, inventory))
+    if leadership is None:
+        return snapshot, inventory
+    try:
+        with open(leadership, "rb") as file:
+            given = parse_leadership(file.read(), leadership)
+    except (OSError, FormatError) as error:
+        raise UsageError(f"--leadership {leadership}: {error}") from error
+    kept = tuple(one for one in inventory.leaderships if one.source != "user")
+    names = {(one.topic, one.partition) for one in inventory.replicas}
+    return snapshot, replace(
+        inventory, leaderships=(*kept, *(one for one in given if (one.topic, one.partition) in names))
+    )
+
+
+def audit_options(inventory: Inventory, settings: Settings) -> AuditOptions:
+    """What the settings choose and the manifest says; raises UsageError for a version that is not one."""
+    manifest = inventory.manifest or Manifest(None, None, ())
+    times = CaptureTimes(manifest.brokers)
+    return resolve_options(settings, manifest.kafka_version, manifest.quiesced, inventory.cluster_id, times)
+
+
+def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> Results:
+    """Audit one partition of the snapshot at `uri`. Raises UsageError when the snapshot does not have it."""
+    started = now()
+    # Square brackets and stars in a topic's name would be a pattern; Kafka's legal names have neither.
+    topics = (topic_partition.topic,)
+    snapshot, inventory = open_snapshot(uri, topics, settings.leadership)
+    opened = OpenedSnapshot.read(snapshot, inventory, audit_options(inventory, settings), topics, topic_partition)
+    if not opened.partitions:
+        known = sorted({str(one.topic_partition) for one in inventory.replicas})
+        raise UsageError(f"{topic_partition} is not in {uri}; of that topic there are {', '.join(known[:10])}")
+    return _audit(opened, settings, started, Unseen())
+
+
+def audit_all(uri: str, settings: Settings, progress: Progress | None = None) -> Results:
+    """Audit every partition of the snapshot at `uri` that `settings.topics` match: the answers of a run.
+
+    Raises UsageError and InputError as `open_snapshot` does.
+    """
+    started = now()
+    snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership)
+    options = audit_options(inventory, settings)
+    opened = OpenedSnapshot.read(snapshot, inventory, options, settings.topics)
+    return _audit(opened, settings, started, progress or Unseen())
+
+
+def _audit(opened: OpenedSnapshot, settings: Settings, started: str, progress: Progress) -> Results:
+    """The answers of all partitions of `opened`. Those that have to ask the coordinator wait until it is read, once."""
+    gathered = _Gathered(opened, settings)
+    files = [file for partition in opened.partitions for file in opened.files(partition)]
+    size_bytes = sum(file.size_bytes for file in files)
+    progress.begin("auditing", len(files), size_bytes)
+    try:
+        unread = _conclude_all(opened, gathered, progress)
+    finally:
+        progress.end()
+    return gathered.results(started, len(files), size_bytes, unread)
+
+
+def _conclude_all(opened: OpenedSnapshot, gathered: _Gathered, progress: Progress) -> list[Row]:
+    """Audit partition after partition; returns what of the coordinator's log could not be read."""
+    waiting = []
+    for partition in opened.partitions:
+        try:
+            examined = opened.examine(partition)
+        except Exception as error:
+            gathered.fail(partition, error)
+        else:
+            if examined.producers:
+                waiting.append(examined)
+            else:
+                gathered.conclude(examined, {})
+        of_one = opened.files(partition)
+        progress.advance(len(of_one), sum(file.size_bytes for file in of_one))
+    states, unread = opened.read_transactions(frozenset().union(*(one.producers for one in waiting)))
+    for examined in waiting:
+        gathered.conclude(examined, states)
+    return unread
+
+
+class _Gathered:
+    """Rows of the report tables, partition after partition."""
+
+    def __init__(self, opened: OpenedSnapshot, settings: Settings) -> None:
+        self._opened = opened
+        self._settings = settings
+        self._read = RecordReader(opened.snapshot)
+        self._tables: dict[str, list[Row]] = {table: [] for table in REPORT_TABLES}
+        self._log_dirs = LogDirTally()
+        self._replica_count = 0
+
+    def conclude(self, examined: Examined, transactions: dict[int, TransactionState]) -> None:
+        """Audit one partition and add its rows; one that raises is told as such."""
+        try:
+            batches = self._opened.read_batches(examined)
+            tables = report_rows(audit_partition(examined.evidence, batches, self._read, transactions))
+        except Exception as error:
+            tables = self._failed(examined.evidence.topic_partition, error, examined.evidence)
+        tables["quarantine"] = examined.rows["quarantine"]
+        tables["partition_states"] = examined.rows["partition_states"]
+        tables["high_watermark_timeline"] = examined.timeline
+        for table, of_table in tables.items():
+            self._tables[table] += of_table
+        self._log_dirs.add(examined.rows["replica_dirs"], examined.rows["segments"])
+        self._replica_count += len(examined.rows["replica_dirs"])
+
+    def fail(self, partition: TopicPartition, error: Exception) -> None:
+        """Add the rows of a partition that could not even be examined."""
+        for table, of_table in self._failed(partition, error).items():
+            self._tables[table] += of_table
+
+    def _failed(
+        self, partition: TopicPartition, error: Exception, evidence: PartitionEvidence | None = None
+    ) -> dict[str, list[Row]]:
+        return failure_rows(partition, error, self._opened.inventory.cluster_id, evidence)
+
+    def results(self, started: str, segment_count: int, size_bytes: int, unread: Iterable[Row]) -> Results:
+        """All answers, with what belongs to no partition."""
+        inventory, unplaced = self._opened.inventory, self._opened.unplaced
+        self._tables["findings"] += self._log_dirs.findings(unplaced, inventory.cluster_id)
+        verdicts = [row["verdict"] for row in self._tables["partitions"]]
+        columns = [column.name for column in REPORT_TABLES["quarantine"]]
+        rows = [*unplaced, *self._tables["quarantine"], *unread]
+        self._tables["quarantine"] = [{name: row[name] for name in columns} for row in rows]
+        audit: dict[str, Any] = {
+            "audit_id": None,
+            "snapshot_id": None,
+            "cluster_id": inventory.cluster_id,
+            "tool_version": __version__,
+            "started": started,
+            "finished": now(),
+            "verdict": audit_verdict(verdicts, self._tables["findings"]),
+            "inputs": {
+                "snapshot": self._opened.snapshot.name,
+                "log_dirs": len(inventory.log_dirs),
+                "replicas": self._replica_count,
+                "segments": segment_count,
+                "size_bytes": size_bytes,
+                "files": dict(inventory.counts),
+                "brokers": self._opened.options.times.kinds(),
+            },
+            "options": options_row(self._opened.options, self._settings),
+        }
+        if observations := len(self._tables["high_watermark_timeline"]):
+            audit["inputs"]["observations"] = observations
+        tables = {table: sort_rows(of_table) for table, of_table in self._tables.items()}
+        return Results(audit, tables, self._opened.snapshot.uri)

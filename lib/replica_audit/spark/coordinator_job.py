@@ -1,0 +1,50 @@
+"""The coordinator's states of producers that left a transaction open, read on the executors, where there are any."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
+
+from replica_audit.formats.files.storage import Snapshot
+from replica_audit.formats.files.trees import Entry
+from replica_audit.formats.format_error import FormatError
+from replica_audit.formats.leadership.transaction_log import (
+    find_transaction_logs,
+    latest_states,
+    read_transaction_states,
+)
+from replica_audit.model import TransactionState
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_GREATEST_TASKS = 1000
+
+
+def read_transactions(
+    spark: SparkSession, location: str, log_dirs: Collection[str], producers: Collection[int]
+) -> dict[int, TransactionState]:
+    """The latest state of those of `producers` that the snapshot's `__transaction_state` knows; none: nothing is read.
+
+    A segment that cannot be read is passed over: it is in quarantine since the scan.
+    """
+    if not producers:
+        return {}
+    try:
+        snapshot = Snapshot.open(location)
+        segments = find_transaction_logs(snapshot, sorted(log_dirs))
+    except OSError:
+        segments = []  # the snapshot is gone: records that have to be compared will say so
+    if not segments:
+        return {}
+    wanted = frozenset(producers)
+
+    def read(of_task: Iterator[Entry]) -> Iterator[TransactionState]:
+        for segment in of_task:
+            try:
+                yield from latest_states(read_transaction_states(snapshot, segment, wanted)).values()
+            except (OSError, FormatError):
+                continue
+
+    count = min(len(segments), _GREATEST_TASKS, max(1, spark.sparkContext.defaultParallelism))
+    return latest_states(spark.sparkContext.parallelize(segments, count).mapPartitions(read).collect())

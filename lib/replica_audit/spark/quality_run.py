@@ -1,0 +1,75 @@
+"""What quality suites look at: facts and answers, never batches again unless a suite names that table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from replica_audit.auditing.rows.quality_facts import fact_rows, name_place
+from replica_audit.quality.suites import Suite
+from replica_audit.results import Results
+from replica_audit.tables import BRONZE_TABLES, FACT_TABLES, REPORT_TABLES, Column
+from replica_audit.warehouse.arrow_types import arrow_schema, rows_to_arrow
+from replica_audit.warehouse.attempts import latest_attempt, own_rows
+from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.locations import spark_location
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def quality_frames(
+    spark: SparkSession | None,
+    warehouse: Warehouse,
+    results: Results,
+    counts: Iterable[Mapping[str, Any]],
+    suites: Iterable[Suite],
+) -> dict[str, pa.Table | DataFrame]:
+    """What each of `suites` looks at, by its name, with the column `place` first: an Arrow table for a built-in suite, a
+    DataFrame for one of the user's own; `spark` may be None where there is none of these.
+
+    Facts and answers come from the rows at hand, and are constants of the query plan: looking at them reads nothing.
+    Bronze tables are read from the warehouse.
+    """
+    facts = fact_rows(results, counts)
+    frames: dict[str, Any] = {}
+    for suite in suites:
+        table = suite.table
+        if table in FACT_TABLES:
+            local = _placed(FACT_TABLES[table], facts[table])
+        elif table in REPORT_TABLES:
+            local = _placed((Column("place", "string"), *REPORT_TABLES[table]), results.rows(table))
+        else:
+            frames[suite.name] = _bronze_frame(spark, warehouse, table, results.audit["snapshot_id"])
+            continue
+        frames[suite.name] = spark.createDataFrame(local) if suite.own else local
+    return frames
+
+
+def _placed(columns: tuple[Column, ...], rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    # Data Docs show `place`, and do not escape what they show: a directory's name is not markup.
+    placed = ({**row, "place": escape(row.get("place") or name_place(row))} for row in rows)
+    return rows_to_arrow(placed, arrow_schema(columns))
+
+
+def _bronze_frame(spark: SparkSession, warehouse: Warehouse, table: str, snapshot_id: str) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    names = [column.name for column in BRONZE_TABLES[table]]
+    parts = []
+    if {"topic", "partition"} <= set(names):
+        parts.append(F.concat_ws("-", F.col("topic"), F.col("partition").cast("string")))
+    if "broker_id" in names:
+        parts.append(F.concat(F.lit("broker "), F.col("broker_id").cast("string")))
+    if "path" in names:
+        parts.append(F.col("path"))
+    place = F.concat_ws(" ", *parts) if parts else F.lit(table)
+    for character, text in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        place = F.replace(place, F.lit(character), F.lit(text))
+    attempt = latest_attempt(warehouse, "ingest", snapshot_id=snapshot_id)
+    rows = spark.read.format("delta").load(spark_location(warehouse.directory(table)))
+    for name, value in own_rows(attempt).items():
+        rows = rows.where(F.col(name).eqNullSafe(F.lit(value)))
+    return rows.select(place.alias("place"), *names)

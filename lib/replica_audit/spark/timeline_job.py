@@ -1,0 +1,130 @@
+"""The timeline of the high watermark as a Spark job: one shuffle and one sort, and then the pure rule, row after row.
+
+The rows of a partition come to one task in order of time and pass through `protocol/timeline.py` as they come; a task
+keeps the rows of one observation, the one before it, and a batch of answers. Spark spills what does not fit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from replica_audit.auditing.leadership.deviations import (
+    ProgressRow,
+    TimelineTally,
+    observation_of,
+    summary_row,
+    timeline_row,
+)
+from replica_audit.protocol.high_watermark import Rule
+from replica_audit.protocol.observations import Observation
+from replica_audit.protocol.timeline import follow_timeline
+from replica_audit.tables import REPORT_TABLES, ddl
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+_PLACE = ("topic", "partition")
+_COLUMNS = REPORT_TABLES["high_watermark_timeline"]
+#: Answers of a task that leave it together.
+_ANSWERS = 10_000
+
+
+def recompute(progress: DataFrame, rule: Rule, assigned: DataFrame | None = None) -> DataFrame:
+    """Rows of `high_watermark_timeline` for every observation in `progress` (rows of the bronze table `replica_progress`),
+    and in `summary`, on the last row of a partition, what its timeline comes to (`auditing.leadership.deviations.TimelineSummary`, JSON).
+
+    `assigned` (topic, partition, broker_id): replicas that partitions are known to have, observed or not.
+    """
+    from pyspark.sql import functions as F
+
+    rows = progress.select(*ProgressRow._fields)
+    # Who is named anywhere comes first, as rows without a time: one that is absent now may hold the mark all the same.
+    none = F.array().cast("array<int>")
+    named = rows.select(*_PLACE, "isr", "pending_isr", "broker_id").distinct()
+    ids = F.array_union(F.coalesce("isr", none), F.coalesce("pending_isr", none))
+    named = named.select(*_PLACE, F.explode(F.array_union(ids, F.array("broker_id"))).alias("broker_id"))
+    if assigned is not None:
+        named = named.unionByName(assigned.join(named.select(*_PLACE).distinct(), [*_PLACE], "left_semi"))
+    named = named.distinct()
+    ordered = (
+        rows.unionByName(named, allowMissingColumns=True)
+        .repartition(*_PLACE)
+        .sortWithinPartitions(*_PLACE, F.col("time_ms").asc_nulls_first(), "sequence")
+    )
+    return ordered.mapInArrow(_follower(rule), f"{ddl(_COLUMNS)}, summary string")
+
+
+def _follower(rule: Rule):
+    def follow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        answers: list[dict[str, Any]] = []
+        for answer in _answers(_read_rows(batches), rule):
+            answers.append(answer)
+            if len(answers) >= _ANSWERS:
+                yield _to_arrow(answers)
+                answers = []
+        if answers:
+            yield _to_arrow(answers)
+
+    return follow
+
+
+def _read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[ProgressRow]:
+    for batch in batches:
+        yield from map(ProgressRow._make, zip(*(column.to_pylist() for column in batch.columns)))
+
+
+def _answers(rows: Iterator[ProgressRow], rule: Rule) -> Iterator[dict[str, Any]]:
+    """The answers of all partitions in `rows`, which are sorted by partition and time."""
+    row = next(rows, None)
+    while row is not None:
+        place, replicas = row[:2], set()
+        while row is not None and row[:2] == place and row.time_ms is None:
+            replicas.add(row.broker_id)
+            row = next(rows, None)
+        partition = _Partition(place, row, rows)
+        tally, last = TimelineTally(), None
+        for found in follow_timeline(partition.observations(), rule, replicas):
+            if last is not None:
+                yield last
+            tally.add(found)
+            last = {"topic": place[0], "partition": place[1], **timeline_row(found), "summary": None}
+        if last is not None:
+            yield {**last, "summary": json.dumps(summary_row(tally.finish()))}
+        row = partition.following
+
+
+class _Partition:
+    """The rows of one partition in a stream of many; `following` is the first row of the next, once all are read."""
+
+    def __init__(self, place: tuple, first: ProgressRow | None, rows: Iterator[ProgressRow]) -> None:
+        self._place, self._rows, self.following = place, rows, first
+
+    def observations(self) -> Iterator[Observation]:
+        while self.following is not None and self.following[:2] == self._place:
+            of_one = [self.following]
+            moment = self.following.moment
+            for row in self._rows:
+                if row[:2] != self._place or row.moment != moment:
+                    self.following = row
+                    break
+                of_one.append(row)
+            else:
+                self.following = None
+            yield observation_of(of_one)
+
+
+def _to_arrow(answers: list[dict[str, Any]]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    kinds = {
+        "string": pa.string(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "boolean": pa.bool_(),
+        "array<int>": pa.list_(pa.int32()),
+    }
+    fields = [(column.name, kinds[column.type]) for column in _COLUMNS]
+    return pa.RecordBatch.from_pylist(answers, pa.schema([*fields, ("summary", pa.string())]))

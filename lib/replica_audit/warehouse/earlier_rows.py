@@ -1,0 +1,61 @@
+"""What earlier audits of a cluster saw that may be gone by now, out of the warehouse (HWM-GONE)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+from typing import Any
+
+from replica_audit.auditing.findings.codes import VERDICTS
+from replica_audit.warehouse.attempts import finished_attempts
+from replica_audit.warehouse.delta_tables import Warehouse
+
+#: Only partitions of these verdicts can have had records that were committed, or left behind by an unclean election.
+_LOSSES = VERDICTS[: VERDICTS.index("WILL_LOSE_ON_TRUNCATION") + 1]
+
+_RUN = (
+    "audit_id", "topic", "partition", "broker_id", "start_offset", "end_offset", "replica_epoch", "record_count",
+    "lost_records", "committed",
+)  # fmt: skip
+_FINDING = ("audit_id", "topic", "partition", "broker_id", "start_offset", "code", "severity", "finding_id", "evidence")
+
+
+def earlier_rows(
+    warehouse: Warehouse, cluster_id: str | None, known: Collection[tuple[str, int]]
+) -> dict[tuple[str, int], list[dict[str, Any]]]:
+    """Rows for `auditing.audits.gone.losses_of_rows`, by (topic, partition), of those in `known`.
+
+    None of a cluster without a name: it may be another one. Audits in which nothing was lost are not looked into.
+    """
+    finished = {} if cluster_id is None else {
+        run["audit_id"]: run["finished"] for run in finished_attempts(warehouse, "audit", cluster_id=cluster_id)
+    }  # fmt: skip
+    if not finished:
+        return {}
+    names = ("audit_id", "topic", "partition", "verdict", "topic_id", "leader_epoch")
+    partitions = {
+        (row["audit_id"], row["topic"], row["partition"]): row
+        for row in warehouse.read("partitions", names, audit_id=list(finished))
+        if row["verdict"] in _LOSSES and row["topic_id"] is not None and (row["topic"], row["partition"]) in known
+    }
+    audits = sorted({audit_id for audit_id, _, _ in partitions})
+    if not audits:
+        return {}
+    found: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
+    unclean = set()
+    for row in warehouse.read("findings", _FINDING, audit_id=audits):
+        place = (row["topic"], row["partition"])
+        if row["code"] == "HWM-GONE" and place in known:
+            found[place].append({"finding_id": row["finding_id"], "evidence": row["evidence"]})
+        elif row["code"] == "DIV-EPOCH" and row["severity"] == "high":
+            unclean.add((row["audit_id"], *place, row["broker_id"], row["start_offset"]))
+    for row in warehouse.read("divergences", _RUN, audit_id=audits):
+        place = (row["topic"], row["partition"])
+        partition = partitions.get((row["audit_id"], *place))
+        if partition is None or row["replica_epoch"] is None:
+            continue
+        if row["committed"] or (row["audit_id"], *place, row["broker_id"], row["start_offset"]) in unclean:
+            records = row["record_count"] if row["lost_records"] is None else row["lost_records"]
+            more = {"finished": finished[row["audit_id"]], "records": records}
+            found[place].append({**row, **more, **{name: partition[name] for name in ("topic_id", "leader_epoch")}})
+    return dict(found)
