@@ -33,6 +33,7 @@ from replica_audit.protocol.high_watermark import rule_of
 from replica_audit.results import Results
 from replica_audit.spark.coordinator_job import read_transactions
 from replica_audit.spark.observation_jobs import write_timeline
+from replica_audit.spark.tasks import parallelism, run_tasks
 from replica_audit.tables import BRONZE_TABLES
 from replica_audit.warehouse.answers import REPORTED_TABLES, assemble_results, snapshot_answers, timeline_answers
 from replica_audit.warehouse.attempts import latest_attempt, own_rows, record_attempt
@@ -160,13 +161,11 @@ def _run(
     if not groups:
         return []
 
-    def audit_groups(of_task: Iterator[list[Group]]) -> Iterator[tuple]:
-        for some in of_task:
-            for group in some:
-                yield (group[0], *audit_group(group, options, location, directory, transactions))
+    def audit_groups(of_task: list[Group]) -> Iterator[tuple]:
+        for group in of_task:
+            yield (group[0], *audit_group(group, options, location, directory, transactions))
 
-    tasks = _deal(groups, spark.sparkContext.defaultParallelism)
-    return spark.sparkContext.parallelize(tasks, len(tasks)).mapPartitions(audit_groups).collect()
+    return run_tasks(spark, _deal(groups, parallelism(spark)), audit_groups)
 
 
 def _deal(groups: Sequence[Group], cores: int) -> list[list[Group]]:

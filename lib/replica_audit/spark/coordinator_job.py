@@ -14,6 +14,7 @@ from replica_audit.formats.leadership.transaction_log import (
     read_transaction_states,
 )
 from replica_audit.model import TransactionState
+from replica_audit.spark.tasks import deal, parallelism, run_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,12 +40,12 @@ def read_transactions(
         return {}
     wanted = frozenset(producers)
 
-    def read(of_task: Iterator[Entry]) -> Iterator[TransactionState]:
+    def read(of_task: list[Entry]) -> Iterator[TransactionState]:
         for segment in of_task:
             try:
                 yield from latest_states(read_transaction_states(snapshot, segment, wanted)).values()
             except (OSError, FormatError):
                 continue
 
-    count = min(len(segments), _GREATEST_TASKS, max(1, spark.sparkContext.defaultParallelism))
-    return latest_states(spark.sparkContext.parallelize(segments, count).mapPartitions(read).collect())
+    tasks = deal(segments, min(_GREATEST_TASKS, parallelism(spark)))
+    return latest_states(run_tasks(spark, tasks, read))

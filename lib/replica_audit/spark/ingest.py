@@ -7,10 +7,8 @@ after the scan; rows carry the `ingest_id` of this attempt, and count once its `
 from __future__ import annotations
 
 import json
-import threading
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +27,13 @@ from replica_audit.auditing.rows.identity import (
 )
 from replica_audit.config import Settings
 from replica_audit.formats.files.storage import Snapshot
-from replica_audit.formats.inventory import Inventory
+from replica_audit.formats.inventory import Inventory, SegmentFile
 from replica_audit.formats.segments.segment_summary import summary_from_json
 from replica_audit.local.audit import open_snapshot
 from replica_audit.moments import now
 from replica_audit.spark.observation_jobs import LOG_EVENTS, PROGRESS, scan_broker_logs, scan_progress
 from replica_audit.spark.scanning import scan_files
+from replica_audit.spark.tasks import deal, parallelism, run_tasks
 from replica_audit.warehouse.attempts import attempts, finished_attempts, record_attempt
 from replica_audit.warehouse.delta_tables import DataFile, Warehouse
 
@@ -126,9 +125,9 @@ def hash_texts(spark: SparkSession, snapshot: Snapshot, files: Sequence[tuple[st
     pieces = list(pieces_of(files))
     if not pieces:
         return []
-    context = spark.sparkContext
-    tasks = context.parallelize(pieces, min(len(pieces), 4 * context.defaultParallelism))
-    return digest_texts(files, zip(pieces, tasks.map(lambda piece: hash_piece(snapshot, piece)).collect(), strict=True))
+    tasks = deal(pieces, 4 * parallelism(spark))
+    hashes = run_tasks(spark, tasks, lambda of_task: [hash_piece(snapshot, piece) for piece in of_task])
+    return digest_texts(files, zip(pieces, hashes, strict=True))
 
 
 def _scan(
@@ -145,8 +144,13 @@ def _scan(
     files: dict[str, list[DataFile]] = {"batches": []}
     size = sum(file.size_bytes for file in inventory.segments)
     constants = {"cluster_id": inventory.cluster_id, "ingest_id": ingest_id}
-    with _counted(spark, progress, len(inventory.segments), size) as done:
-        for part in scan_files(spark, snapshot, inventory.segments, warehouse.directory("batches"), constants, done):
+
+    def ended(of_task: list[SegmentFile]) -> None:
+        progress.advance(len(of_task), sum(file.size_bytes for file in of_task))
+
+    progress.begin("scanning", len(inventory.segments), size)
+    try:
+        for part in scan_files(spark, snapshot, inventory.segments, warehouse.directory("batches"), constants, ended):
             files["batches"] += [part.batches] if part.batches else []
             rows["segments"] += part.segments
             rows["quarantine"] += part.quarantine
@@ -157,6 +161,8 @@ def _scan(
             if paths:
                 files[table], problems = scan(spark, snapshot, paths, warehouse.directory(table), constants, topics)
                 rows["quarantine"] += problems
+    finally:
+        progress.end()
     rows["segments"].sort(key=lambda row: (row["topic"], row["partition"], row["broker_id"], row["path"]))
     return rows, files
 
@@ -185,34 +191,3 @@ def _snapshot_row(snapshot: Snapshot, inventory: Inventory, changes: str | None)
         "size_bytes": sum(file.size_bytes for file in inventory.segments),
         "inventory": dict(inventory.counts),
     }
-
-
-@contextmanager
-def _counted(spark: SparkSession, progress, files: int, size_bytes: int) -> Iterator:
-    """An accumulator of (files, bytes) scanned, shown by `progress` while the block runs."""
-    from pyspark.accumulators import AccumulatorParam
-
-    class Pairs(AccumulatorParam):
-        def zero(self, value):
-            return 0, 0
-
-        def addInPlace(self, one, other):
-            return one[0] + other[0], one[1] + other[1]
-
-    done = spark.sparkContext.accumulator((0, 0), Pairs())
-    finished = threading.Event()
-
-    def watch() -> None:
-        while not finished.wait(0.3):
-            progress.update(*done.value)
-
-    progress.begin("scanning", files, size_bytes)
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield done
-    finally:
-        finished.set()
-        watcher.join()
-        progress.update(*done.value)
-        progress.end()

@@ -17,6 +17,7 @@ from replica_audit.formats.inventory import BrokerLogFile
 from replica_audit.formats.progress.replica_progress import ProgressPart, plan_progress, read_progress
 from replica_audit.model import QuarantineRow
 from replica_audit.protocol.high_watermark import Rule
+from replica_audit.spark.tasks import deal, run_tasks
 from replica_audit.spark.timeline_job import recompute
 from replica_audit.tables import ddl
 from replica_audit.warehouse.delta_tables import DataFile, Warehouse, columns_of
@@ -46,7 +47,7 @@ def scan_progress(
     problems = [asdict(part) for part in parts if isinstance(part, QuarantineRow)]
     planned = [part for part in parts if isinstance(part, ProgressPart)]
 
-    def read(of_task: Iterator[ProgressPart]) -> Iterator[tuple[DataFile | None, list[dict]]]:
+    def read(of_task: list[ProgressPart]) -> Iterator[tuple[DataFile | None, list[dict]]]:
         writer, unused = TableFileWriter(directory, PROGRESS, constants), []
         for part in of_task:
             for item in read_progress(snapshot, part, topics):
@@ -70,7 +71,7 @@ def scan_broker_logs(
 ) -> tuple[list[DataFile], list[dict]]:
     """Files of `broker_log_events` below `directory`, and quarantine rows of logs that could not be read."""
 
-    def read(of_task: Iterator[BrokerLogFile]) -> Iterator[tuple[DataFile | None, list[dict]]]:
+    def read(of_task: list[BrokerLogFile]) -> Iterator[tuple[DataFile | None, list[dict]]]:
         from replica_audit.formats.leadership.broker_logs import read_broker_log
         from replica_audit.warehouse.arrow_types import rows_to_arrow
 
@@ -90,8 +91,7 @@ def scan_broker_logs(
 def _run(spark: SparkSession, parts: list, read, problems: list[dict]) -> tuple[list[DataFile], list[dict]]:
     if not parts:
         return [], problems
-    count = min(len(parts), _GREATEST_TASKS)
-    found = spark.sparkContext.parallelize(parts, count).mapPartitions(read).collect()
+    found = run_tasks(spark, deal(parts, _GREATEST_TASKS), read)
     return [file for file, _ in found if file], [*problems, *(row for _, rows in found for row in rows)]
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from replica_audit.formats.inventory import SegmentFile
+from replica_audit.spark.tasks import parallelism, run_tasks
 from replica_audit.warehouse.delta_tables import DataFile
 
 if TYPE_CHECKING:
@@ -55,25 +56,23 @@ def scan_files(
     files: Sequence[SegmentFile],
     directory: str,
     constants: Mapping[str, str | None],
-    done=None,
+    ended: Callable[[list[SegmentFile]], None] | None = None,
 ) -> list[ScannedFiles]:
     """Scan `files` in one job; batches go below `directory`, that of the table `batches`, and wait for a commit.
 
-    `constants` are the ids of every row (cluster_id, ingest_id); `done` is an accumulator of (files, bytes), for progress only.
+    `constants` are the ids of every row (cluster_id, ingest_id); `ended` is called with the files of each task that has ended.
     """
     if not files:
         return []
-    tasks = deal_files(files, spark.sparkContext.defaultParallelism)
 
-    def scan(of_task: Iterator[list[SegmentFile]]) -> Iterator[ScannedFiles]:
-        for part in of_task:
-            yield scan_task(snapshot, part, directory, constants, done)
+    def scan(of_task: list[SegmentFile]) -> list[ScannedFiles]:
+        return [scan_task(snapshot, of_task, directory, constants)]
 
-    return spark.sparkContext.parallelize(tasks, len(tasks)).mapPartitions(scan).collect()
+    return run_tasks(spark, deal_files(files, parallelism(spark)), scan, ended)
 
 
 def scan_task(
-    snapshot: Snapshot, files: Sequence[SegmentFile], directory: str, constants: Mapping[str, str | None], done=None
+    snapshot: Snapshot, files: Sequence[SegmentFile], directory: str, constants: Mapping[str, str | None]
 ) -> ScannedFiles:
     """Scan the files of one task. A file that cannot be read gives a quarantine row, and the others go on."""
     from replica_audit.auditing.rows.bronze import damage_rows, segment_row
@@ -102,6 +101,4 @@ def scan_task(
             place = {"batch_file": writer.path, "batch_row": start} if writer.row > start else {}
             segments.append({**segment_row(names, summary), "batch_file": None, "batch_row": None, **place})
             quarantine.extend(damage_rows(names, summary))
-        if done is not None:
-            done.add((1, file.size_bytes))
     return ScannedFiles(writer.close(), segments, quarantine)

@@ -1,0 +1,45 @@
+"""Functions as Spark tasks: one task each, results in order, and word of each that has ended."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica_audit.spark.tasks import deal, is_remote, run_tasks
+
+
+@pytest.mark.parametrize("count", [1, 3, 7, 50])
+def test_parts_are_dealt_out_in_their_order_and_evenly(count):
+    dealt = deal(range(7), count)
+    assert [part for task in dealt for part in task] == list(range(7))
+    assert len(dealt) == min(count, 7)
+    assert max(map(len, dealt)) - min(map(len, dealt)) <= 1
+    assert deal([], count) == []
+
+
+def test_results_come_in_the_order_of_the_tasks_and_each_end_is_told_once(spark):
+    ended = []
+
+    def work(task):
+        import os
+
+        yield from ((os.getpid(), number) for number in range(task))
+
+    assert not is_remote(spark)
+    found = run_tasks(spark, [3, 0, 2], work, ended.append)
+    assert [number for _, number in found] == [0, 1, 2, 0, 1]
+    assert sorted(ended) == [0, 2, 3]
+
+
+def test_without_tasks_nothing_starts():
+    assert run_tasks(None, [], None) == []
+
+
+def test_an_error_in_a_task_is_raised_and_no_end_is_told(spark):
+    ended = []
+
+    def work(task):
+        raise ValueError(f"task {task} has nothing to read")
+
+    with pytest.raises(Exception, match="task 5 has nothing to read"):
+        run_tasks(spark, [5], work, ended.append)
+    assert ended == []
