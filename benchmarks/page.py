@@ -15,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from tests.support.fixtures import FIXTURES  # noqa: E402
 from tests.support.large_audit import audit_models, large_results  # noqa: E402
 
 from replica_audit.reporting.page.document import render_page  # noqa: E402
@@ -23,7 +24,6 @@ from replica_audit.reporting.verdict import build_verdict  # noqa: E402
 TARGET = 5_000_000
 
 SAMPLES = ROOT / "data" / "samples"
-FIXTURES = ROOT / "tests" / "fixtures"
 
 BAD = [
     (SAMPLES / "diverged-unclean", "ledger-0"),

@@ -1,13 +1,13 @@
-"""The captures of real clusters below tests/fixtures, each partition audited once per run of the tests."""
+"""The captures of real clusters, each partition audited once per run of the tests."""
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from pathlib import Path
 from unittest.mock import patch
 
-from tests.formats.captures import CAPTURES, FIXTURES, batches_of, scan_file, truth
+from tests.formats.captures import batches_of, scan_file
+from tests.support.fixtures import CAPTURES, EXPECTED, FIXTURES, truth
 
 from replica_audit.config import Settings
 from replica_audit.formats.metadata.reading import MetadataReading
@@ -16,9 +16,6 @@ from replica_audit.model import TopicPartition
 from replica_audit.results import Results
 
 __all__ = ["CAPTURES", "EXPECTED", "FIXTURES", "audit_by_listing", "audit_capture", "batch_keys", "told", "truth"]
-
-#: By capture and partition: what follows from the files and the listing, worked out by an independent script.
-EXPECTED = json.loads((FIXTURES / "expected.json").read_text(encoding="utf-8"))
 
 
 @cache

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from tests.auditing.captures import told
+from tests.support.fixtures import ATTACKS
 
 from replica_audit.auditing.findings.catalogue import at_or_above
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results
-
-ATTACKS = Path(__file__).parent.parent / "attacks"
 
 
 class Answer:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.auditing.captures import FIXTURES, audit_capture, told, truth
+from tests.auditing.captures import CAPTURES, FIXTURES, audit_capture, told, truth
 from tests.auditing.scenario import Broker, audit, written
 
 from replica_audit.config import Settings
@@ -211,8 +210,8 @@ def test_a_log_of_nobody_is_told(tmp_path):
 @cache
 def lines_of_all_captures():
     found = {}
-    for path in sorted(FIXTURES.glob("*/truth.json")):
-        content = json.loads(path.read_text(encoding="utf-8"))
+    for capture in CAPTURES:
+        content = truth(capture)
         for lines in content.get("broker_log_lines", {}).values():
             found.setdefault(content.get("kafka"), []).extend(lines)
     return found

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.auditing.captures import CAPTURES, FIXTURES, audit_capture, told, truth
+from tests.auditing.captures import CAPTURES, audit_capture, told, truth
 
 MISSING_TAIL = {"HWM-CP-ABOVE-LEO", "HWM-RP-ABOVE-LEO"}
 FILE_CORRUPT = ("LATENT_CORRUPTION", {"EPO-FILE-CORRUPT"})
@@ -129,7 +129,3 @@ def test_a_full_recovery_leaves_what_a_real_broker_left(capture):
     broker = truth(capture)["damaged_broker"]
     left = UNINDEXABLE.get(capture, RECOVERED[capture])
     assert [row["recovered_log_end_offset"] for row in rows if row["broker_id"] == broker] == [left]
-
-
-def test_the_fixtures_are_the_ones_that_were_damaged():
-    assert all((FIXTURES / f"corrupted-{damage}" / "truth.json").is_file() for damage in DAMAGE)

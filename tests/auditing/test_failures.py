@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from tests.reporting.rows import finding, partition, results
+from tests.support.fixtures import FIXTURES
 
 from replica_audit.auditing.audits.history import build_history
 from replica_audit.auditing.findings.catalogue import audit_verdict
@@ -19,7 +19,7 @@ from replica_audit.local.audit import audit_all, audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.reporting.verdict import build_verdict
 
-FIXTURE = Path(__file__).parents[1] / "fixtures" / "diverged-unclean"
+FIXTURE = FIXTURES / "diverged-unclean"
 BAD = TopicPartition("ledger", 1)
 
 ERRORS = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from tests.support.fixtures import FIXTURES
 
 from replica_audit.auditing.audits.baseline import compare_findings
 from replica_audit.auditing.audits.gone import losses_of_rows
@@ -15,8 +15,6 @@ from replica_audit.config import Settings
 from replica_audit.local import opened_snapshot
 from replica_audit.local.audit import audit_all
 from replica_audit.results import Results
-
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
 def seen_by(results: Results, finished: str = "2026-11-20T10:00:00.000Z") -> list[dict]:

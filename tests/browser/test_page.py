@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.reporting.rows import finding, partition, results, row
+from tests.support.fixtures import ATTACKS
 from tests.support.large_audit import audit_models, large_results
 from tests.support.samples import SAMPLES
 
@@ -415,7 +416,7 @@ def test_leadership_over_time_is_drawn_where_a_metadata_log_told_it(browser, tmp
 
 
 def test_a_high_watermark_that_nothing_bounds_is_a_band_without_an_end(browser, tmp_path):
-    uri = str(Path(__file__).parent.parent / "attacks" / "04-leader-has-no-files" / "describe")
+    uri = str(ATTACKS / "04-leader-has-no-files" / "describe")
     browser.open(write(audit_one(uri, TopicPartition("t", 0), Settings()), tmp_path / "open.html"), "#t-0")
     browser.wait(f"{OPEN} === 1")
     assert browser.run("return document.querySelector('text.recomputed').textContent") == "high watermark at least 30"

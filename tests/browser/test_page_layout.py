@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.browser.layout import CLIPPED, LABELS, WRAPPED
 from tests.reporting.rows import finding, partition, results, row
+from tests.support.fixtures import FIXTURES
 from tests.support.samples import SAMPLES
 
 from replica_audit.auditing.findings.catalogue import VERDICTS
@@ -23,7 +24,6 @@ from replica_audit.results import Results
 WIDTHS = (1280, 1920, 390)
 #: A4 without the margins of the style sheet, in CSS pixels.
 PAPER = 703
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
 def audit_whole(path: Path) -> Results:

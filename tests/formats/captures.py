@@ -1,19 +1,18 @@
-"""The captures below tests/fixtures, for the tests of this room."""
+"""Segments of the captures, for the tests of this room."""
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import numpy as np
+from tests.support.fixtures import CAPTURES, FIXTURES, truth
 
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.formats.segments.scan import scan_segment
 from replica_audit.model import Damage
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
-CAPTURES = sorted(path.name for path in FIXTURES.iterdir() if path.is_dir())
+__all__ = ["CAPTURES", "DUMP_LINE", "FIXTURES", "MESSAGE_LINE", "batches_of", "damage_of", "scan_file", "truth"]
 
 DUMP_LINE = re.compile(
     r"(?:baseOffset: (?P<base>\d+) lastOffset: (?P<last>\d+)(?: count: (?P<count>\d+))? "
@@ -46,8 +45,3 @@ def batches_of(items: list[np.ndarray | Damage]) -> np.ndarray:
 def damage_of(items: list[np.ndarray | Damage]) -> list[Damage]:
     """The damage among the items of a scan."""
     return [item for item in items if isinstance(item, Damage)]
-
-
-def truth(capture: str) -> dict:
-    """The capture's truth.json."""
-    return json.loads((FIXTURES / capture / "truth.json").read_text(encoding="utf-8"))

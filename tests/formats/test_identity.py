@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.support.fixtures import FIXTURES
 from tests.support.identity import identify
 from tests.support.observations import observed, write_observations
 
@@ -26,7 +27,7 @@ def copy(tmp_path) -> Path:
 def test_golden_ids():
     """A change here is a change of every id: all snapshots of all warehouses would be ingested anew."""
     assert identify(SAMPLE) == "885ddf7b205e463ec509a088de6dbdbd"
-    assert identify(ROOT / "tests" / "fixtures" / "corrupted-hw-garbage") == "d9a357a4b0521a1abda4c32b58b16cf2"
+    assert identify(FIXTURES / "corrupted-hw-garbage") == "d9a357a4b0521a1abda4c32b58b16cf2"
 
 
 def test_a_copy_has_the_id_of_the_original_wherever_it_lies(copy, tmp_path):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import cache
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from tests.support.fixtures import FIXTURES
 
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_all
@@ -22,8 +22,6 @@ from replica_audit.reporting.similar_findings import worst_partitions
 from replica_audit.reporting.summary import render_summary
 from replica_audit.reporting.verdict import build_verdict
 from replica_audit.results import Results
-
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 #: (capture, lost records, those of them that are committed, brokers that hold them)
 LOSSES = (

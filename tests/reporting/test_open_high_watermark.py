@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
+from tests.support.fixtures import ATTACKS
 
 from replica_audit.auditing.rows.quality_facts import fact_rows
 from replica_audit.config import Settings
@@ -26,7 +26,7 @@ from replica_audit.reporting.verdict import build_verdict
 from replica_audit.results import Results
 
 #: The listing names a leader that has no readable files here and was alone in the ISR.
-SNAPSHOT = Path(__file__).parent.parent / "attacks" / "04-leader-has-no-files" / "describe"
+SNAPSHOT = ATTACKS / "04-leader-has-no-files" / "describe"
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from unittest.mock import patch
 import pytest
 from tests.auditing.scenario import Broker, audit, written
 from tests.reporting.rows import AUDIT, finding, partition, results
+from tests.support.fixtures import ATTACKS, FIXTURES, truth
 
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_all
@@ -31,7 +32,6 @@ from replica_audit.reporting.story import tell_story, told_protocol
 from replica_audit.reporting.verdict import build_verdict
 from replica_audit.results import Results
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 MODULES = ("headlines", "conditions", "first_steps", "answer", "story", "agreement", "differences", "history_text")
 Truth = dict[str, Any]
 
@@ -66,10 +66,6 @@ def say_all(found: Results) -> dict[Template, set[str]]:
 @cache
 def of_capture(name: str) -> dict[Template, set[str]]:
     return say_all(audit_all(str(FIXTURES / name), Settings()))
-
-
-def truth_of(name: str) -> Truth:
-    return json.loads((FIXTURES / name / "truth.json").read_text())
 
 
 def is_up(truth: Truth, broker: int) -> bool:
@@ -272,14 +268,14 @@ TABLE: tuple[tuple[Template, str, str, Callable[[Truth], bool]], ...] = (
     (differences.CUT, "diverged-clean",
      "When broker 0 follows, broker 1 answers that epoch 0 ends at 38, and it cuts its log at 38: offsets 38 to 50 go with "
      "it.",
-     lambda t: any("to offset 38" in line for line in map(str, truth_of("diverged-clean-healed")["truncation_log_lines"]))
-     or "offset=38" in json.dumps(truth_of("diverged-clean-healed")["truncation_log_lines"])),
+     lambda t: any("to offset 38" in line for line in map(str, truth("diverged-clean-healed")["truncation_log_lines"]))
+     or "offset=38" in json.dumps(truth("diverged-clean-healed")["truncation_log_lines"])),
     (differences.KEPT, "kip101-isr-3-lost",
      "Broker 0 keeps everything up to 23 although it differs from 19 on: no truncation will ever repair that.",
-     lambda t: "Truncating log kip101-0 to offset 23" in json.dumps(truth_of("kip101-isr-4-healed")["truncation_log_lines"])),
+     lambda t: "Truncating log kip101-0 to offset 23" in json.dumps(truth("kip101-isr-4-healed")["truncation_log_lines"])),
     (differences.OTHER_PROTOCOL, "kip279-1-before",
      "Under kip-101 broker 0 would keep everything up to 17, and offsets 12 to 16 would stay different, unseen by Kafka.",
-     lambda t: "to offset 17" in json.dumps(truth_of("kip279-2-healed")["truncation_log_lines"])),
+     lambda t: "to offset 17" in json.dumps(truth("kip279-2-healed")["truncation_log_lines"])),
     (differences.CUT_NOTHING, "corrupted-batch-baseoffset-changed",
      "When broker 2 follows, broker 0 answers that epoch 0 ends at 114, and it cuts its log at 114, which removes no "
      "record.",
@@ -312,11 +308,11 @@ def test_a_sentence_is_said_of_a_capture_where_it_is_true(
     template: Template, capture: str, sentence: str, fact: Callable[[Truth], bool]
 ) -> None:
     assert sentence in of_capture(capture)[template], sorted(of_capture(capture)[template])
-    assert fact(truth_of(capture))
+    assert fact(truth(capture))
 
 
 #: Snapshots made to mislead, each with what is true of it in its README: (template, snapshot, what is said of it).
-ATTACKS: tuple[tuple[Template, str, str], ...] = (
+ATTACKED: tuple[tuple[Template, str, str], ...] = (
     (headlines.ISR_SHORT, "12-minor/isr-member-short-quiesced",
      "An in-sync replica lacks committed records in the only partition: electing it would lose them."),
     (first_steps.KEEP_OR_COPY_EQUAL, "12-minor/third-replica-proves",
@@ -333,9 +329,9 @@ ATTACKS: tuple[tuple[Template, str, str], ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("template", "snapshot", "sentence"), ATTACKS, ids=[entry[1] for entry in ATTACKS])
+@pytest.mark.parametrize(("template", "snapshot", "sentence"), ATTACKED, ids=[entry[1] for entry in ATTACKED])
 def test_a_sentence_is_said_of_a_snapshot_that_misleads(template: Template, snapshot: str, sentence: str) -> None:
-    said = say_all(audit_all(str(FIXTURES.parent / "attacks" / snapshot), Settings()))
+    said = say_all(audit_all(str(ATTACKS / snapshot), Settings()))
     assert sentence in said[template], sorted(said[template])
 
 
@@ -450,7 +446,7 @@ def test_a_sentence_is_said_of_what_was_made_so(
 
 
 def test_every_template_is_in_a_table() -> None:
-    tested = [entry[0] for entry in (*TABLE, *ATTACKS, *MADE)]
+    tested = [entry[0] for entry in (*TABLE, *ATTACKED, *MADE)]
     assert [name for name, one in templates().items() if one not in tested] == []
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from tests.spark.conftest import SILENT
+from tests.support.fixtures import FIXTURES
 
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.reporting.verdict import build_verdict
 from replica_audit.warehouse.attempts import attempts
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 DAY = "2026-01-{:02d}T00:00:00.000Z"
 

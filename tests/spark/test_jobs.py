@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.test_broker_logs import with_logs
+from tests.support.fixtures import ATTACKS, FIXTURES
 from tests.support.samples import SAMPLES
 
 ROOT = Path(__file__).parents[2]
-FIXTURES = ROOT / "tests" / "fixtures"
-TIMELINE = ROOT / "tests" / "attacks" / "07-timeline" / "first-hw-unknown"
+TIMELINE = ATTACKS / "07-timeline" / "first-hw-unknown"
 
 _RUN = "import sys; from replica_audit.cli.main import main; sys.exit(main())"
 

@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
+from tests.support.fixtures import ATTACKS
 
 from replica_audit.errors import UsageError
 from replica_audit.tables import REPORT_TABLES, Column
@@ -340,7 +341,7 @@ def test_the_exit_status_follows_severity(in_session, run_stages, tmp_path, caps
 def test_a_high_watermark_that_nothing_bounds_breaks_no_expectation(spark, run_stages):
     from replica_audit.quality.suites import load_plan
 
-    open_above = run_stages(Path(__file__).parents[1] / "attacks" / "04-leader-has-no-files" / "describe")
+    open_above = run_stages(ATTACKS / "04-leader-has-no-files" / "describe")
     (mark,) = open_above.results.rows("high_watermarks")
     assert (mark["hw_lower"], mark["hw_upper"], mark["proven_lower"]) == (30, None, 30)
     found = answers(check(spark, open_above, load_plan()))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from tests.support.fixtures import FIXTURES
 
 from replica_audit.auditing.audits.gone import losses_of_rows
 from replica_audit.config import Settings
@@ -14,7 +13,6 @@ from replica_audit.warehouse.attempts import record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.earlier_rows import earlier_rows
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 PLACES = {("ledger", number) for number in range(3)}
 
 
