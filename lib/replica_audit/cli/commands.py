@@ -34,6 +34,7 @@ from replica_audit.cli.quality_command import discard_data_docs, quality, qualit
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
+from replica_audit.redaction import redact
 from replica_audit.reporting.audit_json import render_audit_json, render_object
 from replica_audit.reporting.explanation import render_catalogue, render_explanation, render_family, render_verdict
 from replica_audit.reporting.files import write_report
@@ -62,7 +63,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         if stage is not None:
             stage.prepare(spark, snapshot_id)
         audited = run_audit(spark, snapshot_id, settings, progress, arguments.snapshot)
-        results = baseline.compare(replace(audited, location=arguments.snapshot))
+        results = baseline.compare(replace(audited, location=redact(arguments.snapshot)))
         if stage is not None:
             results = baseline.compare(stage.check(spark, results))
         else:

@@ -12,6 +12,7 @@ from replica_audit.cli.output import print_error
 from replica_audit.cli.places import local_path
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
+from replica_audit.redaction import redact
 from replica_audit.reporting.files import write_failure
 from replica_audit.reporting.verdict import build_failure
 
@@ -32,7 +33,7 @@ def discard_verdict(settings: Settings) -> None:
 
 def leave_verdict(settings: Settings, exit_status: int, reason: str) -> dict[str, Any]:
     """Write verdict.json of a run that ended with `exit_status` for `reason`, and return its content."""
-    failure = build_failure(exit_status, settings.fail_on, reason)
+    failure = build_failure(exit_status, settings.fail_on, redact(reason))
     try:
         write_failure(failure, settings.report)
     except OSError as error:
@@ -61,7 +62,7 @@ def _keep_trace(error: BaseException) -> str | None:
         try:
             handle, path = tempfile.mkstemp(prefix="replica-audit-error-", suffix=".log", dir=directory)
             with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(text)
+                file.write(redact(text))
         except OSError:
             continue  # a full disk, most likely what is being told
         return path

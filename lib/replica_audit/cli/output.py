@@ -7,6 +7,7 @@ import shutil
 import sys
 import traceback
 
+from replica_audit.redaction import redact
 from replica_audit.reporting.layout import clean
 
 
@@ -17,7 +18,7 @@ def print_result(text: str) -> None:
     """
     # A terminal that cannot show a character gets its number instead of an error.
     encoding = sys.stdout.encoding or "utf-8"
-    text = text.encode(encoding, "backslashreplace").decode(encoding)
+    text = redact(text).encode(encoding, "backslashreplace").decode(encoding)
     try:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         sys.stdout.flush()
@@ -29,7 +30,7 @@ def print_result(text: str) -> None:
 
 def print_note(text: str) -> None:
     """Write a line for the person at the terminal to stderr."""
-    print(text, file=sys.stderr, flush=True)
+    print(redact(text), file=sys.stderr, flush=True)
 
 
 def print_error(message: str) -> None:
@@ -39,7 +40,7 @@ def print_error(message: str) -> None:
 
 def print_fault() -> None:
     """Write the traceback of the exception being handled to stderr: a fault of the program, not of its user."""
-    traceback.print_exc(file=sys.stderr)
+    print_note(traceback.format_exc().rstrip("\n"))
     print_note("replica-audit: internal error, please report the lines above")
 
 

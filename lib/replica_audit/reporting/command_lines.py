@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 
+from replica_audit.redaction import redact
 from replica_audit.results import Results
 
 #: A command within a sentence of ours: it ends at a comma, or with the sentence.
@@ -23,7 +24,7 @@ def render_command(results: Results, command: str, *arguments: object) -> str:
 
     Credentials in a URI are left out: a report is passed on.
     """
-    place = re.sub(r"^([A-Za-z][A-Za-z0-9+.-]*://)[^/@]*@", r"\1", results.location or UNKNOWN_PLACE)
+    place = redact(results.location or UNKNOWN_PLACE)
     # A relative path that begins with a dash would be taken for an option.
     place = f"./{place}" if place.startswith("-") else place
     return shlex.join(["replica-audit", command, place, *map(str, arguments)])

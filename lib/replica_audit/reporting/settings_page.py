@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from replica_audit.config import KEYS, Resolved
+from replica_audit.redaction import NOT_SHOWN, is_secret, redact
 from replica_audit.reporting.layout import clean
-
-#: Spark's own rule for what its pages must not show (spark.redaction.regex).
-_SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
 
 
 def build_settings(resolved: Resolved) -> dict[str, Any]:
@@ -38,5 +35,5 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, Mapping):
-        return {key: "(not shown)" if _SECRET.search(key) else part for key, part in value.items()}
-    return value
+        return {key: NOT_SHOWN if is_secret(key) else part for key, part in value.items()}
+    return redact(value) if isinstance(value, str) else value

@@ -31,6 +31,7 @@ from replica_audit.formats.inventory import Inventory, SegmentFile
 from replica_audit.formats.segments.segment_summary import summary_from_json
 from replica_audit.local.audit import open_snapshot
 from replica_audit.moments import now
+from replica_audit.redaction import redact
 from replica_audit.spark.observation_jobs import LOG_EVENTS, PROGRESS, scan_broker_logs, scan_progress
 from replica_audit.spark.scanning import scan_files
 from replica_audit.spark.tasks import deal, parallelism, run_tasks
@@ -182,7 +183,7 @@ def _snapshot_row(snapshot: Snapshot, inventory: Inventory, changes: str | None)
     manifest = None if inventory.manifest is None else json.dumps(asdict(inventory.manifest), sort_keys=True)
     return {
         "uri": snapshot.name,
-        "location": snapshot.location,
+        "location": redact(snapshot.location),
         "last_changes": changes,
         "manifest": manifest,
         "log_dir_count": len(inventory.log_dirs),

@@ -8,6 +8,8 @@ import threading
 from collections import deque
 from typing import BinaryIO
 
+from replica_audit.redaction import redact
+
 #: Said by every JVM that spark-submit starts, since it asks for that module; nothing can be done about it.
 _NOISE = (b"WARNING: Using incubator modules",)
 
@@ -48,7 +50,7 @@ class Relay:
         if self._holding:
             _HELD_BACK.append(line)
         else:
-            target.write(line + b"\n")
+            target.write(redact(line.decode(errors="surrogateescape")).encode(errors="surrogateescape") + b"\n")
 
     def last_words(self) -> str:
         return b" / ".join(self._lines).decode(errors="replace")

@@ -15,6 +15,7 @@ from pyarrow import fs
 from replica_audit.formats.files import local_files
 from replica_audit.formats.files.trees import Entry, Tree
 from replica_audit.formats.format_error import FormatError
+from replica_audit.redaction import redact
 
 #: Small files are read whole; a checkpoint larger than this is none.
 GREATEST_SMALL_FILE = 64 << 20
@@ -46,14 +47,19 @@ class Snapshot:
             try:
                 filesystem, root = fs.FileSystem.from_uri(target)
             except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
-                raise ValueError(f"{uri}: expected a path, file://, s3://, s3a:// or hdfs://, found {error}") from error
+                raise ValueError(
+                    redact(f"{uri}: expected a path, file://, s3://, s3a:// or hdfs://, found {error}")
+                ) from None
         info = filesystem.get_file_info(root.rstrip("/") or "/")
+        shown = redact(uri)
         if info.type == fs.FileType.NotFound:
-            raise FileNotFoundError(f"{uri}: no such directory")
+            raise FileNotFoundError(f"{shown}: no such directory")
         if info.type != fs.FileType.Directory:
             if root.lower().endswith(_ARCHIVES):
-                raise NotADirectoryError(f"{uri} is an archive: unpack it, and give the directory that comes out of it")
-            raise NotADirectoryError(f"{uri} is a file: give the directory above the log directories of all brokers")
+                raise NotADirectoryError(
+                    f"{shown} is an archive: unpack it, and give the directory that comes out of it"
+                )
+            raise NotADirectoryError(f"{shown} is a file: give the directory above the log directories of all brokers")
         return cls(uri, filesystem, root)
 
     def __reduce__(self) -> tuple:
@@ -61,7 +67,7 @@ class Snapshot:
 
     @property
     def location(self) -> str:
-        """What opens this snapshot again from any directory and process: an absolute path, or the URI."""
+        """What opens this snapshot again from any directory and process: an absolute path, or the URI, credentials included."""
         return self._root if self._is_local else self.uri
 
     @property
@@ -119,7 +125,7 @@ class Snapshot:
             return self._filesystem.open_input_file(self.absolute(path))
         except OSError as error:
             reason = str(error).replace(self.absolute(path), path).replace(self._root, self.name)
-            raise OSError(f"{path}: could not be opened: {reason}") from None
+            raise OSError(redact(f"{path}: could not be opened: {reason}")) from None
 
     def read_bytes(self, path: str, limit: int = GREATEST_SMALL_FILE) -> bytes:
         """All of a small file; raises OSError, and FormatError where it is larger than `limit` bytes."""

@@ -1,0 +1,37 @@
+"""What a text must not show: credentials in URIs, and values of settings that are secret."""
+
+from __future__ import annotations
+
+import re
+
+#: Names of secret settings: Spark's own rule (spark.redaction.regex), and the words of Kafka's clients and object stores.
+_NAME = r"secret|password|passwd|passphrase|token|access[._-]?key|api[._-]?key|credential|signature|jaas[._-]?config"
+_SECRET_NAME = re.compile(_NAME, re.IGNORECASE)
+
+#: What stands for a secret value.
+NOT_SHOWN = "(not shown)"
+
+#: User information of a URI. A password may hold unescaped slashes; what looks like a port is one, but in a bucket's URI.
+_USER = re.compile(
+    r"\b((?:(s3a?|gs|abfss?)|[a-z][a-z0-9+.-]{0,30})://)[^\s/?#@:\"'<>]{1,200}"
+    r"(?::(?(2)|(?!\d{1,5}(?:/|$)))[^\s@\"'<>]{0,400})?@",
+    re.IGNORECASE,
+)
+
+#: `name=value`, `name: value` and `"name": "value"`; a name goes on for no longer than any setting's.
+_VALUE = re.compile(
+    rf"((?:{_NAME})[\w.-]{{0,60}}[\"']?\s?[=:]\s?)(\"(?:[^\"\\]|\\.){{0,4000}}\"|'[^']{{0,4000}}'|[^\s,;&\"'<>(){{}}\[\]]{{1,4000}})",
+    re.IGNORECASE,
+)
+
+
+def is_secret(name: str) -> bool:
+    """Whether a setting's value must not be shown, by its name."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def redact(text: str) -> str:
+    """`text` without the user information of URIs and without the values of secret settings. Linear in its length."""
+    if "@" in text and "://" in text:
+        text = _USER.sub(r"\1", text)
+    return _VALUE.sub(lambda found: found[1] + NOT_SHOWN, text)
