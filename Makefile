@@ -4,6 +4,7 @@
 #   make lint      ruff's style checks (build/lint has the locked ruff)
 #   make test-fast the tests that need neither Java nor Chromium and take about a minute, in two processes
 #   make test      the whole suite but the runs under Airflow, in two processes
+#   make test-spark SPARK=4.0   build/spark-4.0 with the locked packages of that minor of Spark, and every Spark test in it
 #   make test-airflow   .venv-airflow with a locked Airflow 3 (Python 3.11 to 3.13), and the DAG really run in it
 #   make zip       build/replica_audit.zip for spark-submit --py-files
 #   make environment   build/environment.tar.gz for spark-submit --archives: what executors import
@@ -14,7 +15,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: install audit lint test-fast test test-airflow zip environment lock clean
+.PHONY: install audit lint test-fast test test-spark test-airflow zip environment lock clean
 MAKEFLAGS += --no-builtin-rules
 
 # PYTHON=... chooses another interpreter for .venv; IVY_SETTINGS=... a mirror for the JARs.
@@ -62,7 +63,7 @@ $(STAMPS)/java: $(STAMPS)/project
 	fi
 	@touch $@
 
-$(STAMPS)/jars: $(STAMPS)/java conf/jars.lock
+$(STAMPS)/jars: $(STAMPS)/java $(wildcard conf/jars-*.lock)
 	@$(RUN) -m replica_audit.spark.jars --settings "$(IVY_SETTINGS)"
 	@touch $@
 
@@ -102,6 +103,34 @@ test: install
 	status=0; $(RUN) -m pytest -m session $(PYTEST_ARGS) || status=$$?; \
 	wait $$others || status=$$?; \
 	cat build/tests.log; exit $$status
+
+# Another minor of Spark has an environment of its own, with a lock of its own; the newest is that of .venv.
+SPARK ?= 4.2
+OTHER := build/spark-$(SPARK)
+build/spark-%/.stamp: .locks/build.txt .locks/spark40.txt .locks/spark41.txt $(wildcard conf/jars-*.lock) pyproject.toml
+	@lock=".locks/spark$$(echo $* | tr -d .).txt"; \
+	[ -f "$$lock" ] || { echo "error: no lock of Spark $*: SPARK is 4.0, 4.1 or 4.2" >&2; exit 2; }; \
+	for candidate in $(if $(PYTHON),"$(PYTHON)",python3.11 python3.12 python3.13 python3.10 python3); do \
+	  if "$$candidate" -c 'import sys, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 14))' 2>/dev/null; then \
+	    rm -rf $(@D) && "$$candidate" -m venv $(@D) && break; \
+	  fi; \
+	done; \
+	[ -x $(@D)/bin/python ] || { echo "error: no Python 3.10 to 3.13 with venv found; run make test-spark PYTHON=/path/to/python3" >&2; exit 1; }; \
+	echo "installing $$lock" >&2; \
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r .locks/build.txt; \
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation --use-pep517 --only-binary :all: --no-binary pyspark -r "$$lock"; \
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index --editable .; \
+	$(@D)/bin/python -m replica_audit.spark.jars --settings "$(IVY_SETTINGS)"; \
+	$(@D)/bin/python -m replica_audit.spark.archive; \
+	touch $@
+
+ifeq ($(SPARK),4.2)
+test-spark: install
+	$(RUN) -m pytest -m "spark and not airflow" $(PYTEST_ARGS)
+else
+test-spark: $(OTHER)/.stamp
+	$(OTHER)/bin/python -m pytest -m "spark and not airflow" $(PYTEST_ARGS)
+endif
 
 # Airflow has an environment of its own: its Spark provider brings another half of pyspark into the same directory.
 AIRFLOW := .venv-airflow
@@ -152,8 +181,15 @@ build/environment.tar.gz: $(STAMPS)/packages
 lock:
 	@for version in 3.10 3.11 3.12 3.13; do \
 	  uv pip compile --quiet pyproject.toml --extra test --python-version $$version --python-platform x86_64-manylinux_2_28 \
+	    --constraint <(printf 'pyspark==4.2.0\ndelta-spark==4.4.0\n') \
 	    --upgrade --generate-hashes --no-emit-index-url --no-header --only-binary :all: --no-binary pyspark \
 	    --output-file .locks/py$${version/./}.txt; \
+	done
+	@for pair in 4.0.2,4.0.0,1.18 4.1.1,4.1.0,1.24; do IFS=, read -r spark delta quality <<< "$$pair"; minor="$${spark%.*}"; \
+	  printf 'pyspark==%s\ndelta-spark==%s\ngreat-expectations==%s.*\n' "$$spark" "$$delta" "$$quality" \
+	  | uv pip compile --quiet pyproject.toml --extra test --constraint - --python-version 3.10 --universal \
+	    --upgrade --generate-hashes --no-emit-index-url --no-header --no-annotate --only-binary :all: --no-binary pyspark \
+	    --output-file .locks/spark$${minor/./}.txt; \
 	done
 	@printf 'ruff\n' | uv pip compile --quiet - --python-version 3.10 --upgrade --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate --only-binary :all: --output-file .locks/lint.txt

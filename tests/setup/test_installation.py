@@ -11,8 +11,9 @@ import pytest
 
 from replica_audit.errors import EngineError
 from replica_audit.spark import jars
-from replica_audit.spark.environment import PINNED, check_jars
+from replica_audit.spark.environment import check_jars
 from replica_audit.spark.installation import JARS_VARIABLE, LockedJar, conf_file, jar_directory, locked_jars, parse_lock
+from replica_audit.spark.releases import RELEASES, minor_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,12 +22,21 @@ def a_jar(name: str, content: bytes) -> LockedJar:
     return LockedJar("org.example", name, "1.0", hashlib.sha256(content).hexdigest())
 
 
-def test_the_lock_holds_the_seven_jars_of_the_pinned_delta():
-    locked = locked_jars()
-    assert len(locked) == 7
-    assert {jar.version for jar in locked if jar.group == "io.delta"} == {PINNED["delta-spark"]}
-    spark_line = ".".join(PINNED["pyspark"].split(".")[:2])
-    assert f"delta-spark_{spark_line}_2.13" in {jar.artifact for jar in locked}
+@pytest.mark.parametrize(("minor", "count"), [("4.0", 2), ("4.1", 3), ("4.2", 7)])
+def test_each_minor_of_spark_has_a_lock_with_the_jars_of_its_delta(minor, count):
+    release = RELEASES[minor]
+    locked = locked_jars(release.spark)
+    assert len(locked) == count
+    assert {jar.version for jar in locked if jar.group == "io.delta"} == {release.delta}
+    assert release.package in {jar.coordinates for jar in locked}
+
+
+def test_the_locks_of_packages_pin_the_pairs():
+    for minor, release in RELEASES.items():
+        newest = minor == minor_of([*RELEASES.values()][-1].spark)
+        for lock in (ROOT / ".locks").glob("py3*.txt" if newest else f"spark{minor.replace('.', '')}.txt"):
+            text = lock.read_text()
+            assert f"pyspark=={release.spark} " in text and f"delta-spark=={release.delta} " in text, lock
 
 
 @pytest.mark.parametrize(
@@ -45,7 +55,7 @@ def test_a_broken_lock_is_told_with_its_line(line, said):
 
 
 def test_conf_files_are_found_in_the_checkout():
-    assert conf_file("jars.lock") == ROOT / "conf" / "jars.lock"
+    assert conf_file("jars-4.2.lock") == ROOT / "conf" / "jars-4.2.lock"
     assert conf_file("no-such-file") is None
 
 
@@ -142,14 +152,12 @@ def test_proxies_of_the_environment_are_handed_to_java():
 def test_locks_name_no_registry_and_hash_every_package():
     locks = sorted((ROOT / ".locks").glob("py*.txt"))
     assert [lock.stem for lock in locks] == ["py310", "py311", "py312", "py313"]
-    for lock in [*locks, ROOT / ".locks" / "build.txt", ROOT / ".locks" / "airflow.txt"]:
+    others = ["airflow", "build", "spark40", "spark41"]
+    for lock in [*locks, *(ROOT / ".locks" / f"{name}.txt" for name in others)]:
         text = lock.read_text()
         assert "://" not in text, lock
         packages = re.findall(r"(?m)^([a-z0-9._-]+)==\S+ (?:;[^\\\n]+ )?\\\n    --hash=sha256:[0-9a-f]{64}", text)
         assert packages and len(packages) == len(re.findall(r"(?m)^\S+==", text)), lock
-    for lock in locks:
-        for name, version in PINNED.items():
-            assert f"{name}=={version} " in lock.read_text(), lock
 
 
 def test_ignore_rules_keep_kafkas_dotfiles():

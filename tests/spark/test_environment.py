@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from replica_audit.spark.environment import (
     lacking_package,
     worker_python,
 )
+from replica_audit.spark.releases import check_delta_jar
 
 
 def a_java(home: Path, release: int, status: int = 0) -> Path:
@@ -116,17 +118,41 @@ def test_the_workers_interpreter_is_chosen_as_spark_does():
     assert worker_python({}, None) == "python3"
 
 
-def test_other_releases_are_refused(monkeypatch):
+@pytest.mark.parametrize("version", ["3.5.8", "4.3.0"])
+def test_a_spark_without_a_tested_delta_is_refused_with_what_to_install(monkeypatch, version):
     check_packages()
-    monkeypatch.setattr("pyspark.__version__", "4.3.0")
-    with pytest.raises(EngineError, match="pyspark is 4.3.0, expected exactly 4.2.0; run: make install"):
+    monkeypatch.setattr("pyspark.__version__", version)
+    said = f"Spark is {version}, expected 4.0, 4.1 or 4.2; install a pair that works: make install, or pip install pyspark=="
+    with pytest.raises(EngineError, match=re.escape(said)):
         check_packages()
 
 
-def test_another_delta_is_refused(monkeypatch):
-    monkeypatch.setattr(environment.metadata, "version", lambda name: "4.4.1")
-    with pytest.raises(EngineError, match="delta-spark is 4.4.1, expected exactly 4.4.0"):
-        check_packages()
+@pytest.mark.parametrize(
+    ("spark_version", "jar", "package"),
+    [
+        ("4.1.1", "file:/ivy/io.delta_delta-spark_2.13-4.0.0.jar", "io.delta:delta-spark_4.1_2.13:4.1.0"),
+        ("4.0.2", "file:/jars/delta-spark_4.2_2.13-4.4.0.jar", "io.delta:delta-spark_2.13:4.0.0"),
+        ("4.2.0", "file:/jars/delta-spark_2.13-3.3.2.jar", "io.delta:delta-spark_4.2_2.13:4.4.0"),
+    ],
+)
+def test_a_delta_of_another_spark_is_refused_with_the_one_to_give(spark_version, jar, package):
+    with pytest.raises(
+        EngineError, match=f"but this is Spark {spark_version}; give spark-submit --packages {package}$"
+    ):
+        check_delta_jar(spark_version, jar)
+
+
+@pytest.mark.parametrize(
+    ("spark_version", "jar"),
+    [
+        ("4.0.5", "file:/jars/delta-spark_2.13-4.0.1.jar"),
+        ("4.0.2", "file:/ivy/io.delta_delta-spark_4.0_2.13-4.4.0.jar"),
+        ("4.2.1", "file:/jars/delta-spark_4.2_2.13-4.4.0.jar"),
+        ("4.1.1", "dbfs:/platform/delta-core-edge.jar"),
+    ],
+)
+def test_a_delta_that_fits_or_says_nothing_is_taken(spark_version, jar):
+    check_delta_jar(spark_version, jar)
 
 
 @pytest.mark.parametrize(

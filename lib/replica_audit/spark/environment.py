@@ -12,17 +12,14 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 from replica_audit.errors import EngineError
 from replica_audit.spark.installation import JARS_VARIABLE, jar_directory, jar_problem, locked_jars
+from replica_audit.spark.releases import check_spark
 
-#: Spark 4.2 runs on these; it deprecates Java 25 below 25.0.3 for a fault of its G1 collector (SPARK-55852).
+#: Spark 4 runs on these; 4.2 deprecates Java 25 below 25.0.3 for a fault of its G1 collector (SPARK-55852).
 JAVA_VERSIONS = (17, 21)
-
-#: Releases that work together; any other pair, patch releases too, has failed in ways that show late.
-PINNED = {"pyspark": "4.2.0", "delta-spark": "4.4.0"}
 
 _INSTALL_JAVA = "install OpenJDK 17 or 21 (Debian: apt-get install openjdk-17-jre-headless) or point JAVA_HOME to one"
 
@@ -96,24 +93,12 @@ def find_java() -> Java:
     raise EngineError(f"no usable Java: expected {expected}, found {found}; {_INSTALL_JAVA}")
 
 
-def check_packages() -> None:
-    """Raise EngineError unless the installed pyspark and delta-spark are the pinned ones.
-
-    Under spark-submit delta-spark's Python half may be absent: only what is there is held to its pin.
-    """
+def check_packages() -> str:
+    """The version of the installed pyspark. Raises EngineError for one that is not supported (`releases`)."""
     import pyspark
 
-    found = {"pyspark": pyspark.__version__}
-    try:
-        found["delta-spark"] = metadata.version("delta-spark")
-    except metadata.PackageNotFoundError:
-        pass  # the warehouse is written through SQL and DataFrames; the JARs are what counts, checked in the session
-    for name, version in found.items():
-        if version != PINNED[name]:
-            pinned = f"{name}=={PINNED[name]}"
-            raise EngineError(
-                f"{name} is {version}, expected exactly {PINNED[name]}; run: make install (or pip install {pinned})"
-            )
+    check_spark(pyspark.__version__)
+    return pyspark.__version__
 
 
 def check_jars() -> list[Path]:

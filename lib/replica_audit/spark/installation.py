@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from replica_audit.errors import EngineError
+from replica_audit.spark.releases import check_spark, minor_of
 
 #: Directory of JARs to use in place of the installation's own (they are still held to the lock).
 JARS_VARIABLE = "REPLICA_AUDIT_JARS_DIR"
@@ -77,12 +78,20 @@ def parse_lock(text: str, source: str) -> tuple[LockedJar, ...]:
     return tuple(jars)
 
 
-def locked_jars() -> tuple[LockedJar, ...]:
-    """The JARs that this version is tested with. Raises EngineError where the lock is not installed."""
-    path = conf_file("jars.lock")
+def locked_jars(spark_version: str | None = None) -> tuple[LockedJar, ...]:
+    """The JARs of the tested Delta for a version of Spark, the installed one unless named.
+
+    Raises EngineError for a Spark that there is none for, and where the lock is not installed.
+    """
+    if spark_version is None:
+        import pyspark
+
+        spark_version = pyspark.__version__
+    name = f"jars-{minor_of(check_spark(spark_version).spark)}.lock"
+    path = conf_file(name)
     if path is None:
         installed = share_directory() / "conf"
-        raise EngineError(f"jars.lock is neither in a checkout's conf/ nor in {installed}; reinstall replica-audit")
+        raise EngineError(f"{name} is neither in a checkout's conf/ nor in {installed}; reinstall replica-audit")
     return parse_lock(path.read_text(encoding="utf-8"), str(path))
 
 

@@ -1,6 +1,6 @@
 """Brings the engine's JARs: `python -m replica_audit.spark.jars`, once per installation (`make install` does it).
 
-The seven JARs of `conf/jars.lock` are all that Delta needs beside pyspark's own. They are resolved with the Ivy that
+The JARs of `conf/jars-*.lock`, one lock for each minor of Spark, are all that Delta needs beside pyspark's own. They are resolved with the Ivy that
 pyspark brings, with settings that leave out the local Maven repository, and each is checked against the lock before it
 is moved into place; so no session start resolves anything or reaches the network.
 """
@@ -75,7 +75,7 @@ def retrieve(jars: Sequence[LockedJar], target: Path, settings: Path | None) -> 
         complaints = [line.strip() for line in result.stdout.splitlines() if "::" in line or "rror" in line]
         said = "\n".join(complaints[-15:] or result.stdout.splitlines()[-15:])
         raise EngineError(
-            f"Ivy could not resolve the JARs of jars.lock (status {result.returncode}):\n{said}\n"
+            f"Ivy could not resolve the locked JARs of Delta (status {result.returncode}):\n{said}\n"
             "check the network, or name your mirror in a copy of conf/ivysettings.xml: make install IVY_SETTINGS=FILE"
         )
 

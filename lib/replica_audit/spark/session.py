@@ -20,6 +20,7 @@ from replica_audit.spark.archive import archive_path
 from replica_audit.spark.environment import check_jars, check_packages, check_worker_python, find_java, worker_python
 from replica_audit.spark.installation import conf_file
 from replica_audit.spark.relay import Relay
+from replica_audit.spark.releases import check_delta_jar, check_spark
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -240,15 +241,18 @@ def _check_delta(session: SparkSession) -> None:
 
     loader = session._jvm.java.lang.Thread.currentThread().getContextClassLoader()
     try:
-        loader.loadClass(DELTA_EXTENSION)
+        found = loader.loadClass(DELTA_EXTENSION)
     except Py4JJavaError as error:
         raise EngineError(
             f"the session's JVM has no class {DELTA_EXTENSION}; "
-            "give spark-submit --packages io.delta:delta-spark_4.2_2.13:4.4.0 (or --jars with those of conf/jars.lock)"
+            f"give spark-submit --packages {check_spark(session.version).package} (or --jars with those of conf/jars-*.lock)"
         ) from error
+    source = found.getProtectionDomain().getCodeSource()
+    if source is not None:
+        check_delta_jar(session.version, source.getLocation().toString())
     for key in ("spark.sql.extensions", "spark.sql.catalog.spark_catalog"):
-        found, expected = session.conf.get(key, ""), ENGINE_SETTINGS[key]
-        if expected not in (found or ""):
+        has, expected = session.conf.get(key, ""), ENGINE_SETTINGS[key]
+        if expected not in (has or ""):
             raise EngineError(
-                f"the running session has {key}={found!r}, expected {expected}; start it with conf/spark-defaults.conf"
+                f"the running session has {key}={has!r}, expected {expected}; start it with conf/spark-defaults.conf"
             )
