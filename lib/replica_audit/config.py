@@ -58,6 +58,9 @@ class Settings:
     keep_audits: int | None = _setting(None, "audits of a cluster that the warehouse keeps", least=1)
     time_travel_days: int = _setting(365, "days for which replaced versions of new tables can be read", least=1)
     quiet: bool = _setting(False, "no progress on stderr")
+    piece_batches: int = _setting(
+        100_000, "batches of one partition that one task compares; more are compared in pieces", file_only=True, least=1
+    )
     spark: Mapping[str, str] = _setting({}, "Spark settings; spark-submit's own go first", file_only=True)
 
 
@@ -214,7 +217,7 @@ def _checked(name: str, value: Any, origin: str) -> Any:
 
 
 def _checked_number(value: Any, least: int, where: str) -> int:
-    if isinstance(value, str) and re.fullmatch(r"\d{1,6}", value):
+    if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UsageError(f"{where}: expected a whole number of {least} or more, found {value!r}")

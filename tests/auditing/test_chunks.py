@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from replica_audit.auditing import partition
+from replica_audit.auditing import plan
 from replica_audit.auditing.comparing.chunks import tally_batches, tally_from
 from replica_audit.auditing.comparing.compared_batches import batches_of
-from replica_audit.auditing.partition import PartitionEvidence, audit_partition, needed_batches
+from replica_audit.auditing.partition import PartitionEvidence, audit_partition
+from replica_audit.auditing.plan import needed_batches
 from replica_audit.auditing.replicas.facts import replica_facts
 from replica_audit.auditing.rows.answer_rows import report_rows
 from replica_audit.formats.segments.batches import BATCH_DTYPE
@@ -191,7 +192,7 @@ def test_the_chunks_asked_for_are_enough(seed, monkeypatch):
     evidence, batches = make(seed)
     wanted = needed_batches(evidence)
     seen = report_rows(audit_partition(evidence, only(batches, wanted)))
-    monkeypatch.setattr(partition, "needed_chunks", lambda one, other, _: {*one.facts.chunks, *other.chunks})
+    monkeypatch.setattr(plan, "needed_chunks", lambda one, other, _: {*one.facts.chunks, *other.chunks})
     whole = report_rows(audit_partition(evidence, batches))
     for table in whole:
         assert seen[table] == whole[table], (seed, table)

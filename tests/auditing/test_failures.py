@@ -83,8 +83,8 @@ def test_show_answers_all_others(monkeypatch, caplog, kind, where):
 
 @pytest.mark.parametrize("kind", ERRORS)
 def test_an_executor_answers_with_the_failure(monkeypatch, kind):
-    """The function that Spark calls for one partition, called here."""
-    from replica_audit.spark.audit_job import audit_group
+    """The functions that Spark calls for one partition, called here."""
+    from replica_audit.spark import partition_jobs
 
     error, message, path = ERRORS[kind]
 
@@ -93,12 +93,15 @@ def test_an_executor_answers_with_the_failure(monkeypatch, kind):
 
     monkeypatch.setattr("replica_audit.auditing.rows.evidence.partition_evidence", fail)
     options = AuditOptions("fetch", None, None, "cluster")
+    group = (("ledger", 1), {"replica_dirs": [{}]})
     for transactions in (None, {}):
-        waits, tables = audit_group(
-            (("ledger", 1), {"replica_dirs": [{}]}), options, "nowhere", "nowhere", transactions
-        )
-        assert not waits
-        holds_the_failure(tables, message, path)
+        work = partition_jobs.PartitionWork(options, "nowhere", "nowhere", 1, transactions)
+        answer = partition_jobs.audit_group(group, work)
+        assert not answer.producers and not answer.pieces
+        holds_the_failure(answer.rows, message, path)
+    (part,) = partition_jobs.compare_pieces(group, [(0,)], work)
+    for parts in ([{}, part], [{}]):
+        holds_the_failure(partition_jobs.conclude_pieces(group, parts, work).rows, message, path)
 
 
 #: Findings that belong to no partition, and the verdict of an audit whose partitions are all consistent.

@@ -65,7 +65,7 @@ FLAGS: dict[str, tuple[list[str], Any]] = {
 
 def test_every_setting_is_tried_here() -> None:
     names = {item.name for item in fields(Settings)}
-    assert set(FLAGS) == set(OTHER_VALUES) == names - {"spark"}
+    assert set(FLAGS) == set(OTHER_VALUES) == names - {"spark", "piece_batches"}
 
 
 @pytest.mark.parametrize("name", OTHER_VALUES)

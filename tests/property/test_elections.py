@@ -9,7 +9,7 @@ from tests.property.cluster import Cluster, Elected
 from tests.property.history import narrate
 from tests.property.test_audit import AUDITED, _audits
 
-from replica_audit.auditing.comparing.comparison import Run
+from replica_audit.auditing.comparing.runs import Run
 from replica_audit.protocol.election import elections
 
 

@@ -12,7 +12,8 @@ from tests.property.cluster import Cluster
 from tests.property.history import HISTORIES, histories, narrate
 from tests.property.replica import Batch, Replica
 
-from replica_audit.auditing.partition import PartitionAudit, audit_partition, needed_batches
+from replica_audit.auditing.partition import PartitionAudit, audit_partition
+from replica_audit.auditing.plan import needed_batches
 
 COUNT = max(1, HISTORIES // 3)
 SOURCES = ("metadata_log", "topics_describe", "user", "inferred")

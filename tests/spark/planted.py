@@ -46,7 +46,7 @@ def marked_batch(base_offset: int, count: int, leader_epoch: int = 0, mark: byte
     return encode_batch(base_offset, records, leader_epoch)
 
 
-def _moved(batch: bytes, base_offset: int) -> bytes:
+def moved(batch: bytes, base_offset: int) -> bytes:
     """The same batch elsewhere: neither base offset nor leader epoch are under the CRC."""
     return struct.pack(">q", base_offset) + batch[8:]
 
@@ -54,7 +54,7 @@ def _moved(batch: bytes, base_offset: int) -> bytes:
 def _long_log(differing: bool) -> tuple[bytes, ...]:
     usual, other = marked_batch(0, LONG_STEP), marked_batch(0, LONG_STEP, mark=b"-other")
     return tuple(
-        _moved(other if differing and number * LONG_STEP == LONG_DIVERGENCE[0] else usual, number * LONG_STEP)
+        moved(other if differing and number * LONG_STEP == LONG_DIVERGENCE[0] else usual, number * LONG_STEP)
         for number in range(LONG_BATCHES)
     )
 
@@ -112,7 +112,7 @@ def write_far(path: Path) -> Path:
     usual, other = marked_batch(0, 5), marked_batch(0, 5, mark=b"-other")
     for broker_id in (1, 2):
         batches = tuple(
-            _moved(other if broker_id == 2 and number == 2 else usual, FAR + 5 * number) for number in range(4)
+            moved(other if broker_id == 2 and number == 2 else usual, FAR + 5 * number) for number in range(4)
         )
         files = PartitionFiles("far", 0, batches, ((0, FAR),), FAR + 20, FAR + 20, first_base_offset=FAR)
         write_log_dir(path / f"broker-{broker_id}", broker_id, [files], cluster_id=CLUSTER_ID)

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from replica_audit.auditing.audits.gone import EarlierLosses, with_gone_records
+from replica_audit.auditing.comparing.aligned_pair import AlignedPair, Records, align_pair
 from replica_audit.auditing.comparing.chunks import batches_in
-from replica_audit.auditing.comparing.comparison import (
-    Comparison,
-    Records,
-    chunks_for_keys,
-    compare,
-    needed_chunks,
-    replay_all,
-    with_high_watermark,
-)
+from replica_audit.auditing.comparing.comparison import Comparison, compare, with_high_watermark
 from replica_audit.auditing.comparing.contents import RecordSource
-from replica_audit.auditing.comparing.epoch_rot import confirm_rot, doubtful_epochs, restore_epochs
+from replica_audit.auditing.comparing.epoch_rot import confirm_rot, restore_epochs
 from replica_audit.auditing.findings.catalogue import worst_verdict
 from replica_audit.auditing.findings.finding import Case, Finding, finding, merge_findings
 from replica_audit.auditing.findings.rules import judge
@@ -33,18 +26,14 @@ from replica_audit.auditing.leadership.deviations import TimelineSummary, timeli
 from replica_audit.auditing.leadership.election_causes import with_causes
 from replica_audit.auditing.leadership.exactness import narrow_high_watermark
 from replica_audit.auditing.leadership.logged_events import of_present_topic, tighten_by_logs
-from replica_audit.auditing.replicas.copies_of_partition import Grouping, group_replicas, is_tiered
-from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.auditing.plan import epoch_doubts, group_evidence, pair_needs
+from replica_audit.auditing.replicas.copies_of_partition import Grouping, is_tiered
+from replica_audit.auditing.replicas.facts import CopyKey
 from replica_audit.auditing.replicas.other_lives import other_life
 from replica_audit.auditing.replicas.reference import Reference
-from replica_audit.auditing.replicas.written_epochs import EpochRot
 from replica_audit.formats.leadership.broker_logs import BrokerLogEvent
 from replica_audit.formats.segments.batches import BATCH_DTYPE
-from replica_audit.formats.segments.open_transactions import open_at_end
 from replica_audit.model import Leadership, ReplicaDir, SegmentSummary, TopicPartition, TransactionState
-
-#: (broker id, log dir): one copy of the partition.
-CopyKey = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,68 +78,31 @@ class PartitionAudit:
         return tuple(sorted((found | named) - {facts.broker_id for facts in copies if facts.end_is_known}))
 
 
-def needed_batches(evidence: PartitionEvidence) -> dict[CopyKey, set[int]]:
-    """Chunks whose batches `audit_partition` wants to see, by copy; empty when digests and lineages say it all."""
-    grouping = _group(evidence)
-    wanted: dict[CopyKey, set[int]] = {}
-    if grouping.reference is None:
-        return wanted
-    groupings = [grouping]
-    if doubts := doubtful_epochs(grouping.compared, evidence.leadership, at_rest=bool(evidence.quiesced)):
-        # Whether an epoch was changed, and so who is the reference and where it cuts, only the batches will tell.
-        restored = _group(evidence, _by_copy(doubts))
-        groupings = [*grouping.turned(), *restored.turned()]
-    for grouping in groupings:
-        for follower, chunks in _needs(evidence, grouping):
-            if chunks:
-                of_reference, of_follower = chunks_for_keys(grouping.reference.facts, follower)
-                wanted.setdefault(grouping.reference.facts.key, set()).update(chunks, of_reference)
-                wanted.setdefault(follower.key, set()).update(chunks, of_follower)
-    return wanted
-
-
-def _group(evidence: PartitionEvidence, rot: Mapping[CopyKey, Sequence[EpochRot]] | None = None) -> Grouping:
-    return group_replicas(
-        evidence.replicas, evidence.leadership, evidence.times, at_rest=bool(evidence.quiesced), rot=rot or {}
-    )
-
-
-def _by_copy(doubts: Iterable[EpochRot]) -> dict[CopyKey, list[EpochRot]]:
-    found: dict[CopyKey, dict[tuple[int, int], EpochRot]] = defaultdict(dict)
-    for one in doubts:
-        found[one.key].setdefault((one.start_offset, one.end_offset), one)
-    return {key: list(parts.values()) for key, parts in found.items()}
-
-
-def open_producers(evidence: PartitionEvidence) -> set[int]:
-    """Producers of whose transactions `audit_partition` wants to know what the coordinator says."""
-    reference = _group(evidence).reference
-    return set() if reference is None else set(open_at_end(reference.facts.segments))
-
-
 def audit_partition(
     evidence: PartitionEvidence,
     batches: Mapping[CopyKey, np.ndarray] | None = None,
     read: RecordSource | None = None,
     transactions: Mapping[int, TransactionState] | None = None,
+    aligned: Mapping[CopyKey, AlignedPair] | None = None,
 ) -> PartitionAudit:
     """Audit one partition, given the batches (`BATCH_DTYPE`) of every chunk that `needed_batches` names.
+
+    `aligned`: the followers beside the reference, by copy, where that was done piece by piece (`auditing.pieces`); then no
+    batches are wanted.
 
     `read` is asked for the records of batches that differ though their offsets agree, and of compacted replicas; without
     it they are compared by their headers. `transactions` are the coordinator's latest states of `open_producers`.
     """
-    grouping = _group(evidence)
+    grouping = group_evidence(evidence)
     reference = grouping.reference
     if reference is None:
         return _without_replicas(evidence, grouping)
     rows = defaultdict(lambda: np.empty(0, BATCH_DTYPE), batches or {})
-    if rot := confirm_rot(
-        doubtful_epochs(grouping.compared, evidence.leadership, at_rest=bool(evidence.quiesced)), rows
-    ):
+    if rot := confirm_rot(epoch_doubts(evidence, grouping), rows):
         rows.update({key: restore_epochs(rows[key], parts) for key, parts in rot.items()})
-        grouping = _group(evidence, rot)
+        grouping = group_evidence(evidence, rot)
         reference = grouping.reference
-    compared = list(_compare(evidence, grouping, reference, rows, read))
+    compared = list(_compare(evidence, grouping, reference, rows, read, aligned))
     events = of_present_topic(evidence.log_events, reference.facts.directory.topic_id)
     compared, strangers = _apart(reference, compared, evidence.leadership, events)
     replicas = (reference.facts, *(item.follower for item in compared))
@@ -198,6 +150,7 @@ def _compare(
     reference: Reference,
     rows: Mapping[CopyKey, np.ndarray],
     read: RecordSource | None,
+    aligned: Mapping[CopyKey, AlignedPair] | None,
 ) -> Iterator[Comparison]:
     """Each follower with the reference.
 
@@ -205,17 +158,15 @@ def _compare(
     to be equal, and must not look like a hole.
     """
     tiered = is_tiered(evidence.leadership)
-    for follower, chunks in _needs(evidence, grouping):
-        yield compare(
-            reference,
-            follower,
-            evidence.protocol,
-            batches_in(rows[reference.facts.key], chunks),
-            batches_in(rows[follower.key], chunks),
-            chunks,
-            tiered=tiered,
-            records=None if read is None else Records(read, rows[follower.key], rows[reference.facts.key]),
-        )
+    for follower, chunks in pair_needs(evidence, grouping):
+        if aligned is None:
+            own, theirs = rows[follower.key], rows[reference.facts.key]
+            records = None if read is None else Records(read, own, theirs)
+            ours = (batches_in(theirs, chunks), batches_in(own, chunks))
+            pair = align_pair(reference, follower, *ours, chunks, tiered, records)
+        else:
+            pair = aligned.get(follower.key, AlignedPair())
+        yield compare(reference, follower, evidence.protocol, pair, tiered)
 
 
 def _apart(
@@ -236,14 +187,6 @@ def _apart(
                 (replace(item, runs=tuple(uncommitted), committed_drops=dict.fromkeys(item.drops, 0)), found.reason)
             )
     return kept, strangers
-
-
-def _needs(evidence: PartitionEvidence, grouping: Grouping) -> Iterator[tuple[ReplicaFacts, set[int]]]:
-    """Each follower with the chunks that its comparison wants to see."""
-    tiered = is_tiered(evidence.leadership)
-    for follower in grouping.followers:
-        replays = replay_all(grouping.reference, follower, tiered)
-        yield follower, needed_chunks(grouping.reference, follower, replays)
 
 
 def _cleaner_bound(evidence: PartitionEvidence) -> bool:

@@ -11,7 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from replica_audit.auditing.leadership.deviations import assigned_replicas, summary_row, timeline_of
-from replica_audit.auditing.partition import CopyKey, PartitionEvidence, needed_batches, open_producers
+from replica_audit.auditing.partition import PartitionEvidence
+from replica_audit.auditing.plan import needed_batches, open_producers
+from replica_audit.auditing.replicas.facts import CopyKey
 from replica_audit.auditing.rows.bronze import bronze_rows, damage_rows, quarantine_row, segment_row
 from replica_audit.auditing.rows.evidence import EVIDENCE_TABLES, LOG_EVENTS, TIMELINE, AuditOptions, partition_evidence
 from replica_audit.formats.files.storage import Snapshot

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -42,15 +43,26 @@ def tally_batches(batches: Iterable[Batch]) -> Tally:
     return Tally(records, size, first, last)
 
 
-def tally_from(facts: ReplicaFacts, offset: int, batches: Iterable[Batch], loaded: Collection[int]) -> Tally:
+def tally_from(
+    facts: ReplicaFacts,
+    offset: int,
+    batches: Iterable[Batch],
+    loaded: Collection[int],
+    counted: Mapping[int, Tally] = MappingProxyType({}),
+) -> Tally:
     """What truncation to `offset` drops of `facts`: every batch whose last offset is at or above it.
 
-    `batches` are those of the chunks in `loaded`; every other chunk lies whole on one side of `offset`.
+    `batches` has those of the chunks in `loaded`, whatever else it has; every other chunk lies whole on one side of
+    `offset`, and its batches were `counted`, or its digest counts them.
     """
-    total = tally_batches(batch for batch in batches if batch.last_offset >= offset)
+    total = tally_batches(
+        batch for batch in batches if batch.last_offset >= offset and batch.base_offset // CHUNK_OFFSETS in loaded
+    )
     for number, chunk in facts.chunks.items():
         if number not in loaded and chunk.last_offset >= offset:
-            total += Tally(chunk.record_count, chunk.size_bytes, chunk.first_timestamp_ms, chunk.last_timestamp_ms)
+            total += counted.get(number) or Tally(
+                chunk.record_count, chunk.size_bytes, chunk.first_timestamp_ms, chunk.last_timestamp_ms
+            )
     return total
 
 

@@ -90,6 +90,18 @@ def confirm_rot(
     return {key: tuple(parts[place] for place in sorted(parts)) for key, parts in confirmed.items()}
 
 
+def may_be_confirmed(one: EpochRot, facts: ReplicaFacts) -> bool:
+    """Whether batches may show what `one` suspects; the digests of the replica it is of may already tell that they do not."""
+    if not one.in_file or one.confidence != "suspect":
+        return True
+    inside = (
+        chunk.batch_count
+        for chunk in facts.chunks.values()
+        if one.start_offset <= chunk.base_offset and chunk.last_offset < one.end_offset
+    )
+    return sum(inside) <= 1
+
+
 def _is_foreign(own: np.ndarray, one: EpochRot, rows: Mapping[tuple[int, str], np.ndarray]) -> bool:
     """Whether what others have there in the epoch of `own` are other batches: an epoch has one leader, and one log."""
     contents, found = set(_contents(own)), False

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from replica_audit.auditing.comparing.comparison import Cause, Comparison, Run
+from replica_audit.auditing.comparing.comparison import Comparison
+from replica_audit.auditing.comparing.runs import Cause, Run
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.model import Leadership, PartitionState

@@ -21,6 +21,9 @@ from replica_audit.protocol.loading import LoadedLog, load_log, log_end_of
 from replica_audit.protocol.truncation import ReplicaState
 from replica_audit.wording import count
 
+#: (broker id, log dir): one copy of a partition.
+CopyKey = tuple[int, str]
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicaFacts:
@@ -89,8 +92,8 @@ class ReplicaFacts:
         return self.directory.broker_id
 
     @property
-    def key(self) -> tuple[int, str]:
-        """(broker id, log dir): what tells this copy from every other of the partition."""
+    def key(self) -> CopyKey:
+        """What tells this copy from every other of the partition."""
         return self.directory.broker_id, self.directory.log_dir
 
     @property

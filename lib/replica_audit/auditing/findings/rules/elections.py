@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replica_audit.auditing.comparing.comparison import Run
+from replica_audit.auditing.comparing.runs import Run
 from replica_audit.auditing.findings.finding import Case, Evidence, Finding, considered, finding
 from replica_audit.auditing.leadership.election_causes import PastElections, describe, past_elections
 from replica_audit.protocol.election import Election

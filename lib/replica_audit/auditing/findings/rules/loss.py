@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replica_audit.auditing.comparing.comparison import Comparison, Run
+from replica_audit.auditing.comparing.comparison import Comparison
+from replica_audit.auditing.comparing.runs import Run
 from replica_audit.auditing.findings.finding import Case, Evidence, Finding, considered, doubted, finding, offsets
 from replica_audit.auditing.leadership.election_causes import describe
 

@@ -1,0 +1,71 @@
+"""Two logs laid side by side, and what their records say: the part of a comparison that looks at batches."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from replica_audit.auditing.comparing.alignment import Alignment, align
+from replica_audit.auditing.comparing.chunks import Tally
+from replica_audit.auditing.comparing.compacted import Compaction, compare_compacted
+from replica_audit.auditing.comparing.compared_batches import Batch
+from replica_audit.auditing.comparing.contents import Reading, RecordProblem, RecordSource, has_segments
+from replica_audit.auditing.comparing.rebatching import decide_by_records
+from replica_audit.auditing.comparing.replays import replay_lineage
+from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.auditing.replicas.reference import Reference
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """How the records of a pair are read, and the batches of all chunks at hand of either side."""
+
+    read: RecordSource
+    own: np.ndarray
+    """The follower's (`BATCH_DTYPE`)."""
+    theirs: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedPair:
+    """A follower beside the reference, as far as their batches, and the records in them, tell."""
+
+    alignment: Alignment = Alignment()
+    loaded: frozenset[int] = frozenset()
+    """Chunks of which `alignment` has every batch of both."""
+    compaction: Compaction | None = None
+    """Of a compacted pair whose batches differ, where their records could be read."""
+    problems: tuple[RecordProblem, ...] = ()
+    """Batches whose records were wanted and could not be had."""
+    own_tallies: Mapping[int, Tally] = field(default_factory=dict)
+    """Of the follower's chunks that were looked at and are not in `loaded`."""
+    reference_tallies: Mapping[int, Tally] = field(default_factory=dict)
+
+
+def align_pair(
+    reference: Reference,
+    follower: ReplicaFacts,
+    reference_batches: tuple[Batch, ...],
+    follower_batches: tuple[Batch, ...],
+    loaded: Collection[int],
+    tiered: bool = False,
+    records: Records | None = None,
+) -> AlignedPair:
+    """Lay one follower beside the reference, given the batches of both in the chunks `loaded` (`wanted_chunks`).
+
+    Without `records` batches are compared by their headers only.
+    """
+    leader = reference.facts
+    lineage = replay_lineage(leader, tiered)
+    alignment = align(leader, follower, reference.lineage_epoch, reference_batches, follower_batches, lineage)
+    compaction, problems = None, ()
+    if records is not None and has_segments(leader) and has_segments(follower):
+        reading = Reading(records.read)
+        if leader.compacted or follower.compacted:
+            alignment, compaction = compare_compacted(leader, follower, alignment, records.own, records.theirs, reading)
+        else:
+            alignment = decide_by_records(leader, follower, alignment, reading)
+        problems = tuple(reading.problems)
+    return AlignedPair(alignment, frozenset(loaded), compaction, problems)

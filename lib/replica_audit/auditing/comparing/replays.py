@@ -1,0 +1,85 @@
+"""What truncation makes of a follower under each protocol, with the lineages that it should go by (docs/semantics.md B)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.auditing.replicas.reference import Reference
+from replica_audit.model import PROTOCOLS
+from replica_audit.protocol.lineage import Lineage
+from replica_audit.protocol.truncation import Replay, replay
+
+
+def replay_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
+    """The lineage that truncation should go by: that of the batches.
+
+    Where batches may have vanished from below it (compaction, tiering) the file's is used instead, as long as no
+    batch contradicts it: an entry still tells where its epoch really began. Where no record can be read any more, the
+    file as the next start takes it is all there is.
+    """
+    written = facts.file_lineage
+    if facts.empty:
+        return written or facts.lineage
+    if written and (facts.compacted or tiered):
+        if all(written.epoch_for_offset(start) == epoch for epoch, start in facts.lineage):
+            return written
+    return facts.lineage
+
+
+def answering_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
+    """The lineage that the reference answers with: `replay_lineage`, and what a running broker keeps of a purged log.
+
+    DeleteRecords up to the end leaves (latest epoch, log start) in its cache and file; only a restart drops it.
+    """
+    lineage = replay_lineage(facts, tiered)
+    entries = facts.directory.checkpoint_epochs
+    if facts.empty and not lineage and entries and entries[-1] == (facts.last_leader_epoch, facts.log_end_offset):
+        return Lineage(entries[-1:])
+    return lineage
+
+
+def replay_all(
+    reference: Reference, follower: ReplicaFacts, tiered: bool, high_watermark: int | None = None
+) -> dict[str, Replay]:
+    """Each protocol by name. For kip-279 and fetch the reference's lineage is completed with its own epoch (B.5).
+
+    `high_watermark` stands for the follower's own where that is not part of the input.
+    """
+    own = follower.following_state(replay_lineage(follower, tiered), high_watermark)
+    plain = answering_lineage(reference.facts, tiered)
+    complete = _completed(plain, reference)
+    return {
+        name: _recovered(
+            follower, replay(name, own, reference.facts.state(complete if name in ("kip-279", "fetch") else plain))
+        )
+        for name in PROTOCOLS
+    }
+
+
+def _recovered(follower: ReplicaFacts, outcome: Replay) -> Replay:
+    """`outcome` with the reason `recovery` where the follower's own start cuts its log, and the protocol no more."""
+    cut_before = outcome.reason == "none" and outcome.truncate_to < follower.log_end_offset
+    return replace(outcome, reason="recovery") if cut_before else outcome
+
+
+def first_dropped(follower: ReplicaFacts, outcome: Replay) -> int:
+    """First offset of which a truncation drops something: what lies below the log start was deleted before."""
+    return max(outcome.truncate_to, follower.log_start_offset)
+
+
+def _completed(lineage: Lineage, reference: Reference) -> Lineage:
+    epoch = reference.leader_epoch
+    if epoch is None or (lineage.latest_epoch is not None and epoch <= lineage.latest_epoch):
+        return lineage
+    return lineage.assign(epoch, reference.facts.log_end_offset)
+
+
+def file_replay(reference: Reference, follower: ReplicaFacts, protocol: str) -> Replay | None:
+    theirs, own = reference.facts.file_lineage, follower.file_lineage
+    if theirs is None or own is None:
+        return None
+    if reference.facts.empty:
+        theirs = answering_lineage(reference.facts, tiered=False)
+    leader = _completed(theirs, reference) if protocol in ("kip-279", "fetch") else theirs
+    return _recovered(follower, replay(protocol, follower.following_state(own), reference.facts.state(leader)))

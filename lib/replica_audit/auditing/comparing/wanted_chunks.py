@@ -1,0 +1,36 @@
+"""Which chunks the comparison of two logs wants to see batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from replica_audit.auditing.comparing.chunks import chunks_at, differing_chunks
+from replica_audit.auditing.comparing.replays import first_dropped
+from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.auditing.replicas.reference import Reference
+from replica_audit.protocol.truncation import Replay
+
+
+def needed_chunks(reference: Reference, follower: ReplicaFacts, replays: Mapping[str, Replay]) -> set[int]:
+    """Chunks whose batches the comparison wants of both: those that differ, and those that a cut or an end goes through."""
+    return differing_chunks(reference.facts, follower) | cut_chunks(reference, follower, replays)
+
+
+def cut_chunks(reference: Reference, follower: ReplicaFacts, replays: Mapping[str, Replay]) -> set[int]:
+    """Chunks that a cut of the follower or its end goes through."""
+    cuts = set().union(*(chunks_at(follower, first_dropped(follower, outcome)) for outcome in replays.values()))
+    return cuts | chunks_at(reference.facts, follower.log_end_offset)
+
+
+def chunks_for_keys(reference: ReplicaFacts, follower: ReplicaFacts) -> tuple[set[int], set[int]]:
+    """Chunks that latest values per key want besides `needed_chunks`, where any differ: of the reference, of the follower.
+
+    What is equal on both is looked at on the reference only; above the shorter log's end on the longer one.
+    """
+    if not ((reference.compacted or follower.compacted) and differing_chunks(reference, follower)):
+        return set(), set()
+    floor = max(reference.local_start_offset, follower.local_start_offset)
+    return (
+        {number for number, chunk in reference.chunks.items() if chunk.last_offset >= floor},
+        {number for number, chunk in follower.chunks.items() if chunk.last_offset >= reference.log_end_offset},
+    )

@@ -1,0 +1,216 @@
+"""The jobs that audit partitions: the functions of `auditing`, wherever Spark runs them.
+
+Job two has everything of a partition in one task: it asks the summaries what has to be looked at, reads the batches of
+just these chunks out of the table's files, and reads from the segments the records of the few batches that differ
+though their offsets agree, or that belong to compacted replicas. Two kinds of partitions wait for another turn: those
+with a transaction that has no end, until the coordinator's log was read; and those with more batches to look at than one
+task should have. Of these a third job compares the pieces (`auditing.pieces`), and concludes behind a shuffle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from replica_audit.auditing.rows.evidence import AuditOptions
+from replica_audit.model import TopicPartition, TransactionState
+from replica_audit.spark.coordinator_job import read_transactions
+from replica_audit.spark.tasks import deal, parallelism, run_joined, run_tasks
+from replica_audit.warehouse.answers import REPORTED_TABLES
+from replica_audit.warehouse.batch_files import check_batch_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from replica_audit.auditing.comparing.aligned_pair import AlignedPair
+    from replica_audit.auditing.partition import PartitionEvidence
+    from replica_audit.auditing.pieces import Piece
+    from replica_audit.auditing.replicas.facts import CopyKey
+
+#: (topic, partition) and its evidence: rows by table, as `partition_evidence` takes them.
+Place = tuple[str, int]
+Group = tuple[Place, dict[str, list[dict]]]
+Rows = dict[str, list[dict]]
+
+#: A task more is worth a Python worker's start from so many batches, or so many partitions.
+_TASK_BATCHES, _TASK_PARTITIONS = 200_000, 200
+
+#: Tasks of the third job for each core.
+_PIECE_TASKS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionWork:
+    """What every task needs besides its partitions."""
+
+    options: AuditOptions
+    location: str
+    """Of the snapshot."""
+    directory: str
+    """Of the table `batches`."""
+    piece_batches: int
+    """A partition is compared in one task up to so many batches."""
+    transactions: Mapping[int, TransactionState] | None = None
+    """The coordinator's states; None before they were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a task has of one partition: rows by report table, or what they wait for."""
+
+    rows: Rows = field(default_factory=dict)
+    producers: frozenset[int] = frozenset()
+    """Of transactions that have no end in the partition."""
+    pieces: tuple[Piece, ...] = ()
+    """Too large for one task."""
+
+
+def audit_partitions(spark: SparkSession, groups: Sequence[Group], work: PartitionWork) -> Rows:
+    """Rows of every report table."""
+    answers: Rows = {table: [] for table in REPORTED_TABLES}
+    check_batch_files(work.directory, (row for _, evidence in groups for row in evidence.get("segments", ())))
+    waiting, large = _take(_run(spark, groups, work), answers)
+    if waiting:
+        log_dirs = {row["log_dir"] for _, evidence in groups for row in evidence.get("replica_dirs", ())}
+        producers = frozenset().union(*waiting.values())
+        work = replace(work, transactions=read_transactions(spark, work.location, log_dirs, producers))
+        again = [group for group in groups if group[0] in waiting]
+        large |= _take(_run(spark, again, work), answers)[1]
+    if large:
+        chosen = [(group, large[group[0]]) for group in groups if group[0] in large]
+        _take(_run_pieces(spark, chosen, work), answers)
+    return answers
+
+
+def _take(
+    found: Iterable[tuple[Place, Answer]], answers: Rows
+) -> tuple[dict[Place, frozenset[int]], dict[Place, tuple[Piece, ...]]]:
+    """Add the rows that were `found` to `answers`; returns what is waited for by place: producers, pieces."""
+    waiting, large = {}, {}
+    for place, answer in found:
+        if answer.producers:
+            waiting[place] = answer.producers
+        if answer.pieces:
+            large[place] = answer.pieces
+        for table in answers:
+            answers[table] += answer.rows.get(table, ())
+    return waiting, large
+
+
+def _run(spark: SparkSession, groups: Sequence[Group], work: PartitionWork) -> list[tuple[Place, Answer]]:
+    """The answer of each group, in one job."""
+    if not groups:
+        return []
+
+    def audit_groups(of_task: list[Group]) -> Iterator[tuple[Place, Answer]]:
+        for group in of_task:
+            yield group[0], audit_group(group, work)
+
+    return run_tasks(spark, _deal(groups, parallelism(spark)), audit_groups)
+
+
+def _deal(groups: Sequence[Group], cores: int) -> list[list[Group]]:
+    """Groups dealt out to tasks, those with the most batches first."""
+    weights = {
+        place: sum(row["batch_count"] or 0 for row in rows.get("segments", ())) + _TASK_BATCHES // _TASK_PARTITIONS
+        for place, rows in groups
+    }
+    total = sum(weights.values())
+    count = 1 if total <= _TASK_BATCHES else max(1, min(len(groups), max(2 * cores, total // (10 * _TASK_BATCHES))))
+    ranked = sorted(groups, key=lambda group: (-weights[group[0]], group[0]))
+    return [ranked[number::count] for number in range(count)]
+
+
+def audit_group(group: Group, work: PartitionWork) -> Answer:
+    """Audit one partition, or say what it waits for. One that raises is told as such, and all others are answered."""
+    from replica_audit.auditing.partition import audit_partition
+    from replica_audit.auditing.pieces import plan_pieces
+    from replica_audit.auditing.plan import needed_batches, open_producers
+    from replica_audit.auditing.rows.answer_rows import report_rows
+    from replica_audit.auditing.rows.failures import failure_rows
+    from replica_audit.formats.segments.record_reader import RecordReader
+    from replica_audit.warehouse.batch_files import read_batches
+
+    place, rows = group
+    try:
+        evidence = _evidence(group, work)
+        if work.transactions is None and (producers := open_producers(evidence)):
+            return Answer(producers=frozenset(producers))
+        if pieces := _may_be_large(rows, work) and plan_pieces(evidence, work.piece_batches):
+            return Answer(pieces=tuple(pieces))
+        needed = needed_batches(evidence)
+        batches = read_batches(work.directory, rows.get("segments", ()), needed) if needed else {}
+        read = RecordReader(work.location)
+        return Answer(report_rows(audit_partition(evidence, batches, read, work.transactions or {})))
+    except Exception as error:
+        return Answer(failure_rows(TopicPartition(*place), error, work.options.cluster_id))
+
+
+def _may_be_large(rows: Mapping[str, Sequence[dict]], work: PartitionWork) -> bool:
+    return sum(row["batch_count"] or 0 for row in rows.get("segments", ())) > work.piece_batches
+
+
+def _evidence(group: Group, work: PartitionWork) -> PartitionEvidence:
+    from replica_audit.auditing.rows.evidence import partition_evidence
+
+    place, rows = group
+    return partition_evidence(TopicPartition(*place), rows, work.options)
+
+
+def _run_pieces(
+    spark: SparkSession, large: Sequence[tuple[Group, Sequence[Piece]]], work: PartitionWork
+) -> list[tuple[Place, Answer]]:
+    """The answers of large partitions: a task for some pieces each, then one for each partition that joins what they found."""
+    groups = [group for group, _ in large]
+    pieces = [(number, order, piece) for number, (_, of_one) in enumerate(large) for order, piece in enumerate(of_one)]
+
+    def compare(of_task: list[tuple[int, int, Piece]]) -> Iterator[tuple[int, int, Any]]:
+        for number, same in groupby(of_task, key=itemgetter(0)):
+            chosen = {order: piece for _, order, piece in same}
+            found = compare_pieces(groups[number], chosen.values(), work)
+            yield from ((number, order, part) for order, part in zip(chosen, found, strict=True))
+
+    def conclude(number: int, parts: list) -> tuple[Place, Answer]:
+        return groups[number][0], conclude_pieces(groups[number], parts, work)
+
+    return run_joined(spark, deal(pieces, _PIECE_TASKS * parallelism(spark)), compare, conclude)
+
+
+def compare_pieces(
+    group: Group, pieces: Iterable[Piece], work: PartitionWork
+) -> Iterator[dict[CopyKey, AlignedPair] | Answer]:
+    """What `PieceAligner` finds in each of some pieces of one partition, or the answer that says why it finds nothing."""
+    from replica_audit.auditing.pieces import PieceAligner
+    from replica_audit.auditing.rows.failures import failure_rows
+    from replica_audit.formats.segments.record_reader import RecordReader
+    from replica_audit.warehouse.batch_files import read_batches
+
+    place, rows = group
+    aligner = None
+    for piece in pieces:
+        try:
+            aligner = aligner or PieceAligner(_evidence(group, work))
+            batches = read_batches(work.directory, rows.get("segments", ()), aligner.wanted(piece))
+            found = aligner.align(piece, batches, RecordReader(work.location))
+        except Exception as error:
+            found = Answer(failure_rows(TopicPartition(*place), error, work.options.cluster_id))
+        yield found
+
+
+def conclude_pieces(group: Group, parts: Sequence[dict[CopyKey, AlignedPair] | Answer], work: PartitionWork) -> Answer:
+    """Audit one partition of which every piece was compared."""
+    from replica_audit.auditing.partition import audit_partition
+    from replica_audit.auditing.pieces import join_pieces
+    from replica_audit.auditing.rows.answer_rows import report_rows
+    from replica_audit.auditing.rows.failures import failure_rows
+
+    if failed := next((part for part in parts if isinstance(part, Answer)), None):
+        return failed
+    try:
+        evidence, aligned = _evidence(group, work), join_pieces(parts)
+        return Answer(report_rows(audit_partition(evidence, transactions=work.transactions or {}, aligned=aligned)))
+    except Exception as error:
+        return Answer(failure_rows(TopicPartition(*group[0]), error, work.options.cluster_id))
