@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from replica_audit.spark import tasks
 from replica_audit.spark.tasks import deal, is_remote, run_joined, run_tasks
 
 
@@ -49,6 +50,8 @@ def test_parts_of_one_number_come_together_in_their_order(spark):
     def work(task):
         yield from ((number, task, f"{number}/{task}") for number in range(task % 3, 3))
 
-    found = run_joined(spark, [4, 0, 2, 1], work, lambda number, parts: (number, parts))
-    assert sorted(found) == [(0, ["0/0"]), (1, ["1/0", "1/1", "1/4"]), (2, ["2/0", "2/1", "2/2", "2/4"])]
+    # The way of Spark Connect works on a classic session too.
+    for join in (run_joined, tasks._join_frame):
+        found = join(spark, [4, 0, 2, 1], work, lambda number, parts: (number, parts))
+        assert sorted(found) == [(0, ["0/0"]), (1, ["1/0", "1/1", "1/4"]), (2, ["2/0", "2/1", "2/2", "2/4"])]
     assert run_joined(spark, [], work, None) == []
