@@ -47,6 +47,7 @@ class Settings:
     report: str = _setting("replica-audit-report", "directory that the report is written to")
     topics: tuple[str, ...] = _setting((), "shell pattern on the whole topic name, case-sensitive", key="topic")
     leadership: str | None = _setting(None, "JSON file that says who leads, where the snapshot does not")
+    full: bool = _setting(False, "scan every segment, also those that an earlier ingest of the cluster knows")
     protocol: str | None = _setting(None, "truncation that findings and verdicts use", choices=PROTOCOLS)
     kafka_version: str | None = _setting(None, "version of the brokers, for rules that changed between versions")
     fail_on: str = _setting("high", "least severity that makes the exit status 1", choices=FAIL_LEVELS)

@@ -114,6 +114,9 @@ tail_length bigint
 summary string
 batch_file string
 batch_row bigint
+last_change string
+last_position bigint
+headers string
 """),
     "batches": _columns("""
 broker_id int

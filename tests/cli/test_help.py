@@ -25,7 +25,7 @@ SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 TAKEN = {
     "explain": set(),
     "show": {"--topic", "--leadership", "--protocol", "--kafka-version", "--fail-on", "--baseline", "--quiet"},
-    "ingest": {"--topic", "--leadership", "--warehouse", "--catalog", "--time-travel-days", "--quiet"},
+    "ingest": {"--topic", "--full", "--leadership", "--warehouse", "--catalog", "--time-travel-days", "--quiet"},
     "history": {"--topic", "--warehouse", "--catalog", "--keep-days", "--keep-audits", "--quiet"},
     "capture-plan": {"--kafka-version"},
     "run": {option.flags[0] for option in (*OPTIONS, *PLACES)},

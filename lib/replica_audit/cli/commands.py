@@ -84,9 +84,11 @@ def ingest(arguments: argparse.Namespace, settings: Settings) -> int:
     with spark_session("replica-audit ingest", settings) as spark:
         from replica_audit.spark.pipeline import run_ingest
 
-        snapshot_id = run_ingest(spark, arguments.snapshot, settings, Progress(settings.quiet))
+        progress = Progress(settings.quiet)
+        snapshot_id = run_ingest(spark, arguments.snapshot, settings, progress)
     if settings.format == "json":
-        print_result(render_object({"snapshot_id": snapshot_id}))
+        reading = {} if progress.reading is None else progress.reading._asdict()
+        print_result(render_object({"snapshot_id": snapshot_id, **reading}))
     else:
         print_result(f"snapshot {snapshot_id}")
     return 0

@@ -84,6 +84,7 @@ OPTIONS = (
         ("run", "ingest", "show", "history"),
         {"dest": "topics", "metavar": "GLOB", "action": "append"},
     ),
+    Option(("--full",), "input", _HELP["full"], ("run", "ingest"), {"action": "store_true"}),
     Option(("--leadership",), "input", _HELP["leadership"], ("run", "ingest", "show"), {"metavar": "FILE"}),
     Option(("--kafka-version",), "audit", _HELP["kafka_version"], (*_AUDITING, "capture-plan"), {"metavar": "V"}),
     Option(

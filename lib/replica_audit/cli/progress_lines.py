@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TextIO
 
-from replica_audit.reporting.layout import render_size
+from replica_audit.reporting.layout import render_count, render_size
 
 #: Seconds between the lines of a stage where stderr is not a terminal.
 LOG_SECONDS = 10.0
@@ -24,6 +24,7 @@ class Progress:
     def __init__(self, quiet: bool = False, stream: TextIO | None = None, every: float = LOG_SECONDS) -> None:
         self._stream = sys.stderr if stream is None else stream
         terminal = self._stream.isatty()
+        self._quiet = quiet
         self._drawn = terminal and not quiet
         self._logged = not terminal and not quiet
         self._every = every
@@ -33,6 +34,7 @@ class Progress:
         self._width = 0
         self._ended = threading.Event()
         self._logger: threading.Thread | None = None
+        self.reading = None
 
     def begin(self, stage: str, files: int = 0, size_bytes: int = 0) -> None:
         """Start the stage `stage` with the totals that are known."""
@@ -64,6 +66,13 @@ class Progress:
             self._stream.flush()
         self._width = 0
 
+    def tell_reading(self, reading) -> None:
+        """Say how many bytes an ingest read, and took over from earlier ones (`spark.scanning.ReadBytes`)."""
+        self.reading = reading
+        if not self._quiet:
+            self._stream.write(f"replica-audit: {render_reading(*reading)}\n")
+            self._stream.flush()
+
     def _text(self) -> str:
         return render_progress(self._stage, self._files, self._files_total, self._bytes, self._bytes_total)
 
@@ -89,6 +98,14 @@ class Progress:
             self._ended.set()
             self._logger.join()
             self._logger = None
+
+
+def render_reading(read_bytes: int, known_bytes: int, known_segments: int) -> str:
+    """One sentence: what was read of segments, and what was known before."""
+    read = f"read {render_size(read_bytes)} of segments"
+    if not known_bytes:
+        return read
+    return f"{read}; {render_size(known_bytes)} were known ({render_count(known_segments, 'segment')} unchanged)"
 
 
 def render_progress(stage: str, files: int, files_total: int, size_bytes: int, bytes_total: int) -> str:

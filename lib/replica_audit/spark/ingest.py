@@ -27,16 +27,18 @@ from replica_audit.auditing.rows.identity import (
 )
 from replica_audit.config import Settings
 from replica_audit.formats.files.storage import Snapshot
-from replica_audit.formats.inventory import Inventory, SegmentFile
+from replica_audit.formats.inventory import Inventory
 from replica_audit.formats.segments.segment_summary import summary_from_json
 from replica_audit.local.audit import open_snapshot
 from replica_audit.moments import now
 from replica_audit.redaction import redact
+from replica_audit.spark.dealing import SegmentWork
 from replica_audit.spark.observation_jobs import LOG_EVENTS, PROGRESS, scan_broker_logs, scan_progress
-from replica_audit.spark.scanning import scan_files
+from replica_audit.spark.scanning import ReadBytes, scan_files
 from replica_audit.spark.tasks import deal, parallelism, run_tasks
 from replica_audit.warehouse.attempts import attempts, finished_attempts, record_attempt
 from replica_audit.warehouse.delta_tables import DataFile, Warehouse
+from replica_audit.warehouse.known_batches import known_segments
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,23 +48,28 @@ def ingest(spark: SparkSession, warehouse: Warehouse, uri: str, settings: Settin
     """Ingest the snapshot at `uri` and return its id.
 
     A snapshot that lies where it lay when it was ingested, with no file changed since, is not scanned again. Else it is
-    scanned first, which tells its id (`auditing.rows.identity`); where that id is there, its rows are these, and only where it
-    lies is noted. Raises UsageError when `settings.topics` match nothing and InputError when there is no log dir at all
+    scanned first, which tells its id (`auditing.rows.identity`); where that id is there, its rows are these, and only where
+    it lies is noted. Segments that an earlier ingest of the cluster knows are not scanned again either, and one that has
+    grown is scanned from where it ended (`segment_scan`); with `settings.full` all are scanned.
+
+    Raises UsageError when `settings.topics` match nothing and InputError when there is no log dir at all
     (`open_snapshot`).
     """
     started = now()
     snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership)
     lines = inventory_lines(inventory, settings.topics)
     changes = hash_changes(snapshot, inventory, lines)
-    known = _ingested_before(warehouse, changes)
-    if known is not None:
-        return known
+    same = None if settings.full else _ingested_before(warehouse, changes)
+    if same is not None:
+        progress.tell_reading(ReadBytes(known_bytes=_size(inventory), known_segments=len(inventory.segments)))
+        return same
     ingest_id, cluster_id = uuid.uuid4().hex, inventory.cluster_id
     attempt = {"started": started, "audit_id": None, "ingest_id": ingest_id, "cluster_id": cluster_id}
     warehouse.describe_commits(stage="ingest", ingest_id=ingest_id)
     snapshot_id = None
     try:
-        rows, files = _scan(spark, warehouse, snapshot, inventory, ingest_id, settings.topics, progress)
+        rows, files, read = _scan(spark, warehouse, snapshot, inventory, ingest_id, settings, progress)
+        attempt["options"] = json.dumps({"full": settings.full, **read._asdict()})
         snapshot_id = _identify(spark, snapshot, inventory, lines, rows["segments"])
         ids = {"cluster_id": cluster_id, "snapshot_id": snapshot_id, "ingest_id": ingest_id}
         row = _snapshot_row(snapshot, inventory, changes)
@@ -70,6 +77,7 @@ def ingest(spark: SparkSession, warehouse: Warehouse, uri: str, settings: Settin
         if before := _finished(warehouse, snapshot_id):
             warehouse.discard_files(files)
             warehouse.put("snapshots", [row], {**ids, "ingest_id": before[0]["ingest_id"]}, again=True)
+            progress.tell_reading(read)
             return snapshot_id
         for table, of_table in files.items():
             warehouse.append_files(table, of_table, snapshot_id)
@@ -81,6 +89,7 @@ def ingest(spark: SparkSession, warehouse: Warehouse, uri: str, settings: Settin
         raise
     tables = ("snapshots", "batches")
     record_attempt(warehouse, "ingest", "finished", snapshot_id=snapshot_id, tables=tables, **attempt)
+    progress.tell_reading(read)
     return snapshot_id
 
 
@@ -137,35 +146,44 @@ def _scan(
     snapshot: Snapshot,
     inventory: Inventory,
     ingest_id: str,
-    topics: tuple[str, ...],
+    settings: Settings,
     progress,
-) -> tuple[dict[str, list[dict]], dict[str, list[DataFile]]]:
-    """Rows of the small bronze tables, and files of the large ones that wait for their commit."""
+) -> tuple[dict[str, list[dict]], dict[str, list[DataFile]], ReadBytes]:
+    """Rows of the small bronze tables, files of the large ones that wait for their commit, and what it took."""
     rows: dict[str, list[dict]] = {**bronze_rows(inventory), "segments": []}
     files: dict[str, list[DataFile]] = {"batches": []}
-    size = sum(file.size_bytes for file in inventory.segments)
+    known = {} if settings.full else known_segments(warehouse, inventory.cluster_id, inventory.segments)
+    works = [SegmentWork(file, known.get((file.broker_id, file.path))) for file in inventory.segments]
+    read = ReadBytes()
     constants = {"cluster_id": inventory.cluster_id, "ingest_id": ingest_id}
 
-    def ended(of_task: list[SegmentFile]) -> None:
-        progress.advance(len(of_task), sum(file.size_bytes for file in of_task))
+    def ended(of_task: list[SegmentWork]) -> None:
+        progress.advance(len(of_task), sum(work.file.size_bytes for work in of_task))
 
-    progress.begin("scanning", len(inventory.segments), size)
+    progress.begin("scanning", len(works), _size(inventory))
     try:
-        for part in scan_files(spark, snapshot, inventory.segments, warehouse.directory("batches"), constants, ended):
+        for part in scan_files(spark, snapshot, works, warehouse.directory("batches"), constants, ended):
             files["batches"] += [part.batches] if part.batches else []
             rows["segments"] += part.segments
             rows["quarantine"] += part.quarantine
+            read = read.plus(part.read)
         for table, scan, paths in (
             (PROGRESS, scan_progress, inventory.progress_files),
             (LOG_EVENTS, scan_broker_logs, inventory.broker_logs),
         ):
             if paths:
-                files[table], problems = scan(spark, snapshot, paths, warehouse.directory(table), constants, topics)
+                files[table], problems = scan(
+                    spark, snapshot, paths, warehouse.directory(table), constants, settings.topics
+                )
                 rows["quarantine"] += problems
     finally:
         progress.end()
     rows["segments"].sort(key=lambda row: (row["topic"], row["partition"], row["broker_id"], row["path"]))
-    return rows, files
+    return rows, files, read
+
+
+def _size(inventory: Inventory) -> int:
+    return sum(file.size_bytes for file in inventory.segments)
 
 
 def _identify(
@@ -189,6 +207,6 @@ def _snapshot_row(snapshot: Snapshot, inventory: Inventory, changes: str | None)
         "log_dir_count": len(inventory.log_dirs),
         "replica_count": len(inventory.replicas),
         "segment_count": len(inventory.segments),
-        "size_bytes": sum(file.size_bytes for file in inventory.segments),
+        "size_bytes": _size(inventory),
         "inventory": dict(inventory.counts),
     }

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
-from replica_audit.formats.inventory import SegmentFile
+from replica_audit.spark.dealing import SegmentWork, deal_work
 from replica_audit.spark.tasks import parallelism, run_tasks
 from replica_audit.warehouse.delta_tables import DataFile
 
 if TYPE_CHECKING:
+    import numpy as np
     from pyspark.sql import SparkSession
 
     from replica_audit.formats.files.storage import Snapshot
+    from replica_audit.warehouse.batch_files import BatchFileWriter
 
-#: A task scans about this many bytes, so that a cluster has work for every core and the driver few tasks to plan.
-_TASK_BYTES = 256 << 20
 
-#: Below this a second task costs more than it saves: a Python worker takes about a second to start.
-_ONE_TASK_BYTES = 32 << 20
+class ReadBytes(NamedTuple):
+    """What an ingest read of segments, and what it took over from earlier ones."""
 
-#: What a file costs beside its bytes: opening it, its summary and its row.
-_FILE_BYTES = 64 << 10
+    read_bytes: int = 0
+    known_bytes: int = 0
+    known_segments: int = 0
+    """Files of which nothing but two headers was read."""
+
+    def plus(self, other: ReadBytes) -> ReadBytes:
+        """Both together."""
+        return ReadBytes(*(one + two for one, two in zip(self, other, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,72 +38,88 @@ class ScannedFiles:
     batches: DataFile | None
     segments: list[dict]
     quarantine: list[dict]
-
-
-def deal_files(files: Iterable[SegmentFile], cores: int) -> list[list[SegmentFile]]:
-    """Files dealt out to tasks of about equal work, largest first; in each task in the order of partitions."""
-    weights = {file: file.size_bytes + _FILE_BYTES for file in files}
-    total = sum(weights.values())
-    count = 1 if total <= _ONE_TASK_BYTES else max(1, min(len(weights), max(cores, total // _TASK_BYTES)))
-    tasks: list[list[SegmentFile]] = [[] for _ in range(count)]
-    heap = [(0, number) for number in range(count)]
-    for file in sorted(weights, key=lambda file: (-weights[file], file.path)):
-        weight, number = heap[0]
-        tasks[number].append(file)
-        heapq.heapreplace(heap, (weight + weights[file], number))
-    order = ("topic", "partition", "broker_id", "log_dir", "base_offset")
-    return [sorted(task, key=lambda file: tuple(getattr(file, name) for name in order)) for task in tasks]
+    read: ReadBytes
 
 
 def scan_files(
     spark: SparkSession,
     snapshot: Snapshot,
-    files: Sequence[SegmentFile],
+    works: Sequence[SegmentWork],
     directory: str,
     constants: Mapping[str, str | None],
-    ended: Callable[[list[SegmentFile]], None] | None = None,
+    ended: Callable[[list[SegmentWork]], None] | None = None,
 ) -> list[ScannedFiles]:
-    """Scan `files` in one job; batches go below `directory`, that of the table `batches`, and wait for a commit.
+    """Scan segments in one job; batches go below `directory`, that of the table `batches`, and wait for a commit.
 
-    `constants` are the ids of every row (cluster_id, ingest_id); `ended` is called with the files of each task that has ended.
+    `constants` are the ids of every row (cluster_id, ingest_id); `ended` is called with the work of each task that has ended.
     """
-    if not files:
+    if not works:
         return []
 
-    def scan(of_task: list[SegmentFile]) -> list[ScannedFiles]:
+    def scan(of_task: list[SegmentWork]) -> list[ScannedFiles]:
         return [scan_task(snapshot, of_task, directory, constants)]
 
-    return run_tasks(spark, deal_files(files, parallelism(spark)), scan, ended)
+    return run_tasks(spark, deal_work(works, parallelism(spark)), scan, ended)
 
 
 def scan_task(
-    snapshot: Snapshot, files: Sequence[SegmentFile], directory: str, constants: Mapping[str, str | None]
+    snapshot: Snapshot, works: Sequence[SegmentWork], directory: str, constants: Mapping[str, str | None]
 ) -> ScannedFiles:
-    """Scan the files of one task. A file that cannot be read gives a quarantine row, and the others go on."""
+    """Scan the segments of one task. A file that cannot be read gives a quarantine row, and the others go on.
+
+    Where batches that were to be taken over are not there any more, all that their file had is scanned.
+    """
+    from replica_audit.warehouse.batch_files import BatchFileWriter
+    from replica_audit.warehouse.known_batches import StaleBatchesError
+
+    while True:
+        writer = BatchFileWriter(directory, constants)
+        try:
+            return _scan(snapshot, works, directory, writer)
+        except StaleBatchesError as error:
+            writer.discard()
+            works = [
+                work._replace(known=None) if work.known and work.known.batch_file == error.batch_file else work
+                for work in works
+            ]
+
+
+def _scan(snapshot: Snapshot, works: Sequence[SegmentWork], directory: str, writer: BatchFileWriter) -> ScannedFiles:
     from replica_audit.auditing.rows.bronze import damage_rows, segment_row
     from replica_audit.formats.format_error import FormatError
-    from replica_audit.formats.sources import open_source
     from replica_audit.local.opened_snapshot import unreadable_row
-    from replica_audit.model import Damage
-    from replica_audit.warehouse.batch_files import BatchFileWriter
+    from replica_audit.spark.segment_scan import scan_one
 
-    writer = BatchFileWriter(directory, constants)
-    segments: list[dict] = []
-    quarantine: list[dict] = []
-    for file in files:
+    found = ScannedFiles(None, [], [], ReadBytes())
+    for file, known in works:
         names = {"broker_id": file.broker_id, "log_dir": file.log_dir, "topic": file.topic, "partition": file.partition}
         start = writer.row
+        write = _write_to(writer, {**names, "segment_base_offset": file.base_offset})
         try:
-            with open_source(snapshot, file) as (items, summariser):
-                for item in items:
-                    summariser.add(item)
-                    if not isinstance(item, Damage):
-                        writer.add({**names, "segment_base_offset": file.base_offset}, item)
+            one = scan_one(snapshot, file, known, directory, write)
+        except _NotWritten as error:
+            raise error.__cause__ from None
         except (OSError, FormatError) as error:
-            quarantine.append(unreadable_row(names, file, error))
+            found.quarantine.append(unreadable_row(names, file, error))
         else:
-            summary = summariser.finish()
             place = {"batch_file": writer.path, "batch_row": start} if writer.row > start else {}
-            segments.append({**segment_row(names, summary), "batch_file": None, "batch_row": None, **place})
-            quarantine.extend(damage_rows(names, summary))
-    return ScannedFiles(writer.close(), segments, quarantine)
+            row = {**segment_row(names, one.summary), "batch_file": None, "batch_row": None, **place, **one.marks}
+            found.segments.append(row)
+            found.quarantine.extend(damage_rows(names, one.summary))
+            counts = ReadBytes(one.read_bytes, one.known_bytes, one.is_known)
+            found = replace(found, read=found.read.plus(counts))
+    return replace(found, batches=writer.close())
+
+
+class _NotWritten(Exception):
+    """The warehouse could not be written, which is no fault of the segment that was read."""
+
+
+def _write_to(writer: BatchFileWriter, names: Mapping[str, object]) -> Callable[[np.ndarray], None]:
+    def write(rows: np.ndarray) -> None:
+        try:
+            writer.add(names, rows)
+        except OSError as error:
+            raise _NotWritten from error
+
+    return write

@@ -65,6 +65,10 @@ class BatchFileWriter:
         """The file, for the commit; None when no rows came."""
         return self._file.close()
 
+    def discard(self) -> None:
+        """Delete the file."""
+        self._file.discard()
+
 
 def read_batches(
     directory: str, segments: Iterable[Mapping[str, Any]], wanted: Mapping[tuple[int, str], Collection[int]]
@@ -107,7 +111,7 @@ def check_batch_files(directory: str, segments: Iterable[Mapping[str, Any]]) -> 
         )
 
 
-class _BatchFile:
+class BatchFile:
     """A Parquet file of `batches`, opened once; the row group that was read last is kept."""
 
     def __init__(self, directory: str, path: str) -> None:
@@ -139,5 +143,5 @@ class _BatchFile:
 
 
 @lru_cache(maxsize=_OPEN_FILES)
-def _open_file(directory: str, path: str) -> _BatchFile:
-    return _BatchFile(directory, path)
+def _open_file(directory: str, path: str) -> BatchFile:
+    return BatchFile(directory, path)

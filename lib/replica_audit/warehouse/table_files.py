@@ -58,6 +58,13 @@ class TableFileWriter:
         size = self._filesystem.get_file_info(f"{self._root}/{self.path}").size
         return DataFile(self.path, size, self.row_count)
 
+    def discard(self) -> None:
+        """Delete what was written, for a task that begins anew."""
+        if self._writer is not None:
+            self._writer.close()
+            self._stream.close()
+            self._filesystem.delete_file(f"{self._root}/{self.path}")
+
     def _flush(self) -> None:
         if not self._waiting:
             return

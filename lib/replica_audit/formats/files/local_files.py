@@ -18,6 +18,11 @@ def last_change(path: str) -> str | None:
         state = os.stat(path)
     except OSError:
         return None
+    return describe_change(state)
+
+
+def describe_change(state: os.stat_result) -> str:
+    """Inode, and times in ns of the last change of a file's content and of the inode."""
     return f"{state.st_ino} {state.st_mtime_ns} {state.st_ctime_ns}"
 
 

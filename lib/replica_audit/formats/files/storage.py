@@ -113,6 +113,13 @@ class Snapshot:
         found = self._filesystem.get_file_info([self.absolute(path) for path in paths])
         return [None if info.mtime_ns is None else str(info.mtime_ns) for info in found]
 
+    def last_change(self, path: str, stream: BinaryIO) -> str | None:
+        """The same of a file that is open, in words that `is_unchanged` compares: of an object its ETag, where it has one."""
+        if self._is_local:
+            return local_files.describe_change(os.fstat(stream.fileno()))
+        tag = (stream.metadata() or {}).get(b"ETag")
+        return f"etag {tag.decode()}" if tag else self.last_changes([path])[0]
+
     def open_file(self, path: str) -> BinaryIO:
         """The file at `path`, seekable, to be closed by the caller.
 

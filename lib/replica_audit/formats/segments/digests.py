@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 
 import numpy as np
 
 from replica_audit.formats.segments.batches import DELETE_HORIZON
-from replica_audit.model import CHUNK_OFFSETS, ChunkDigest
+from replica_audit.model import CHUNK_OFFSETS, ChunkDigest, Damage
 
 _GREATEST = np.iinfo(np.int64).max
 _MASK = (1 << 64) - 1
+
+
+class ContentDigest:
+    """SHA-256 of what is kept of a segment: every batch, and the place of what is none, in their order."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+
+    def add(self, item: np.ndarray | Damage) -> None:
+        """Take the next array of `BATCH_DTYPE`, or the next damage; how batches are cut into arrays makes no difference."""
+        if isinstance(item, Damage):
+            self._hash.update(f"{item.position} {item.length} {item.kind}\n".encode("ascii"))
+        else:
+            self._hash.update(item.tobytes())
+
+    def hex_digits(self) -> str:
+        """The digest of everything so far."""
+        return self._hash.hexdigest()
 
 
 def hash_batches(batches: np.ndarray) -> np.ndarray:

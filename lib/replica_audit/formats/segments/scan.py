@@ -6,7 +6,7 @@ on at the next sound batch, since an audit must say what a restart would destroy
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 import numpy as np
@@ -40,20 +40,25 @@ _CAUTIOUS = 64
 
 
 def scan_segment(
-    stream: BinaryIO, size_bytes: int, base_offset: int, window: int = WINDOW_BYTES
+    stream: BinaryIO,
+    size_bytes: int,
+    base_offset: int,
+    window: int = WINDOW_BYTES,
+    known: Iterable[np.ndarray] = (),
 ) -> Iterator[np.ndarray | Damage]:
     """Everything in a segment file, in order of position: arrays of `BATCH_DTYPE`, and `Damage` between them.
 
     `stream` is binary and seekable, `size_bytes` its length, `base_offset` the offset of its name. Positions, sizes and
     lengths of damage tile the file exactly. A batch whose length leads to a plausible next header (or the end of the
     file) but whose CRC is wrong is a batch with `crc_valid` False; where the frame itself is wrong it is damage.
-    Memory: a few windows, or one legacy entry if that is larger. Raises FormatError when the file is shorter than
+    Memory: a few windows, or one legacy entry if that is larger. `known` are the batches that the file begins with, where an
+    earlier scan found nothing wrong up to their end: they come first, and reading begins after them. Raises FormatError when the file is shorter than
     `size_bytes`, and for one that is larger than Kafka opens (`FileRecords`).
     """
     if size_bytes > GREATEST_SEGMENT:
         expected = f"a segment of at most {GREATEST_SEGMENT} bytes"
         raise FormatError("segment", None, expected, f"{size_bytes} bytes", "Kafka refuses to open such a file")
-    yield from _Scan(SegmentWindow(stream, size_bytes, max(window, 2 * HEADER_BYTES)), base_offset).items()
+    yield from _Scan(SegmentWindow(stream, size_bytes, max(window, 2 * HEADER_BYTES)), base_offset).items(known)
 
 
 class _Scan:
@@ -69,8 +74,11 @@ class _Scan:
         self._position = 0
         self._limit = _EVERY
 
-    def items(self) -> Iterator[np.ndarray | Damage]:
+    def items(self, known: Iterable[np.ndarray]) -> Iterator[np.ndarray | Damage]:
         """Arrays and damage in order."""
+        for batches in known:
+            self._accept(batches)
+            yield batches
         while self._position < self._size:
             batches, broken = self._decode_stretch()
             if len(batches):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict
@@ -11,7 +10,13 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from replica_audit.formats.segments.batches import DELETE_HORIZON
-from replica_audit.formats.segments.digests import count_records, digest_chunks, least_timestamps, merge_chunks
+from replica_audit.formats.segments.digests import (
+    ContentDigest,
+    count_records,
+    digest_chunks,
+    least_timestamps,
+    merge_chunks,
+)
 from replica_audit.formats.segments.irregularities import IrregularityFinder
 from replica_audit.formats.segments.open_transactions import TransactionFinder
 from replica_audit.formats.segments.scan import WINDOW_BYTES, scan_segment
@@ -40,7 +45,7 @@ class Summariser:
         self._finder = IrregularityFinder(base_offset)
         self._transactions = TransactionFinder()
         self._chunks: dict[int, ChunkDigest] = {}
-        self._content = hashlib.sha256()
+        self._content = ContentDigest()
         self._damage: list[Damage] = []
         self._epoch_starts: list[EpochStart] = []
         self._batch_count = self._record_count = 0
@@ -49,14 +54,13 @@ class Summariser:
 
     def add(self, item: np.ndarray | Damage) -> None:
         """Take the next array of `BATCH_DTYPE`, or the next damage."""
+        self._content.add(item)
         if isinstance(item, Damage):
             self._damage.append(item)
             self._finder.pass_damage()
-            self._content.update(f"{item.position} {item.length} {item.kind}\n".encode("ascii"))
         elif len(item):
             self._finder.watch(item)
             self._transactions.watch(item)
-            self._content.update(item.tobytes())
             self._add_facts(item)
             self._add_epochs(item)
             self._chunks = merge_chunks((self._chunks.values(), digest_chunks(item)))
@@ -86,7 +90,7 @@ class Summariser:
             last_timestamp_ms=None if self._last_timestamp < 0 else self._last_timestamp,
             open_transactions=self._transactions.open_transactions(),
             ended_producers=self._transactions.ended_producers(),
-            digest=self._content.hexdigest(),
+            digest=self._content.hex_digits(),
         )
 
     def _add_facts(self, batches: np.ndarray) -> None:

@@ -1,0 +1,89 @@
+"""What the warehouse knows of the segments of a cluster, so that no byte of them is scanned twice."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from replica_audit import __version__
+from replica_audit.formats.inventory import SegmentFile
+from replica_audit.formats.segments.digests import ContentDigest
+from replica_audit.formats.segments.known_segments import KnownSegment, in_order
+from replica_audit.model import Damage, SegmentSummary
+from replica_audit.warehouse.attempts import finished_attempts, own_rows
+from replica_audit.warehouse.batch_files import BatchFile
+from replica_audit.warehouse.delta_tables import Warehouse
+
+#: So many of the cluster's latest ingests are looked into: they may have been of different topics.
+_LOOK_BACK = 4
+
+_COLUMNS = (
+    "size_bytes", "batch_count", "last_change", "last_position", "headers", "summary", "batch_file", "batch_row",
+)  # fmt: skip
+
+#: The file that was read last, and one row group of it: a task reads files one after the other.
+_open_file = lru_cache(maxsize=1)(BatchFile)
+
+
+class StaleBatchesError(Exception):
+    """The file of `batches` that was to have the rows of a segment is gone or has others."""
+
+    def __init__(self, batch_file: str) -> None:
+        super().__init__(batch_file)
+        self.batch_file = batch_file
+
+
+def known_segments(
+    warehouse: Warehouse, cluster_id: str | None, files: Collection[SegmentFile]
+) -> dict[tuple[int, str], KnownSegment]:
+    """Those of `files` that finished ingests of the cluster know, by (broker id, path); of each the latest.
+
+    Another version may have kept less of a file, so what it ingested is not taken for it.
+    """
+    if not warehouse.exists("segments"):
+        return {}
+    wanted = {(file.broker_id, file.path) for file in files if file.source == "segment"}
+    found: dict[tuple[int, str], KnownSegment] = {}
+    attempts = [
+        row
+        for row in finished_attempts(warehouse, "ingest", cluster_id=cluster_id)
+        if row["tool_version"] == __version__
+    ]
+    for attempt in attempts[: -_LOOK_BACK - 1 : -1]:
+        if len(found) == len(wanted):
+            break
+        snapshots = warehouse.read("snapshots", ("location",), snapshot_id=attempt["snapshot_id"])
+        location = next((row["location"] for row in snapshots), None)
+        for row in warehouse.read("segments", ("broker_id", "path", *_COLUMNS), **own_rows(attempt)):
+            key = (row["broker_id"], row["path"])
+            has_place = not row["batch_count"] or row["batch_file"] is not None
+            if key in wanted and key not in found and has_place and row["last_change"] and row["headers"]:
+                found[key] = KnownSegment(location, **{name: row[name] for name in _COLUMNS})
+    return found
+
+
+def known_batches(directory: str, known: KnownSegment, summary: SegmentSummary) -> Iterator[np.ndarray]:
+    """The batches (`BATCH_DTYPE`) of a segment of an earlier ingest, in order, out of the table's `directory`; `summary` is
+    that of `known`.
+
+    Raises StaleBatchesError, perhaps after the last array only, where they are not those that its summary was made of.
+    """
+    digest = ContentDigest()
+    for item in in_order(_rows(directory, known), summary.damage):
+        digest.add(item)
+        if not isinstance(item, Damage):
+            yield item
+    if digest.hex_digits() != summary.digest:
+        raise StaleBatchesError(known.batch_file)
+
+
+def _rows(directory: str, known: KnownSegment) -> Iterator[np.ndarray]:
+    if not known.batch_count:
+        return
+    try:
+        yield from _open_file(directory, known.batch_file).rows(known.batch_row, known.batch_count)
+    except (OSError, pa.ArrowException, KeyError) as error:
+        raise StaleBatchesError(known.batch_file) from error

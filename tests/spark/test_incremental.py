@@ -1,0 +1,56 @@
+"""The next day's snapshot of a cluster in the same warehouse: the answers of a full run, from the bytes that are new."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+
+from tests.spark.conftest import SILENT
+from tests.spark.planted import marked_batch
+from tests.spark.test_stages import without_run
+from tests.support.samples import SAMPLES
+
+from replica_audit.cli.progress_lines import Progress
+from replica_audit.warehouse.attempts import attempts, own_rows
+from replica_audit.warehouse.delta_tables import Warehouse
+
+
+def test_the_next_day_costs_what_is_new_and_outlives_the_first(spark, run_stages, tmp_path):
+    from replica_audit.spark.pipeline import prune, run_audit, run_ingest
+
+    warehouse = str(tmp_path / "warehouse")
+    first = run_stages(SAMPLES / "isr-minimum", warehouse=warehouse)
+    day = tmp_path / "day 2"
+    shutil.copytree(SAMPLES / "isr-minimum", day)
+    log = sorted(day.glob("broker-1/orders-0/*.log"))[-1]
+    new = marked_batch(10_000, 5, 9)
+    log.write_bytes(log.read_bytes() + new)
+
+    progress = Progress(quiet=True)
+    own = replace(first.settings, keep_audits=1, time_travel_days=1)
+    snapshot_id = run_ingest(spark, str(day), own, progress)
+    results = run_audit(spark, snapshot_id, own, SILENT)
+    segments = results.audit["inputs"]["segments"]
+    assert progress.reading.known_segments == segments - 1
+    assert progress.reading.read_bytes <= len(new) + 61 * 2 * (segments + 1)
+    assert progress.reading.known_bytes == results.audit["inputs"]["size_bytes"] - len(new)
+
+    fully = Progress(quiet=True)
+    other = replace(own, warehouse=str(tmp_path / "other"), full=True)
+    full = run_audit(spark, run_ingest(spark, str(day), other, fully), other, SILENT)
+    assert without_run(results) == without_run(full) and fully.reading.known_bytes == 0
+
+    # In the warehouse that knows it a full scan finds what is there, and adds nothing.
+    rows = len(Warehouse(warehouse).read("batches", ("topic",)))
+    assert run_ingest(spark, str(day), replace(own, full=True), fully) == snapshot_id
+    assert fully.reading.known_bytes == 0 and len(Warehouse(warehouse).read("batches", ("topic",))) == rows
+
+    removed, snapshots = prune(spark, own, vacuum=True)
+    assert removed == [first.results.audit["audit_id"]] and snapshots == [first.snapshot_id]
+    (attempt,) = attempts(Warehouse(warehouse), "ingest", snapshot_id=snapshot_id)
+    told = {"full": False, "read_bytes": progress.reading.read_bytes, "known_bytes": progress.reading.known_bytes}
+    assert json.loads(attempt["options"]).items() >= told.items()
+    batches = Warehouse(warehouse).read("batches", **own_rows(attempt))
+    assert len(batches) == sum(row["batch_count"] for row in results.rows("replicas"))
+    assert without_run(run_audit(spark, snapshot_id, own, SILENT)) == without_run(results)
