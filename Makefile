@@ -8,6 +8,8 @@
 #   make test-airflow   .venv-airflow with a locked Airflow 3 (Python 3.11 to 3.13), and the DAG really run in it
 #   make zip       build/replica_audit.zip for spark-submit --py-files
 #   make environment   build/environment.tar.gz for spark-submit --archives: what executors import
+#   make sbom      build/sbom.json: packages and JARs that an installation has (CycloneDX); fails for a licence not yet looked at
+#   make advisories   known vulnerabilities of the locked packages (needs PyPI's advisories)
 #   make lock      resolves the locks anew (needs uv)
 #   make clean     removes what was built, installed and written here
 # Paths are relative on purpose: the clone may lie in a directory with spaces.
@@ -15,7 +17,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: install audit lint test-fast test test-spark test-airflow zip environment lock clean
+.PHONY: install audit lint test-fast test test-spark sbom advisories test-airflow zip environment lock clean
 MAKEFLAGS += --no-builtin-rules
 
 # PYTHON=... chooses another interpreter for .venv; IVY_SETTINGS=... a mirror for the JARs.
@@ -151,6 +153,21 @@ $(AIRFLOW)/.stamps/packages: .locks/build.txt .locks/airflow.txt
 test-airflow: install $(AIRFLOW)/.stamps/packages
 	$(RUN) -m pytest -m airflow $(PYTEST_ARGS)
 
+# Tools that look at the locks have an environment of their own, so that they are not in the bill.
+SUPPLY := build/supply
+$(SUPPLY)/.stamp: $(STAMPS)/venv .locks/supply.txt
+	@rm -rf $(SUPPLY); mkdir -p build; $(RUN) -m venv $(SUPPLY); echo "installing .locks/supply.txt" >&2; \
+	$(SUPPLY)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r .locks/supply.txt; \
+	touch $@
+
+sbom: install $(SUPPLY)/.stamp
+	@$(SUPPLY)/bin/cyclonedx-py environment $(RUN) --pyproject pyproject.toml --output-reproducible --of JSON -o build/packages.json
+	@$(RUN) .ci/sbom.py build/packages.json build/sbom.json
+
+advisories: $(STAMPS)/venv $(SUPPLY)/.stamp
+	@lock=$$($(RUN) -c 'import sys; print(".locks/py%d%d.txt" % sys.version_info[:2])'); \
+	$(SUPPLY)/bin/pip-audit --strict --disable-pip --no-deps -r "$$lock"
+
 zip: build/replica_audit.zip
 
 # Sources only, in a fixed order; a --py-files zip is imported by driver and executors alike, a wheel by the driver only.
@@ -193,6 +210,8 @@ lock:
 	done
 	@printf 'ruff\n' | uv pip compile --quiet - --python-version 3.10 --upgrade --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate --only-binary :all: --output-file .locks/lint.txt
+	@printf 'cyclonedx-bom\npip-audit\n' | uv pip compile --quiet - --python-version 3.10 --upgrade --generate-hashes --no-emit-index-url \
+	  --no-header --no-annotate --only-binary :all: --output-file .locks/supply.txt
 	@printf 'setuptools>=77\nwheel\n' | uv pip compile --quiet - --python-version 3.10 --upgrade --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/build.txt
 	@printf "%s ; python_version < '3.14'\n" apache-airflow==3.3.2 apache-airflow-providers-apache-spark==6.3.4 \

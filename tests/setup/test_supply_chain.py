@@ -1,0 +1,64 @@
+"""What an installation brings: licences that the project takes, and a checksum for everything."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def sbom() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("sbom", ROOT / ".ci" / "sbom.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _component(distribution: metadata.Distribution) -> dict:
+    about = distribution.metadata
+    named = [about.get("License-Expression"), about.get("License")]
+    named += [
+        line.rpartition("::")[2].strip() for line in about.get_all("Classifier") or [] if line.startswith("License")
+    ]
+    licences = [{"license": {"name": text}} for text in named if text]
+    return {"name": distribution.name, "version": distribution.version, "licenses": licences}
+
+
+def test_every_installed_package_has_a_licence_that_the_project_takes(sbom: ModuleType) -> None:
+    assert sbom.refused([_component(one) for one in metadata.distributions()]) == []
+
+
+@pytest.mark.parametrize("licence", ["LGPL-2.1-or-later", "GPL-3.0-only", "AGPL-3.0", "Proprietary", None])
+def test_another_licence_is_looked_at_by_a_person(licence: str | None, sbom: ModuleType, tmp_path: Path) -> None:
+    licences = [{"license": {"id": licence}}] if licence else []
+    packages = tmp_path / "packages.json"
+    packages.write_text(json.dumps({"components": [{"name": "x", "version": "1", "licenses": licences}]}))
+    assert sbom.main(str(packages), str(tmp_path / "sbom.json")) == 1
+
+
+def test_the_bill_has_every_jar_with_its_checksum(sbom: ModuleType, tmp_path: Path) -> None:
+    packages = tmp_path / "packages.json"
+    packages.write_text(json.dumps({"components": []}))
+    assert sbom.main(str(packages), str(tmp_path / "sbom.json")) == 0
+    bill = {one["purl"]: one for one in json.loads((tmp_path / "sbom.json").read_text())["components"]}
+    locks = "".join(path.read_text() for path in (ROOT / "conf").glob("jars*.lock"))
+    named = [line for line in locks.splitlines() if line and not line.startswith("#")]
+    assert len(bill) == len(set(named)) > 0
+    assert all(one["hashes"][0]["content"] in locks for one in bill.values())
+
+
+def test_every_locked_package_has_a_checksum() -> None:
+    for path in (ROOT / ".locks").glob("*.txt"):
+        text = path.read_text()
+        packages = re.findall(r"^[A-Za-z0-9][\w.-]*(?:\[[\w,-]+\])?==.*(?:\n    .*)*", text, re.MULTILINE)
+        assert packages, path.name
+        assert all("--hash=sha256:" in one for one in packages), path.name
+        assert "://" not in re.sub(r"^\s*#.*", "", text, flags=re.MULTILINE), path.name
