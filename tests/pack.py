@@ -1,7 +1,7 @@
 """Unpacks an archive of snapshots to be changed, and packs a directory of them again.
 
-    python -m tests.pack unpack tests/fixtures/kafka-4.3.tar.xz /tmp/kafka-4.3
-    python -m tests.pack pack /tmp/kafka-4.3 tests/fixtures/kafka-4.3.tar.xz
+python -m tests.pack unpack tests/fixtures/kafka-4.3.tar.xz /tmp/kafka-4.3
+python -m tests.pack pack /tmp/kafka-4.3 tests/fixtures/kafka-4.3.tar.xz
 """
 
 from __future__ import annotations

@@ -21,16 +21,17 @@ STEPS = {
     "formats": 1,
     "protocol": 2,
     "auditing": 3,
-    "local": 4,
-    "reporting": 4,
-    "quality": 4,
-    "warehouse": 4,
-    "spark": 5,
-    "cli": 6,
-    "jobs": 7,
+    "verifying": 4,
+    "local": 5,
+    "reporting": 5,
+    "quality": 5,
+    "warehouse": 5,
+    "spark": 6,
+    "cli": 7,
+    "jobs": 8,
 }
 
-PURE_ROOMS = ("", "formats", "protocol", "auditing", "local", "reporting", "warehouse")
+PURE_ROOMS = ("", "formats", "protocol", "auditing", "verifying", "local", "reporting", "warehouse")
 
 #: Who may import what is not for everybody.
 ONLY_IN = {

@@ -341,9 +341,16 @@ last_timestamp_ms bigint
 topic string
 partition int
 broker_id int
+leader_id int
+end_before bigint
 kept_to bigint
 expected bigint
+end_after bigint
+lost_records bigint
+lost_committed bigint
+lost_possible bigint
 verdict string
+reason string
 """),
     "elections": _columns("""
 topic string
@@ -392,6 +399,30 @@ failing array<string>
 description string
 error string
 status string
+"""),
+}
+
+#: What `verify` prints as JSON: its tables are of two snapshots, and no audit has them.
+VERIFICATION_TABLES: dict[str, tuple[Column, ...]] = {
+    "verifications": REPORT_TABLES["verifications"],
+    "gone_records": _columns("""
+topic string
+partition int
+start_offset bigint
+end_offset bigint
+leader_epoch int
+record_count bigint
+committed string
+broker_ids array<int>
+may_hold array<int>
+first_timestamp_ms bigint
+last_timestamp_ms bigint
+"""),
+    "not_verified": _columns("""
+topic string
+partition int
+reason string
+expected boolean
 """),
 }
 

@@ -58,6 +58,13 @@ def play(
     return cluster
 
 
+def go_on(cluster: Cluster, seed: int, length: int, lost_tails: bool = True) -> None:
+    """`length` more random events of the kinds that `play` has, in place."""
+    chance = random.Random(f"{seed} goes on")
+    for name in chance.choices(list(EVENTS), list(EVENTS.values()), k=length):
+        _HAPPENINGS[name](cluster, chance, lost_tails)
+
+
 def histories(count: int = HISTORIES, first_seed: int = 0, **options: object) -> Iterator[tuple[int, Cluster]]:
     """`count` histories with their seeds."""
     for seed in range(first_seed, first_seed + count):

@@ -49,7 +49,9 @@ def tar_bytes(files: Files) -> bytes:
 
 def manifest_of(files: Files) -> str:
     """SHA-256, size in bytes and path of each file, in the order of the paths."""
-    lines = (f"{hashlib.sha256(content).hexdigest()} {len(content):>8} {name}" for name, content in sorted(files.items()))
+    lines = (
+        f"{hashlib.sha256(content).hexdigest()} {len(content):>8} {name}" for name, content in sorted(files.items())
+    )
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -31,6 +31,7 @@ from replica_audit.cli.output import print_note, print_result, stdout_colour
 from replica_audit.cli.places import check_files, check_outputs, check_snapshot
 from replica_audit.cli.progress_lines import Progress
 from replica_audit.cli.quality_command import discard_data_docs, quality, quality_stage
+from replica_audit.cli.verify_command import verify
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
@@ -182,6 +183,7 @@ COMMANDS: dict[str, Command] = {
     "report": report,
     "history": history,
     "show": show,
+    "verify": verify,
     "capture-plan": capture_plan,
     "explain": explain,
 }

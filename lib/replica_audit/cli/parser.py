@@ -16,7 +16,7 @@ from replica_audit.errors import UsageError
 from replica_audit.reporting.layout import text_width, wrap
 
 #: Commands of the public interface that this version does not have yet.
-NOT_YET = ("verify", "elect", "salvage", "restore")
+NOT_YET = ("elect", "salvage", "restore")
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -28,6 +28,7 @@ _COMMANDS = {
     "report": "write the report of a finished audit",
     "history": "show the audits of a warehouse: verdicts over time, when findings first appeared",
     "show": "audit in the terminal, without Spark: one partition, or the triage of all",
+    "verify": "say of two snapshots of one cluster whether every follower kept exactly what it should have",
     "capture-plan": "print how to copy the log dirs of given brokers, as a shell script",
     "explain": "say what a finding or a verdict means, how it is proven and what to do; alone: list all codes",
 }
@@ -42,6 +43,7 @@ _ARGUMENTS = {
     "run": "SNAPSHOT",
     "ingest": "SNAPSHOT",
     "show": "SNAPSHOT [TOPIC-PARTITION]",
+    "verify": "BEFORE AFTER",
     "capture-plan": "BROKER...",
     "explain": "[CODE]",
     "completion": "SHELL",
@@ -56,6 +58,16 @@ _EPILOG = """exit status:
   4    engine or internal error
   130  interrupted (143: terminated)
 """
+
+_EPILOGS = {
+    "verify": """exit status:
+  0    every replica kept exactly what it should have
+  1    one did not, has not followed yet, or committed records are lost
+  2    usage or configuration
+  3    part of it could not be judged
+  4    internal error
+"""
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -89,7 +101,7 @@ def build_parser() -> argparse.ArgumentParser:
             usage=" ".join(filter(None, ["replica-audit", name, _ARGUMENTS.get(name), "[OPTION...]"])),
             help=text,
             description="\n".join(wrap(text[0].upper() + text[1:] + ".")),
-            epilog=_EPILOG if name in _COMMANDS else None,
+            epilog=_EPILOGS.get(name, _EPILOG) if name in _COMMANDS else None,
             formatter_class=formatter,
             allow_abbrev=False,
         )
@@ -116,6 +128,8 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
         of_command.error(_say_unknown(unknown, of_command))
     if getattr(arguments, "snapshot", "") is None and not arguments.print_config:
         parsers_of(parser)[arguments.command].error("SNAPSHOT is missing: give the directory of the copied log dirs")
+    if getattr(arguments, "after", "") is None and not arguments.print_config:
+        parsers_of(parser)[arguments.command].error("two snapshots are needed: that of before and that of after")
     return arguments
 
 
@@ -161,6 +175,9 @@ def _add_arguments(name: str, command: argparse.ArgumentParser) -> None:
     if name == "show":
         text = "for example orders-0; without, all partitions are triaged"
         arguments.add_argument("topic_partition", metavar="TOPIC-PARTITION", nargs="?", help=text)
+    if name == "verify":
+        arguments.add_argument("before", metavar="BEFORE", nargs="?", help="the log dirs as they were")
+        arguments.add_argument("after", metavar="AFTER", nargs="?", help="those of the same cluster, copied later")
     if name == "capture-plan":
         add_capture_arguments(command, arguments)
     if name == "explain":

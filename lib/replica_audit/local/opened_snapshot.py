@@ -101,6 +101,10 @@ class OpenedSnapshot:
         """Segments of all replicas of a partition."""
         return tuple(self._files.get(partition, ()))
 
+    def is_led(self, partition: TopicPartition) -> bool:
+        """Whether any source says who leads a partition or has replicas of it."""
+        return bool(self._rows.get(partition, {}).get("partition_states"))
+
     def examine(self, partition: TopicPartition) -> Examined:
         """Scan the segments of one of `partitions`; what cannot be read is in its quarantine."""
         place = {"topic": partition.topic, "partition": partition.partition}
@@ -127,7 +131,10 @@ class OpenedSnapshot:
 
     def read_batches(self, examined: Examined) -> dict[CopyKey, np.ndarray]:
         """Batches of the chunks that the audit of a partition wants, by scanning the files of those copies once more."""
-        wanted = needed_batches(examined.evidence)
+        return self.read_chunks(examined, needed_batches(examined.evidence))
+
+    def read_chunks(self, examined: Examined, wanted: Mapping[CopyKey, Collection[int]]) -> dict[CopyKey, np.ndarray]:
+        """Batches of `wanted` chunks, by copy."""
         found: dict[CopyKey, list[np.ndarray]] = {}
         for file in examined.files:
             chunks = wanted.get((file.broker_id, file.log_dir))

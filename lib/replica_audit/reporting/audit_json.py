@@ -28,6 +28,23 @@ def render_audit_json(results: Results, verdict: Mapping[str, Any] | None = None
     return "{\n" + ",\n".join(members) + "\n}\n"
 
 
+def render_tables(
+    head: Mapping[str, Any],
+    columns: Mapping[str, tuple[Column, ...]],
+    tables: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> str:
+    """One object with the members of `head` and then the rows of `tables`, as in audit.json.
+
+    Raises ValueError as `render_audit_json` does.
+    """
+    members = [
+        f'"schema_version": {SCHEMA_VERSION}',
+        *(f'"{name}": {_render(value, name)}' for name, value in head.items()),
+    ]
+    members += [f'"{name}": {_render_rows(name, columns[name], tables[name])}' for name in columns]
+    return "{\n" + ",\n".join(members) + "\n}\n"
+
+
 def render_object(content: Mapping[str, Any]) -> str:
     """A single JSON object, indented."""
     return json.dumps(content, indent=2, allow_nan=False) + "\n"

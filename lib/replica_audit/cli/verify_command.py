@@ -1,0 +1,26 @@
+"""The command `verify`: two snapshots of one cluster, and whether every follower kept exactly what it should have."""
+
+from __future__ import annotations
+
+import argparse
+
+from replica_audit.cli.output import print_result, stdout_colour
+from replica_audit.cli.places import check_files, check_snapshot
+from replica_audit.cli.progress_lines import Progress
+from replica_audit.config import Settings
+from replica_audit.reporting.verification_text import render_verification, render_verification_json
+
+
+def verify(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Compare two snapshots of one cluster; 0 only when every replica kept exactly what it should have."""
+    check_snapshot(arguments.before)
+    check_snapshot(arguments.after)
+    check_files(settings)
+    from replica_audit.local.verification import verify_snapshots
+
+    found = verify_snapshots(arguments.before, arguments.after, settings, Progress(settings.quiet))
+    if settings.format == "json":
+        print_result(render_verification_json(found))
+    else:
+        print_result(render_verification(found, colour=stdout_colour()))
+    return found.exit_status

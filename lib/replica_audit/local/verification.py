@@ -1,0 +1,126 @@
+"""Two snapshots of one cluster read and laid side by side, partition by partition, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from replica_audit.auditing.partition import PartitionAudit, audit_partition
+from replica_audit.auditing.replicas.facts import CopyKey
+from replica_audit.config import Settings
+from replica_audit.errors import InputError
+from replica_audit.formats.files.storage import Snapshot
+from replica_audit.formats.segments.record_reader import RecordReader
+from replica_audit.local.audit import Progress, Unseen, audit_options, open_snapshot
+from replica_audit.local.opened_snapshot import Examined, OpenedSnapshot
+from replica_audit.model import TopicPartition
+from replica_audit.tables import sort_rows
+from replica_audit.verifying.moments import AFTER, BEFORE, Pairing, wanted_chunks
+from replica_audit.verifying.partition import (
+    PartitionVerification,
+    is_another_topic,
+    verify_partition,
+    why_not_verified,
+)
+from replica_audit.verifying.verification import Verification
+
+
+def verify_snapshots(before: str, after: str, settings: Settings, progress: Progress | None = None) -> Verification:
+    """What every replica of the snapshot `before` kept until `after`, for the topics that `settings` choose.
+
+    `settings.leadership` is of the later snapshot. Raises UsageError and InputError as `open_snapshot` does, and
+    InputError where the two are of different clusters or have no partition in common.
+    """
+    progress = progress or Unseen()
+    earlier = _open(before, replace(settings, leadership=None))
+    later = _open(after, settings)
+    ids = [opened.inventory.cluster_id for opened in (earlier, later)]
+    if None not in ids and ids[0] != ids[1]:
+        raise InputError(
+            f"{before} is of cluster {ids[0]} and {after} of cluster {ids[1]}: give two snapshots of one cluster"
+        )
+    held = {one.topic_partition for one in earlier.inventory.replicas}
+    held |= {partition for partition in earlier.partitions if earlier.is_led(partition)}
+    both = [partition for partition in earlier.partitions if partition in held & set(later.partitions)]
+    if not both:
+        raise InputError(f"{before} and {after} have no partition in common")
+    if None not in (earlier.options.kafka_version,) and settings.protocol is None and settings.kafka_version is None:
+        # The truncations took place in between, by the brokers as they were when it began.
+        later.options = replace(later.options, protocol=earlier.options.protocol)
+    reader = RecordReader(_Both({BEFORE: earlier.snapshot, AFTER: later.snapshot}))
+    found, left = [], []
+    files = [file for opened in (earlier, later) for partition in both for file in opened.files(partition)]
+    progress.begin("verifying", len(files), sum(file.size_bytes for file in files))
+    try:
+        for partition in both:
+            result = _verify(earlier, later, partition, reader)
+            found.append(result)
+            left += [_unverified(partition, reason) for reason in result.unjudged]
+            if result.recreated:
+                left.append(_unverified(partition, "the topic was deleted and created again in between", expected=True))
+            of_one = [file for opened in (earlier, later) for file in opened.files(partition)]
+            progress.advance(len(of_one), sum(file.size_bytes for file in of_one))
+    finally:
+        progress.end()
+    has_metadata = bool(later.inventory.metadata_logs)
+    for partition in held - set(both):
+        deleted = "its topic was deleted: the later metadata log does not have it"
+        reason = deleted if has_metadata else "the later snapshot does not have it"
+        left.append(_unverified(partition, reason, expected=has_metadata))
+    return Verification(
+        {
+            "before": earlier.snapshot.name,
+            "after": later.snapshot.name,
+            "cluster_id": later.inventory.cluster_id or earlier.inventory.cluster_id,
+            "protocol": later.options.protocol,
+            "partitions": len(both),
+        },
+        tuple(sort_rows([row for one in found for row in one.verifications])),
+        tuple(sort_rows([row for one in found for row in one.gone])),
+        tuple(sort_rows(left)),
+    )
+
+
+def _open(uri: str, settings: Settings) -> OpenedSnapshot:
+    snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership)
+    return OpenedSnapshot.read(snapshot, inventory, audit_options(inventory, settings), settings.topics)
+
+
+def _verify(
+    earlier: OpenedSnapshot, later: OpenedSnapshot, partition: TopicPartition, reader: RecordReader
+) -> PartitionVerification:
+    sides = [(opened, opened.examine(partition)) for opened in (earlier, later)]
+    audits = [_audit(opened, examined) for opened, examined in sides]
+    if is_another_topic(*audits):
+        return PartitionVerification(recreated=True)
+    if (reason := why_not_verified(*audits)) is not None:
+        return PartitionVerification(unjudged=(reason,))
+    before, after = (audit.case for audit in audits)
+    wanted = wanted_chunks(before, after)
+    rows: list[dict[CopyKey, np.ndarray]] = [
+        opened.read_chunks(examined, chunks)
+        for (opened, examined), chunks in zip(sides, (wanted.before, wanted.after), strict=True)
+    ]
+    return verify_partition(Pairing(before, after, *rows, reader))
+
+
+def _audit(opened: OpenedSnapshot, examined: Examined) -> PartitionAudit:
+    return audit_partition(examined.evidence, opened.read_batches(examined), RecordReader(opened.snapshot))
+
+
+def _unverified(partition: TopicPartition, reason: str, *, expected: bool = False) -> dict[str, Any]:
+    return {"topic": partition.topic, "partition": partition.partition, "reason": reason, "expected": expected}
+
+
+class _Both:
+    """The files of both snapshots, each below the name of its moment."""
+
+    def __init__(self, snapshots: Mapping[str, Snapshot]) -> None:
+        self._snapshots = snapshots
+
+    def open_file(self, path: str) -> BinaryIO:
+        moment, _, rest = path.partition("/")
+        return self._snapshots[moment].open_file(rest)

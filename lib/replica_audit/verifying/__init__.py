@@ -1,0 +1,1 @@
+"""Two snapshots of one cluster: whether every follower kept exactly what it should have."""
