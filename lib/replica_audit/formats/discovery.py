@@ -33,7 +33,7 @@ from replica_audit.formats.stand_ins.described_replicas import Found, read_stand
 from replica_audit.model import QuarantineRow, ReplicaDir, TopicPartition
 from replica_audit.wording import count
 
-#: Directories of a log dir that are no partitions and no mistake.
+#: Directories of a log dir that are expected there though they are not partitions.
 _KNOWN_DIRECTORIES = {"remote-log-index-cache", "dump", "logs"}
 
 
@@ -41,7 +41,8 @@ def discover(snapshot: Snapshot, topics: tuple[str, ...] = ()) -> Inventory:
     """Everything in `snapshot`; `topics` are shell patterns on whole names that replicas and segments must match.
 
     Reads the small text files, and of segments only a `.swap` (Kafka asks for its end). What cannot be used is in
-    `quarantine`: CAP-UNREADABLE for what had to be read, META-FOREIGN-DIR, and INPUT-IGNORED for what is no input.
+    `quarantine`: CAP-UNREADABLE for what had to be read, META-FOREIGN-DIR, and INPUT-IGNORED for files that are not
+    input.
     """
     return _Discovery(snapshot, topics).inventory()
 
@@ -70,7 +71,7 @@ class _Discovery:
 
     def inventory(self) -> Inventory:
         found = find_log_dirs(self._folders)
-        # What leads to a log dir, or is one, is no partition, whatever its name.
+        # A log dir, or a directory above one, is not a partition, whatever its name.
         log_dir_paths = {folder.path[:end] for folder in found for end in _ends_of_parts(folder.path)}
         log_dirs = []
         for folder in found:
@@ -115,7 +116,7 @@ class _Discovery:
         )
 
     def _tell_problems(self) -> None:
-        """A row for each path that could not be looked at, but for those that a reader tells or will tell of."""
+        """A row for each path that could not be looked at, except those that a reader reports itself."""
         told = {row.path for row in self._quarantine} | {segment.path for segment in self._segments}
         of_replicas = {replica.path: replica for replica in self._replicas}
         for path, problem in self._problems.items():
@@ -141,7 +142,7 @@ class _Discovery:
             broker_id = owner.broker_id if owner else broker_of_path(entry.path)
             found.append(BrokerLogFile(entry.path, entry.size, broker_id))
             if broker_id is None:
-                reason = "whose log this is cannot be told: put it into a directory broker-<id>"
+                reason = "cannot tell whose log this is: put it into a directory broker-<id>"
                 self._quarantine.append(_row("INPUT-IGNORED", entry.path, reason))
         return tuple(one for one in found if one.broker_id is not None)
 

@@ -1,4 +1,4 @@
-"""What was found in a snapshot: log dirs, replicas, segments, who leads, and everything that is none of these."""
+"""What was found in a snapshot: log dirs, replicas, segments, who leads, and everything else."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Part:
     start: int = 0
     end: int = 0
     dumped_path: str = ""
-    """As the text has it."""
+    """As the text says."""
     columns: tuple[str, ...] = ()
     """Those that a table has values in."""
     log_dir: str = ""
-    """As the table has it."""
+    """As the table says."""
     segment_base_offset: int | None = None
 
 

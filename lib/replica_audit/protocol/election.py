@@ -23,7 +23,7 @@ class Election:
     metadata_offset: int
     clean: bool
     """The new leader was in the ISR or among the eligible leader replicas, so it had everything that was committed, as
-    long as its own log was whole. A last known leader that comes back is not (LastKnownElr)."""
+    long as its own log was intact. A last known leader that comes back is not (LastKnownElr)."""
     previous_leader_id: int | None
     """Who led before, whether or not somebody still did; None where the history does not reach back so far."""
     previous_epoch: int | None
@@ -35,7 +35,7 @@ class Election:
 
 
 def elections(history: Sequence[PartitionState]) -> tuple[Election, ...]:
-    """Every committed election of a history, oldest first; the first leader of a new partition is none.
+    """Every committed election of a history, oldest first; the first leader of a new partition does not count.
 
     A leader that stays and gets a new epoch (before metadata version 3.6 with every change of the ISR, and when
     replicas are removed) was not elected.
@@ -70,7 +70,7 @@ def elections(history: Sequence[PartitionState]) -> tuple[Election, ...]:
 
 
 def last_led(history: Sequence[PartitionState]) -> PartitionState | None:
-    """The last committed state with a leader; None where nobody ever led."""
+    """The last committed state with a leader; None where there never was a leader."""
     return next((state for state in reversed(history) if not state.uncommitted and state.leader_id is not None), None)
 
 

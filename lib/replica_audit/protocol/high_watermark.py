@@ -1,5 +1,5 @@
 """What the leader looks at when it tries to advance its high watermark (`Partition.maybeIncrementLeaderHW`, C.1), and one
-observation as that rule sees it: which replicas may hold the mark back, and which surely did.
+observation as that rule sees it: which replicas may hold the mark back, and which certainly did.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class View:
         self.observed = leader.high_watermark if leader else None
         self.leader_end = _first(leader.log_end_offset, leader.known_log_end_offset) if leader else None
         self.waits = None not in (self.observed, self.leader_end) and self.leader_end > self.observed
-        #: None: not known; an ISR without its leader is none.
+        #: None: not known, as where the ISR lacks its leader.
         self.isr = frozenset(now.isr) if now.isr is not None and now.leader_id in now.isr else None
         pending = frozenset(now.pending_isr) if rule.pending_isr else frozenset()
         #: Replicas that hold the mark back as long as they are in the ISR, or about to be.

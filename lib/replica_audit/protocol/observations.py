@@ -15,7 +15,7 @@ class ReplicaProgress:
     known_log_end_offset: int | None = None
     """As the leader knows it: the offset of the last accepted fetch; -1 when the leader is new and none came yet."""
     log_end_offset: int | None = None
-    """As the replica has it."""
+    """The replica's own."""
     last_caught_up_ms: int | None = None
     high_watermark: int | None = None
     eligible: bool | None = None
@@ -61,11 +61,12 @@ class TimelineRow:
     waiting_since_ms: int | None
     """Since when it has stood still below the leader's end; None when nothing waits."""
     lasting: bool = False
-    """Not of this observation only: what was due at the one before is still missing. Always so but for stuck."""
+    """Not of this observation only: what was due at the one before is still missing. True for every deviation but
+    stuck."""
 
     @property
     def is_held(self) -> bool:
-        """Stuck where the rule has it: something holds it for longer than anything may."""
+        """Stuck where the rule puts it: something holds it for longer than anything may."""
         return self.deviation == STUCK and self.hw_observed == self.hw_recomputed
 
 
@@ -75,7 +76,7 @@ class DeviationRun:
 
     deviation: str
     held: bool
-    """It stands where the rule has it, but longer than a replica may hold it."""
+    """It is where the rule puts it, but has been there longer than a replica may hold it."""
     leader_id: int | None
     leader_epoch: int | None
     start_ms: int

@@ -57,9 +57,9 @@ def follow_timeline(
     """A row for each observation of one partition, given in order of time; only the last one is kept in memory.
 
     `replicas` are all that the partition has or had. The first observation of a leadership judges nothing: a leader
-    keeps what it had. From then on the high watermark never goes back, is at most what the replicas that surely held
-    it allow, and at least what was due when the leader certainly tried. `hw_recomputed` is the observed value, moved
-    into that interval; where none was observed, what the leader would set if it tried now.
+    keeps what it had. From then on the high watermark never goes back, is at most what the replicas that certainly
+    held it allow, and at least what was due when the leader certainly tried. `hw_recomputed` is the observed value,
+    moved into that interval; where none was observed, what the leader would set if it tried now.
     """
     before: View | None = None
     row: TimelineRow | None = None

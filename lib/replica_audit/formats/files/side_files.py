@@ -20,8 +20,8 @@ _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 def parse_json(data: bytes | str, path: str, hint: str) -> Any:
     """The value of a JSON text.
 
-    Raises FormatError for what is none, for one that nests deeper or has longer numbers than anything of Kafka's, and
-    for text that no file could hold: half a character, NaN, Infinity.
+    Raises FormatError for anything else, for nesting deeper and numbers longer than Kafka ever writes, and for text
+    that no file could hold: half a character, NaN, Infinity.
     """
     try:
         value = json.loads(data, parse_int=_parse_int, parse_float=_parse_float, parse_constant=_parse_constant)

@@ -17,7 +17,7 @@ from replica_audit.formats.files.trees import Entry, Tree
 from replica_audit.formats.format_error import FormatError
 from replica_audit.redaction import redact
 
-#: Small files are read whole; a checkpoint larger than this is none.
+#: Small files are read in one piece; no checkpoint is larger than this.
 GREATEST_SMALL_FILE = 64 << 20
 
 _ARCHIVES = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tar.lz4", ".zip", ".7z", ".gz", ".zst")
@@ -123,8 +123,8 @@ class Snapshot:
     def open_file(self, path: str) -> BinaryIO:
         """The file at `path`, seekable, to be closed by the caller.
 
-        Raises OSError, in words that name no place outside the snapshot, for what is no ordinary file too: it is never
-        waited for, and no link is followed out of the snapshot.
+        Raises OSError, in words that name no place outside the snapshot, also for anything but an ordinary file:
+        nothing is waited for, and no link is followed out of the snapshot.
         """
         if self._is_local:
             return local_files.open_file(self._root, path)

@@ -18,7 +18,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A path that could not be listed or is no ordinary file, and why."""
+    """A path that could not be listed or is not an ordinary file, and why."""
 
     path: str
     reason: str

@@ -1,8 +1,8 @@
 """Lines of `server.log`, `state-change.log` and `controller.log` that say what a broker did to a replica (D.4).
 
 Optional evidence: who began to lead in which epoch from which offset with which high watermark, where a log was cut and
-why, how the ISR changed. Each version, 0.10 to 4.x, words it in its own way; a line of another shape is no error, and
-is left alone.
+why, how the ISR changed. Each version, 0.10 to 4.x, words it in its own way; a line of another shape is not an error
+and is ignored.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _lines(stream) -> Iterator[bytes]:
 def parse_broker_log(lines: Iterable[bytes], path: str, broker_id: int | None) -> Iterator[BrokerLogEvent]:
     """Events of a log in the order of its lines."""
     for number, raw in enumerate(lines, 1):
-        # Bytes that are no UTF-8 cannot be in a line of ours.
+        # A line that we look for is UTF-8.
         text = raw[:_LONGEST_LINE].decode("utf-8", "replace")
         if any(word in text for word in _WORDS):
             event = _parse_line(text, path, number, broker_id)

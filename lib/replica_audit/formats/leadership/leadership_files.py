@@ -53,7 +53,7 @@ def read_leaderships(
     if given is not None:
         paths.append("leadership.json")
         found.update({(one.source, one.topic, one.partition): one for one in given})
-    # A metadata log of which the newest part cannot be read is older than a listing that somebody made.
+    # A metadata log whose newest part cannot be read is older than a listing that somebody made.
     given = {key[1:] for key in found} if metadata.doubtful else set()
     found.update(
         {

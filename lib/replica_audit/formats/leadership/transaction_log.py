@@ -56,8 +56,8 @@ def read_transaction_states(
 ) -> Iterator[TransactionState]:
     """Every state that one segment of the topic records of `producers`, in order. Raises OSError and FormatError.
 
-    Batches and records that cannot be taken apart are passed over: they are no states, and the segment as such is
-    audited like any other.
+    Batches and records that cannot be parsed are skipped: they hold no state, and the segment itself is audited like
+    any other.
     """
     base_offset = parse_file_name(segment.path.rsplit("/", 1)[-1]).base_offset or 0
     with snapshot.open_file(segment.path) as stream:

@@ -21,10 +21,9 @@ _HINT = "Kafka refuses such a file or reads other values from it: compare with t
 
 
 def parse_offset_checkpoint(data: bytes, path: str) -> dict[TopicPartition, int]:
-    """Entries of a `*-offset-checkpoint`, in file order; no bytes at all are no entries.
-
-    The same partition twice: the last line counts, as in Kafka. Raises FormatError for another version, a number of
-    lines that is not the one said, words, negative numbers and numbers past their type.
+    """Entries of a `*-offset-checkpoint`, in file order; an empty file has no entries. If a partition occurs twice,
+    the last line counts, as in Kafka. Raises FormatError for another version, a number of lines that is not the one
+    said, words, negative numbers and numbers past their type.
     """
     entries: dict[TopicPartition, int] = {}
     for line, fields in _parse_entries(data, path, 3, "`topic partition offset`"):
@@ -36,8 +35,8 @@ def parse_offset_checkpoint(data: bytes, path: str) -> dict[TopicPartition, int]
 def parse_epoch_checkpoint(data: bytes, path: str) -> tuple[tuple[int, int], ...]:
     """Entries (leader epoch, start offset) of a `leader-epoch-checkpoint` in file order, also where they decrease.
 
-    What Kafka makes of entries that contradict each other is not decided here. No bytes at all are no entries. Errors
-    as in `parse_offset_checkpoint`.
+    What Kafka makes of entries that contradict each other is not decided here. An empty file has no entries. Errors as
+    in `parse_offset_checkpoint`.
     """
     return tuple(
         (line.number(fields[0], INT32, "leader epoch"), line.number(fields[1], INT64, "start offset"))
@@ -129,7 +128,7 @@ class Line:
 
 def _lines(data: bytes, path: str) -> Iterator[Line]:
     """Lines as `BufferedReader.readLine` gives them."""
-    # latin-1 keeps byte positions; what is not ASCII is no legal topic name, number or key.
+    # latin-1 keeps byte positions; topic names, numbers and keys are ASCII.
     text = data.decode("latin-1")
     position = index = 0
     while position < len(text):

@@ -49,7 +49,7 @@ def arrange_folders(entries: tuple[Entry, ...]) -> dict[str, Folder]:
         if entry.is_dir:
             parent.folders[name] = folders.setdefault(entry.path, Folder(entry.path))
             if name in _FILES or parse_file_name(name).kind not in ("unknown", "tmp"):
-                parent.files[name] = Entry(entry.path, 0, False)  # whoever reads it is told that it is none
+                parent.files[name] = Entry(entry.path, 0, False)  # its reader reports that it is not a file
         else:
             parent.files[name] = entry
     # An object store need not have directories of their own.

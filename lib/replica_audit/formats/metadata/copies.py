@@ -52,7 +52,7 @@ class MetadataCopy:
     snapshots: tuple[StateSnapshot, ...]
     """By end offset."""
     problems: tuple[tuple[str, int | None, str], ...] = field(default=())
-    """(path, position, reason) of what could not be read; a torn or zero-filled end is none."""
+    """(path, position, reason) of what could not be read; a torn or zero-filled end does not count."""
     reach: tuple[int, int] = (-1, 0)
     """Like `newness`, of the last batch that the files show or may have hidden in what could not be read."""
 

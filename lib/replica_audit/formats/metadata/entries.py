@@ -23,7 +23,7 @@ from replica_audit.formats.segments.codecs import CodecError, decompress
 from replica_audit.formats.segments.scan import scan_segment
 from replica_audit.model import Damage
 
-_HINT = "copy the metadata log again, or take another node's; the topics' listing is used where there is none"
+_HINT = "copy the metadata log again, or take another node's; without one the listing of topics is used"
 
 #: A controller's batches are at most 8 MiB (`MAX_BATCH_SIZE_BYTES`).
 _GREATEST_BATCH = 64 << 20
@@ -75,7 +75,7 @@ def scan_headers(
 
 
 def read_entries(stream: BinaryIO, path: str, headers: np.ndarray) -> Iterator[Entry]:
-    """Entries of the batches `headers` of one file, in order; kinds that say nothing of leadership are left out.
+    """Entries of the batches `headers` of one file, in order; kinds that do not bear on leadership are left out.
 
     Raises FormatError, naming the batch, for records that cannot be taken apart.
     """

@@ -46,7 +46,7 @@ class TopicRemoved:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSet:
-    """PartitionRecord: the whole state; `leader` -1 is none."""
+    """PartitionRecord: the whole state; `leader` is -1 where there is no leader."""
 
     topic_id: str
     partition: int

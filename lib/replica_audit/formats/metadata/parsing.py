@@ -25,7 +25,7 @@ FRAME_VERSION = 1
 
 
 def parse_message(value: bytes) -> Message | None:
-    """The message of a record's value; None for kinds that say nothing of leadership (ACLs, quotas, later ones).
+    """The message of a record's value; None for kinds that do not bear on leadership (ACLs, quotas, later ones).
 
     A version later than the newest known one is read like that one: what it adds is tagged, or makes the reading fail.
     Raises MessageError for bytes that break the framing or the message.

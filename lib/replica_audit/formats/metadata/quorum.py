@@ -1,4 +1,4 @@
-"""Several nodes' copies of the metadata log beside each other: the newest, what is committed, and forks (Raft)."""
+"""Several nodes' copies of the metadata log compared: the newest, what is committed, and forks (Raft)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ class Fork:
 
 @dataclass(frozen=True, slots=True)
 class Quorum:
-    """What the copies at hand say together."""
+    """What the given copies say together."""
 
     newest: MetadataCopy
     agreed: Mapping[str, int]
     """By path of a copy: the offset up to which it is a prefix of the newest one."""
     committed_end: int | None
-    """Records from here on are held by no majority of the voters; None where too few voters are at hand to tell."""
+    """From this offset on no majority of the voters holds the records; None where too few voters were captured to
+    tell."""
     forks: tuple[Fork, ...]
     whole: bool
     """A majority of the voters' copies was read to its end: nothing that was committed can be missing."""
@@ -37,7 +38,8 @@ class Quorum:
 
 
 def weigh_copies(copies: Sequence[MetadataCopy], voters: Sequence[int] | None) -> Quorum:
-    """Compare the copies; `voters` as the newest copy names them, None where nothing does (then nobody is asked)."""
+    """Compare the copies; `voters` as the newest copy names them, None where nothing names them (then votes are not
+    counted)."""
     newest = newest_copy(copies)
     agreed = {copy.log.path: min(_parting(newest, copy) or copy.end_offset, newest.end_offset) for copy in copies}
     lineage = [

@@ -131,7 +131,7 @@ def _snapshot_entries(snapshot: Snapshot, one: StateSnapshot) -> list[Entry]:
 
 
 def _configured_voters(snapshot: Snapshot, copy: MetadataCopy, ignored: list[QuarantineRow]) -> tuple[int, ...] | None:
-    """The voters that quorum-state names; None where there is none, or it says nothing (KIP-853).
+    """The voters that quorum-state names; None without such a file, or where it names none (KIP-853).
 
     Then nothing counts as tentative; a file that cannot be used is added to `ignored`.
     """

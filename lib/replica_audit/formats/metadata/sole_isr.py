@@ -44,7 +44,8 @@ class ClusterCourse:
     """Of the log as far as it is known."""
 
     def fenced_from(self, broker_id: int, offset: int) -> Iterator[tuple[int, bool]]:
-        """(batch end, fenced): how it was at `offset`, and every change after it. A broker nobody registered is fenced."""
+        """(batch end, fenced): how it was at `offset`, and every change after it. A broker that never registered is
+        fenced."""
         now = True
         later = []
         for event in self.brokers.get(broker_id, ()):
@@ -166,7 +167,7 @@ class _KnownEpochs:
     def find(self, state: PartitionState, end: PartitionState | None, own: Leadership, came_back: bool) -> str | None:
         """An epoch in the leader's files of another partition that came with the same metadata batch or a later one.
 
-        What a broker that came back has may be of then, but for epochs that it led itself before this one ended.
+        What a broker that came back has may be of then, except for epochs that it led itself before this one ended.
         """
         leader = state.leader_id
         for begun, other in self._begun.get(leader, ()):

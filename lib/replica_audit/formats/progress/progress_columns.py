@@ -28,7 +28,7 @@ PROGRESS_SCHEMA = pa.schema(
     ]
 )
 REQUIRED = ("topic", "partition", "broker_id")
-#: -1 means that there is none; of `known_log_end_offset` it means that a new leader has seen no fetch yet.
+#: -1 means absent; of `known_log_end_offset` it means that a new leader has seen no fetch yet.
 _MINUS_ONE_IS_NONE = ("leader_id", "leader_epoch", "log_end_offset", "last_caught_up_ms", "high_watermark")
 LISTS = ("isr", "pending_isr")
 HINT = "docs/capture.md has the columns of replica_progress"

@@ -15,7 +15,8 @@ NULLS = ("", "null", "NULL", "None", "none")
 
 
 def plainly_none(form: str, names: Sequence[str], schema: pa.Schema) -> Callable[[bytes], str | None]:
-    """What says of one line, jsonl or csv with the columns `names`, why it is no row; None where it may be one."""
+    """A function that says why a line, jsonl or csv with the columns `names`, is not a row; None where it may be
+    one."""
     greatest = {field.name: INT32 if field.type == pa.int32() else INT64 for field in schema if _is_number(field)}
     if form == "csv":
         return lambda line: _no_cells(line, names, greatest)

@@ -21,7 +21,7 @@ _GREATEST_HEADER = 64 << 10
 
 
 def from_text(path: str, form: str, header: bytes, data: bytes, position: int) -> tuple[pa.Table, list[QuarantineRow]]:
-    """The rows among whole lines that lie at `position` of their file, and a quarantine row for each that is none."""
+    """The rows among whole lines that lie at `position` of their file, and a quarantine row for each of the others."""
     if position == 0 and data.startswith(b"\xef\xbb\xbf"):
         data = data[3:]
     names = _header_names(path, header) if form == "csv" else []
@@ -36,10 +36,9 @@ def from_text(path: str, form: str, header: bytes, data: bytes, position: int) -
 def _find_rows(
     path: str, form: str, names: list[str], data: bytes, position: int
 ) -> tuple[pa.Table, list[QuarantineRow]]:
-    """The lines that are rows, and a quarantine row for each that is none.
-
-    Arrow decides, over many lines at once: those that are plainly no rows are taken out first, and a group that it
-    refuses is halved, as often as `_HALVINGS` allows.
+    """The lines that are rows, and a quarantine row for each of the others. Arrow decides, over many lines at once:
+    those that are plainly no rows are taken out first, and a group that it refuses is halved, as often as `_HALVINGS`
+    allows.
     """
     is_plainly_none = plainly_none(form, names, PROGRESS_SCHEMA)
     lines: list[tuple[int, bytes]] = []

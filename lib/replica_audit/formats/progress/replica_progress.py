@@ -28,7 +28,7 @@ _ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "cs
 
 #: Bytes of text in a part.
 PART_BYTES = 32 << 20
-#: Rows of one part that cannot be used are told one by one up to this many, then counted.
+#: Unusable rows of one part are reported one by one up to this many, then counted.
 _TOLD = 20
 
 
@@ -51,7 +51,7 @@ def progress_form(path: str) -> str | None:
 
 
 def plan_progress(snapshot: Snapshot, files: Iterable[tuple[str, int]]) -> Iterator[ProgressPart | QuarantineRow]:
-    """Parts of the files (path, size); a quarantine row for one whose parts cannot be told."""
+    """Parts of the files (path, size); a quarantine row for a file that cannot be divided."""
     for path, size in files:
         form = progress_form(path)
         if form != "parquet":

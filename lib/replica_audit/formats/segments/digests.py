@@ -15,7 +15,7 @@ _MASK = (1 << 64) - 1
 
 
 class ContentDigest:
-    """SHA-256 of what is kept of a segment: every batch, and the place of what is none, in their order."""
+    """SHA-256 of what is kept of a segment: every batch and the place of all damage, in order."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
@@ -54,9 +54,8 @@ def _mix(value: np.ndarray) -> np.ndarray:
 
 
 def least_timestamps(batches: np.ndarray) -> np.ndarray:
-    """The earliest time that each batch shows, in ms; the greatest int64 where it shows none.
-
-    A base timestamp is none where the delete-horizon bit says that it holds a horizon (KIP-534), or below 0.
+    """The earliest time that each batch shows, in ms; the greatest int64 where it shows none. A base timestamp does
+    not count where the delete-horizon bit says that it holds a horizon (KIP-534), or below 0.
     """
     horizon = (batches["magic"] >= 2) & (batches["attributes"] & DELETE_HORIZON != 0)
     base = np.where((batches["base_timestamp"] < 0) | horizon, _GREATEST, batches["base_timestamp"])

@@ -10,7 +10,7 @@ import numpy as np
 from replica_audit.formats.segments.batches import CODEC_MASK, GREATEST_SPAN, KNOWN_ATTRIBUTES
 from replica_audit.model import Irregularity
 
-#: Of each kind, so many are kept; all are counted.
+#: How many of each kind are kept; all are counted.
 GREATEST_KEPT = 100
 
 #: After the greatest sequence number, 2^31-1, comes 0.
@@ -109,8 +109,8 @@ class IrregularityFinder:
 
         Known sequences are kept as one range for each producer and epoch: a sound log's only grow, so a base sequence
         inside the range was there before. Batches that repeat offsets are reported as such, not here. A sequence that
-        begins with 0 again is told with the last offset before it: where the log had been deleted up to there the
-        producer was told to begin anew (UNKNOWN_PRODUCER_ID, up to 2.4; KIP-360).
+        restarts at 0 is reported with the last offset before it: where the log had been deleted up to there, the
+        broker made the producer restart (UNKNOWN_PRODUCER_ID, up to 2.4; KIP-360).
         """
         idempotent = np.flatnonzero((batches["producer_id"] >= 0) & (batches["base_sequence"] >= 0))
         if not len(idempotent):

@@ -135,7 +135,7 @@ def decode_entries(
 
 
 def _read_as_new(data: bytes, starts: np.ndarray, file_position: int, entries: np.ndarray, broken: np.ndarray) -> None:
-    """Take the fields of magic 2 for entries that are such batches but for their magic byte, which no CRC covers.
+    """Take the fields of magic 2 for entries that are such batches except for their magic byte, which no CRC covers.
 
     They stay entries with a wrong CRC, as Kafka sees them, and keep the magic found, but have their own offsets.
     """

@@ -22,7 +22,7 @@ class TransactionFinder:
         self._ended: set[int] = set()
 
     def watch(self, batches: np.ndarray) -> None:
-        """Take the next array of `BATCH_DTYPE`; batches with a wrong checksum say nothing."""
+        """Take the next array of `BATCH_DTYPE`; batches with a wrong checksum are ignored."""
         chosen = (batches["attributes"] & TRANSACTIONAL != 0) & (batches["magic"] == 2) & batches["crc_valid"]
         if not chosen.any():
             return
@@ -39,7 +39,7 @@ class TransactionFinder:
             self._open[producer] = _joined(known, OpenTransaction(producer, epoch, epoch, base, last, timestamp))
 
     def open_transactions(self) -> tuple[OpenTransaction, ...]:
-        """Those whose last batch in the file is no marker, by producer id."""
+        """Those whose last batch in the file is not a marker, by producer id."""
         return tuple(self._open[producer] for producer in sorted(self._open))
 
     def ended_producers(self) -> tuple[int, ...]:

@@ -45,7 +45,7 @@ class RecordRows:
     unread: tuple[tuple[RecordRequest, str], ...] = ()
     """With the reason: a file that is gone, cannot be read, or is not the one that was scanned."""
     undecodable: tuple[tuple[RecordRequest, str], ...] = ()
-    """With the reason: read, but their records are none that Kafka could read."""
+    """With the reason: read, but Kafka could not decode their records."""
 
 
 class RecordReader:
@@ -60,7 +60,7 @@ class RecordReader:
     def __call__(self, requests: Iterable[RecordRequest], keys: np.ndarray | None = None) -> RecordRows:
         """The records of `requests`; with `keys`, sorted hashes, only theirs and control records.
 
-        Nothing is raised for what cannot be read or decoded; it is told in the answer. Memory: 8 MiB of file and one
+        What cannot be read or decoded is reported in the answer, not raised. Memory: 8 MiB of file and one
         expanded batch, besides the rows.
         """
         parts: list[np.ndarray] = []

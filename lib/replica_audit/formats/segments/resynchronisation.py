@@ -1,4 +1,5 @@
-"""Finding the way back into a segment after bytes that are no batch: headers that could be, and those that are.
+"""Finding the next sound batch of a segment after bytes that are not a batch: candidate headers, and the ones that
+hold.
 
 The length chain is broken, so every byte may begin a batch. Candidates are found by cheap fields over many bytes at
 once, and only they are given to the CRC, within a budget that grows with the bytes searched: the search stays linear,
@@ -60,7 +61,7 @@ def find_candidates(data: bytes, position: int, size_bytes: int, lowest: int, en
         return []
     lengths_high = raw[8 : 8 + starts]
     at = np.flatnonzero((raw[MAGIC_AT : MAGIC_AT + starts] <= 2) & (lengths_high < 0x80) & (raw[:starts] < 0x80))
-    # Zeros are no header: a length of 0 is dropped before 61 bytes are gathered for each.
+    # A length of 0 is dropped before 61 bytes are gathered for each candidate: zeros are common.
     at = at[(lengths_high[at] | raw[9 + at] | raw[10 + at] | raw[11 + at]) != 0]
     if not len(at):
         return []

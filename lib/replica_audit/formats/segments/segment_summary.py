@@ -113,7 +113,7 @@ class Summariser:
         new = magic == 2
         span = batches["last_offset"] - batches["base_offset"] + 1
         self._note("has_epochs", max, bool((new & (batches["leader_epoch"] >= 0)).any()))
-        # The bits and counts of a batch whose CRC is wrong are no evidence of a cleaner.
+        # The bits and counts of a batch whose CRC is wrong do not prove a cleaner.
         new = new & batches["crc_valid"]
         self._note("has_delete_horizon", max, bool((new & (batches["attributes"] & DELETE_HORIZON != 0)).any()))
         self._note("has_sparse_batch", max, bool((new & (batches["record_count"] < span)).any()))
@@ -138,7 +138,8 @@ class Summariser:
 def summarise_segment(
     stream: BinaryIO, path: str, base_offset: int, size_bytes: int, window: int = WINDOW_BYTES
 ) -> SegmentSummary:
-    """Scan a segment file and summarise it; `stream` and the errors as in `scan_segment`, `path` is for the reader."""
+    """Scan a segment file and summarise it; `stream` and the errors as in `scan_segment`, `path` is the name that
+    errors give it."""
     summariser = Summariser(path, base_offset, size_bytes)
     for item in scan_segment(stream, size_bytes, base_offset, window):
         summariser.add(item)

@@ -15,8 +15,8 @@ def judge_tail(window: SegmentWindow, start: int, expected: int, end_offset: int
     """Kind of the bytes from `start` to the end of the file, which no sound batch follows.
 
     `partial`: what is there of a header could begin the batch of offset `expected` or later, and its length passes the
-    end of the file (or, in a preallocated file, the last byte that is not zero). `zero_filled`: nothing but zeros, but
-    for so few that they may be the first bytes of an offset. `garbage`: else.
+    end of the file (or, in a preallocated file, the last byte that is not zero). `zero_filled`: nothing but zeros, and
+    more of them than could begin an offset. `garbage`: else.
     """
     head = window.peek(start, MAGIC_AT + 1)
     written = _end_of_data(window, start)
@@ -28,7 +28,7 @@ def judge_tail(window: SegmentWindow, start: int, expected: int, end_offset: int
 def torn_wrapper(window: SegmentWindow, start: int, expected: int, end_offset: int) -> int | None:
     """The offset of a compressed entry of magic 0 or 1 at `start` that the end of the file breaks off; None if there is none.
 
-    Its messages may lie in it as they are, with offsets up to its own. They are no entries of the log. Bytes that are
+    Its messages may lie in it as they are, with offsets up to its own. They are not entries of the log. Bytes that are
     shifted look like such an entry easily, and its offset would hide all batches below it: so its key has to be null,
     as every wrapper's is (`LegacyRecord.writeCompressedRecordHeader`), and its value has to fill it.
     """

@@ -1,4 +1,4 @@
-"""A window that moves over a segment file: the bytes at hand, so that memory does not grow with the file."""
+"""A window that moves over a segment file, so that memory does not grow with the file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SegmentWindow:
         self._start = 0
 
     def view(self, position: int) -> tuple[bytes, int]:
-        """What is at hand, and where in it `position` lies; loads when nothing is at hand from there on."""
+        """The loaded bytes, and where in them `position` lies; loads when none are there from that position on."""
         held = position - self._start
         if 0 <= held < len(self._data):
             return self._data, held
@@ -32,7 +32,7 @@ class SegmentWindow:
     def load(self, position: int, length: int | None = None) -> tuple[bytes, int]:
         """The window moved to `position`: `length` bytes (default the capacity), fewer only at the end of the file.
 
-        What is at hand is not read again, unless it is so little that joining it would cost more. Raises FormatError
+        Loaded bytes are not read again, unless joining so few would cost more. Raises FormatError
         when the file is shorter than it was said to be.
         """
         length = min(self.capacity if length is None else length, self.size_bytes - position)
@@ -54,7 +54,7 @@ class SegmentWindow:
         return self._read(position, length)
 
     def crc32c(self, position: int, end: int) -> int:
-        """CRC-32C of the bytes from `position` to `end`, read in steps where they are not at hand."""
+        """CRC-32C of the bytes from `position` to `end`, read in steps where they are not loaded."""
         crc = 0
         for start in range(position, end, _STEP):
             crc = google_crc32c.extend(crc, self.peek(start, min(_STEP, end - start)))

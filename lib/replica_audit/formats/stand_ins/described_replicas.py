@@ -49,7 +49,8 @@ class StandIns(NamedTuple):
     segments: tuple[SegmentFile, ...]
     topics: tuple[str, ...]
     counts: Mapping[str, int]
-    """Of listings of one segment each that are not used: segments or a text are there too, or it is no current replica."""
+    """Of listings of one segment each that are not used: segments or a text are there too, or the replica is not a
+    current one."""
     quarantine: tuple[QuarantineRow, ...]
 
 

@@ -1,7 +1,7 @@
 """Lines of kafka-dump-log's text, 0.10 to 4.3: a batch, or a record of a listing that shows no batches.
 
-Every line is matched from its first to its last fixed word, so that a payload that looks like fields is no field.
-Payloads, keys and header keys are passed over and never kept. Kafka: `DumpLogSegments`.
+Every line is matched from its first to its last fixed word, so that a payload that looks like fields is not taken for
+them. Payloads, keys and header keys are passed over and never kept. Kafka: `DumpLogSegments`.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ def is_start(line: bytes) -> bool:
 
 
 def parse_invalid_bytes(line: bytes) -> int | None:
-    """How many bytes the tool found at the end that are no batch; None for any other line."""
+    """How many trailing bytes the tool found not to be a batch; None for any other line."""
     match = _INVALID_BYTES.fullmatch(line)
     return parse_whole(match.group(1), 0, INT32) if match else None
 

@@ -184,5 +184,5 @@ def _damage(listing: Listing, end: int, expected: int | None, unproven: set[str]
         what, length = listing.failure
         unproven.add("rest")
         place = f"a length field of {length}" if length is not None else what
-        reason = f"kafka-dump-log stopped here at {place}; its text says nothing of what follows"
+        reason = f"kafka-dump-log stopped here at {place}; its text does not show what follows"
         yield Damage(end, 0, reason, "zero_filled" if length == 0 else "garbage", expected, None)

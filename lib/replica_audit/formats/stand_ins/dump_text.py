@@ -22,7 +22,7 @@ _OTHER_FILES = re.compile(
 )
 _FIRST_OFFSET = re.compile(rb"^(?:(?:Log s|S)tarting offset|baseOffset|offset): (\d+)")
 _STEP = 4 << 20
-#: Longer paths there are none, and both lines that begin a listing fit.
+#: No path is longer, and both lines that begin a listing fit.
 _GREATEST_HEADLINES = 16 << 10
 _USUAL_HEADLINES = 512
 #: A longer line comes in pieces.
@@ -33,7 +33,7 @@ class Section(NamedTuple):
     """The listing of one log within a text: bytes [start, end), from its `Dumping` line to the next one."""
 
     dumped_path: str
-    """As the `Dumping` line has it; '' in a text from which such lines were taken out."""
+    """As the `Dumping` line says; '' in a text from which such lines were taken out."""
     start: int
     end: int
     base_offset: int | None = None

@@ -61,7 +61,7 @@ def read_dumped_path(dumped: str, text_path: str, log_dirs: Sequence[LogDir], sn
 
 
 def find_log_dir(folder: str, log_dirs: Iterable[LogDir]) -> LogDir | None:
-    """The log dir of the snapshot that a path names, as it is or with more before it; None where there is none."""
+    """The log dir of the snapshot that a path names, as it is or with more before it; None if it names none."""
     found = [
         one for one in log_dirs if one.path and one.broker_id is not None and f"/{folder}".endswith(f"/{one.path}")
     ]

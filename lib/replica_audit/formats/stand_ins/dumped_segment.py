@@ -54,7 +54,7 @@ class Listing(NamedTuple):
     has_holes: bool
     """Positions do not follow each other: lines were left out of the text."""
     odd_line: int | None
-    """Byte position in the text of the first line that is none of the tool's and no part of a payload."""
+    """Byte position in the text of the first line that neither the tool wrote nor a payload explains."""
 
 
 def parse_listing(stream: BinaryIO, section: Section) -> Listing:
@@ -82,7 +82,7 @@ class _Ahead:
             yield line
 
     def pass_contents(self, line: bytes, contents: Contents) -> bool:
-        """Take the lines that a record's key and payload go on in, if it can be told where they end.
+        """Take the lines that continue a record's key and payload, if their end can be found.
 
         `line` is the record's first. They end where all their bytes are there; a text that could not print them as they
         are has more or fewer, and then nothing is taken.
@@ -132,7 +132,7 @@ class _Reader:
         self._has_holes = False
         self._has_start = has_start
         self._is_open = False
-        """The key or payload of the last record may go on: it could not be told where they end."""
+        """The key or payload of the last record may go on: where they end could not be found."""
         self._last_words: deque[bytes] = deque(maxlen=_LAST_WORDS)
         """Lines since then."""
 

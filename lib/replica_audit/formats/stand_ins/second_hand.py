@@ -21,7 +21,7 @@ UNPROVEN = {
     "contents": "nothing stands for the contents of records: equal offsets, times and sizes do not prove equal records",
     "sizes": "sizes are not those of the file",
     "positions": "no positions in the file: the order of batches in it, and repeated ones, cannot be judged",
-    "leader_epochs": "no leader epochs: whether a difference is a tail that will be cut, or stays, cannot be told",
+    "leader_epochs": "no leader epochs: they would say whether a difference is a tail that will be cut, or stays",
     "base_offsets": "offsets at which compressed entries begin are not shown, and taken from where the entry before ends",
     "record_counts": "numbers of records are not shown, and taken from the offsets",
     "first_timestamps": "times of first records are not shown",

@@ -174,7 +174,7 @@ def _without_overlap(batches: np.ndarray) -> list[int]:
 
 
 def _unlisted_bytes(batches: np.ndarray) -> Iterator[Damage]:
-    """Bytes between two batches of which the table has no row: they hold no sound batch, or the table is not whole."""
+    """Bytes between two batches that the table has no row for: they hold no sound batch, or rows are missing."""
     ends: Sequence[int] = [0, *(batches["position"] + batches["size"]).tolist()]
     starts = batches["position"].tolist()
     for index, (end, start) in enumerate(zip(ends, starts, strict=False)):
