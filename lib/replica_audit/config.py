@@ -62,6 +62,9 @@ class Settings:
     piece_batches: int = _setting(
         100_000, "batches of one partition that one task compares; more are compared in pieces", file_only=True, least=1
     )
+    driver_rows: int = _setting(
+        250_000, "report rows that tasks hand to the driver; of more they write the tables", file_only=True, least=1
+    )
     spark: Mapping[str, str] = _setting({}, "Spark settings; spark-submit's own go first", file_only=True)
 
 

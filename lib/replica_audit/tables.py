@@ -6,7 +6,8 @@ Rows travel as plain dicts with exactly these keys.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 
 class Column(NamedTuple):
@@ -506,11 +507,12 @@ def ddl(columns: tuple[Column, ...]) -> str:
     return ", ".join(f"`{column.name}` {column.type}" for column in columns)
 
 
-def sort_rows(rows: list[dict]) -> list[dict]:
-    """Rows in the order of `SORT_KEYS`, a row without a key's value before those with one."""
+def sort_key(row: Mapping[str, Any]) -> list:
+    """What `sort_rows` orders by: a row without a key's value comes before those with one."""
+    values = (row.get(name) for name in SORT_KEYS)
+    return [(value is not None, value if value is not None else 0) for value in values]
 
-    def key(row: dict) -> list:
-        values = (row.get(name) for name in SORT_KEYS)
-        return [(value is not None, value if value is not None else 0) for value in values]
 
-    return sorted(rows, key=key)
+def sort_rows(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Rows in the order of `SORT_KEYS`."""
+    return sorted(rows, key=sort_key)

@@ -1,8 +1,10 @@
-"""Large partitions on Spark: compared in pieces by a third job they have the answers that they have in one task."""
+"""Large partitions and large reports on Spark have the answers that they have in one task, and on the driver."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.auditing.scenario import Broker, audit
@@ -27,15 +29,24 @@ def _diverged(path):
 @pytest.mark.parametrize(
     ("make", "runs"), [(_diverged, 1), (lambda _: FIXTURES / "txn-failover-1-unclean", 4)], ids=["long", "transactions"]
 )
-def test_a_third_job_has_the_answers_of_one_task(spark, run_stages, tmp_path, make, runs):
-    from replica_audit.spark.pipeline import run_audit
+def test_bounds_change_no_answer(spark, run_stages, tmp_path, make, runs):
+    """A third job compares pieces, and tasks write the report's tables themselves: with the same answers."""
+    from replica_audit.spark.pipeline import load_results, run_audit
 
     audited = run_stages(make(tmp_path / "snapshot"), warehouse=str(tmp_path / "warehouse"))
     scheduler = spark.sparkContext._jsc.sc().dagScheduler()
-    jobs = [scheduler.numTotalJobs()]
-    for settings in (audited.settings, replace(audited.settings, piece_batches=1)):
+    jobs = []
+    for bounds in ({}, {"piece_batches": 1}, {"driver_rows": 1}, {"piece_batches": 1, "driver_rows": 1}):
+        settings = replace(audited.settings, **bounds)
+        before = scheduler.numTotalJobs()
         again = run_audit(spark, audited.snapshot_id, settings, SILENT)
-        jobs.append(scheduler.numTotalJobs())
-        assert again.tables == audited.results.tables
-    assert jobs[2] - jobs[1] == jobs[1] - jobs[0] + 1
+        jobs.append(scheduler.numTotalJobs() - before)
+        loaded = load_results(spark, again.audit["audit_id"], settings)
+        for results in (again, loaded):
+            for table, rows in audited.results.tables.items():
+                assert results.rows(table) == rows, (bounds, table)
+    assert jobs == [jobs[0], jobs[0] + 1, jobs[0], jobs[0] + 1]
     assert len(audited.results.rows("divergences")) >= runs
+    commit = max(Path(settings.warehouse, "partitions", "_delta_log").glob("*.json"))
+    added = [line["add"]["stats"] for line in map(json.loads, commit.read_text().splitlines()) if "add" in line]
+    assert all(json.loads(one).keys() == {"numRecords"} for one in added) and added, "tasks wrote them"

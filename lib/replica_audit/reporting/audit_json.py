@@ -6,11 +6,12 @@ ASCII only, so that a file name that is no UTF-8 still makes a valid file.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from replica_audit.results import Results
-from replica_audit.tables import REPORT_TABLES, Column, sort_rows
+from replica_audit.tables import REPORT_TABLES, Column, sort_key, sort_rows
 
 SCHEMA_VERSION = 1
 
@@ -20,12 +21,23 @@ def render_audit_json(results: Results, verdict: Mapping[str, Any] | None = None
 
     Raises ValueError for a row that lacks a column, has one that its table does not know, or holds what JSON cannot.
     """
-    members = [f'"schema_version": {SCHEMA_VERSION}', f'"audit": {_render(_ordered(results.audit), "audit")}']
+    return "".join(render_audit_json_parts(results, verdict))
+
+
+def render_audit_json_parts(results: Results, verdict: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """The same piece by piece: never more than one row at once."""
+    yield f'{{\n"schema_version": {SCHEMA_VERSION},\n"audit": {_render(_ordered(results.audit), "audit")}'
     if verdict is not None:
-        members.append(f'"verdict": {_render(verdict, "verdict")}')
+        yield f',\n"verdict": {_render(verdict, "verdict")}'
     for table, columns in REPORT_TABLES.items():
-        members.append(f'"{table}": {_render_rows(table, columns, results.rows(table))}')
-    return "{\n" + ",\n".join(members) + "\n}\n"
+        yield f',\n"{table}": ['
+        first = True
+        for row in _in_order(table, columns, results.rows(table)):
+            yield "\n" if first else ",\n"
+            yield row
+            first = False
+        yield "]" if first else "\n]"
+    yield "\n}\n"
 
 
 def render_tables(
@@ -59,19 +71,17 @@ def _ordered(audit: Mapping[str, Any]) -> dict[str, Any]:
     return {key: sort(value) for key, value in audit.items()}
 
 
-def _render_rows(table: str, columns: tuple[Column, ...], rows: Sequence[Mapping[str, Any]]) -> str:
+def _in_order(table: str, columns: tuple[Column, ...], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The rows as text. Those that the sort keys do not tell apart are in the order of their text, so that every run agrees."""
     names = [column.name for column in columns]
-    plain = []
-    for row in rows:
-        if set(row) != set(names):
-            lacking, unknown = sorted(set(names) - set(row)), sorted(set(row) - set(names))
-            raise ValueError(f"table {table}: row lacks {lacking} and has unknown {unknown}")
-        plain.append({name: row[name] for name in names})
-    # Rows that the sort keys do not tell apart are put in the order of their text, so that every run agrees.
-    plain.sort(key=lambda row: _render(row, table))
-    if not plain:
-        return "[]"
-    return "[\n" + ",\n".join(_render(row, table) for row in sort_rows(plain)) + "\n]"
+    for _, same in groupby(sort_rows(rows), key=sort_key):
+        texts = []
+        for row in same:
+            if set(row) != set(names):
+                lacking, unknown = sorted(set(names) - set(row)), sorted(set(row) - set(names))
+                raise ValueError(f"table {table}: row lacks {lacking} and has unknown {unknown}")
+            texts.append(_render({name: row[name] for name in names}, table))
+        yield from sorted(texts)
 
 
 def _render(content: Any, place: str) -> str:

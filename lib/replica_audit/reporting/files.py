@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from replica_audit.auditing.audits.earlier_audit import Earlier
-from replica_audit.reporting.audit_json import render_audit_json, render_object
+from replica_audit.reporting.audit_json import render_audit_json_parts, render_object
 from replica_audit.reporting.junit import render_junit
 from replica_audit.reporting.markdown import render_markdown
 from replica_audit.reporting.metrics import render_failure_metrics, render_metrics
@@ -30,7 +30,7 @@ def write_report(results: Results, directory: str, fail_on: str, earlier: Earlie
     """
     path = _make_directory(directory)
     verdict = build_verdict(results, fail_on)
-    write_file(os.path.join(path, "audit.json"), render_audit_json(results))
+    write_file(os.path.join(path, "audit.json"), render_audit_json_parts(results))
     data_docs = "data_docs/index.html"
     known = data_docs if results.rows("quality") and os.path.exists(os.path.join(path, data_docs)) else None
     write_file(os.path.join(path, "index.html"), render_page(results, verdict, earlier, known))
@@ -52,12 +52,12 @@ def write_failure(failure: Mapping[str, Any], directory: str) -> str:
     return path
 
 
-def write_file(path: str, text: str) -> None:
-    """Replace the file at `path` by `text` in UTF-8, at once or not at all."""
+def write_file(path: str, text: str | Iterable[str]) -> None:
+    """Replace the file at `path` by `text`, or its parts, in UTF-8, at once or not at all."""
     handle, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=os.path.dirname(path) or ".")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
+            stream.writelines([text] if isinstance(text, str) else text)
             stream.flush()
             os.fsync(stream.fileno())
         # mkstemp gives 0600; a report is as readable as other new files of its user.

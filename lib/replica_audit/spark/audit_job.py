@@ -25,9 +25,15 @@ from replica_audit.moments import now
 from replica_audit.protocol.high_watermark import rule_of
 from replica_audit.results import Results
 from replica_audit.spark.observation_jobs import write_timeline
-from replica_audit.spark.partition_jobs import Group, PartitionWork, audit_partitions
+from replica_audit.spark.partition_jobs import Group, PartitionWork, audit_partitions, may_be_many
 from replica_audit.tables import BRONZE_TABLES
-from replica_audit.warehouse.answers import REPORTED_TABLES, assemble_results, snapshot_answers, timeline_answers
+from replica_audit.warehouse.answers import (
+    REPORTED_TABLES,
+    assemble_results,
+    reported_rows,
+    snapshot_answers,
+    timeline_answers,
+)
 from replica_audit.warehouse.attempts import latest_attempt, own_rows, record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.earlier_rows import earlier_rows
@@ -62,19 +68,24 @@ def audit(
     try:
         timelines = write_timeline(spark, warehouse, attempt, ids, rule_of(options.kafka_version))
         groups = _groups(warehouse, attempt, timelines, ids["cluster_id"])
-        work = PartitionWork(options, location, warehouse.directory("batches"), settings.piece_batches)
+        limits = (settings.piece_batches, settings.driver_rows)
+        many = REPORTED_TABLES if may_be_many(groups, settings.driver_rows) else ()
+        directories = {table: warehouse.directory(table) for table in many}
+        work = PartitionWork(options, location, warehouse.directory("batches"), *limits, directories, ids)
         answers = audit_partitions(spark, groups, work)
-        answers["findings"] += _log_dir_findings(warehouse, attempt, groups, ids["cluster_id"])
+        answers.rows["findings"] += _log_dir_findings(warehouse, attempt, groups, ids["cluster_id"])
         for table in REPORTED_TABLES:
-            warehouse.append(table, answers[table], ids)
+            warehouse.append_files(table, answers.files.get(table, ()), ids["audit_id"])
+            warehouse.append(table, answers.rows[table], ids)
     except BaseException:
         record_attempt(warehouse, "audit", "failed", **stage)
         raise
     finally:
         progress.end()
     finished = record_attempt(warehouse, "audit", "finished", tables=REPORTED_TABLES, **stage)
+    rows = reported_rows(warehouse, ids["audit_id"]) if answers.files else answers.rows
     return assemble_results(
-        finished, answers, snapshot_answers(warehouse, attempt), timeline_answers(warehouse, ids["audit_id"])
+        finished, rows, snapshot_answers(warehouse, attempt), timeline_answers(warehouse, ids["audit_id"])
     )
 
 

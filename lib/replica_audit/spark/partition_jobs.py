@@ -21,6 +21,7 @@ from replica_audit.spark.coordinator_job import read_transactions
 from replica_audit.spark.tasks import deal, parallelism, run_joined, run_tasks
 from replica_audit.warehouse.answers import REPORTED_TABLES
 from replica_audit.warehouse.batch_files import check_batch_files
+from replica_audit.warehouse.delta_tables import DataFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,6 +39,9 @@ Rows = dict[str, list[dict]]
 #: A task more is worth a Python worker's start from so many batches, or so many partitions.
 _TASK_BATCHES, _TASK_PARTITIONS = 200_000, 200
 
+#: Report rows that a partition has at most, besides those of differences.
+_ROWS_OF_PARTITION = 100
+
 #: Tasks of the third job for each core.
 _PIECE_TASKS = 8
 
@@ -53,6 +57,12 @@ class PartitionWork:
     """Of the table `batches`."""
     piece_batches: int
     """A partition is compared in one task up to so many batches."""
+    driver_rows: int
+    """So many report rows go to the driver; of more, tasks write the tables' files."""
+    report_directories: Mapping[str, str] = field(default_factory=dict)
+    """Of the report tables; none where there cannot be so many rows."""
+    ids: Mapping[str, str | None] = field(default_factory=dict)
+    """Of every report row."""
     transactions: Mapping[int, TransactionState] | None = None
     """The coordinator's states; None before they were read."""
 
@@ -66,11 +76,27 @@ class Answer:
     """Of transactions that have no end in the partition."""
     pieces: tuple[Piece, ...] = ()
     """Too large for one task."""
+    files: Mapping[str, DataFile] = field(default_factory=dict)
+    """With rows of this and other partitions, by table."""
 
 
-def audit_partitions(spark: SparkSession, groups: Sequence[Group], work: PartitionWork) -> Rows:
-    """Rows of every report table."""
-    answers: Rows = {table: [] for table in REPORTED_TABLES}
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Those of all partitions: rows by report table, and files with more of them."""
+
+    rows: Rows = field(default_factory=lambda: {table: [] for table in REPORTED_TABLES})
+    files: dict[str, list[DataFile]] = field(default_factory=dict)
+
+
+def may_be_many(groups: Sequence[Group], driver_rows: int) -> bool:
+    """Whether the report may have more than `driver_rows` rows: each partition has some, and each batch may differ."""
+    batches = sum(row["batch_count"] or 0 for _, evidence in groups for row in evidence.get("segments", ()))
+    return batches + _ROWS_OF_PARTITION * len(groups) > driver_rows
+
+
+def audit_partitions(spark: SparkSession, groups: Sequence[Group], work: PartitionWork) -> Answers:
+    """What every partition has in the report tables."""
+    answers = Answers()
     check_batch_files(work.directory, (row for _, evidence in groups for row in evidence.get("segments", ())))
     waiting, large = _take(_run(spark, groups, work), answers)
     if waiting:
@@ -86,18 +112,40 @@ def audit_partitions(spark: SparkSession, groups: Sequence[Group], work: Partiti
 
 
 def _take(
-    found: Iterable[tuple[Place, Answer]], answers: Rows
+    found: Iterable[tuple[Place, Answer]], answers: Answers
 ) -> tuple[dict[Place, frozenset[int]], dict[Place, tuple[Piece, ...]]]:
-    """Add the rows that were `found` to `answers`; returns what is waited for by place: producers, pieces."""
+    """Add what was `found` to `answers`; returns what is waited for by place: producers, pieces."""
     waiting, large = {}, {}
     for place, answer in found:
         if answer.producers:
             waiting[place] = answer.producers
         if answer.pieces:
             large[place] = answer.pieces
-        for table in answers:
-            answers[table] += answer.rows.get(table, ())
+        for table, rows in answers.rows.items():
+            rows += answer.rows.get(table, ())
+        for table, file in answer.files.items():
+            answers.files.setdefault(table, []).append(file)
     return waiting, large
+
+
+def bound_rows(
+    found: Iterable[tuple[Place, Answer]], work: PartitionWork, limit: int
+) -> Iterator[tuple[Place, Answer]]:
+    """`found` with the rows of a task beyond `limit` in files, which come with its last partition."""
+    from replica_audit.warehouse.answer_files import AnswerFiles
+
+    files = AnswerFiles(work.report_directories, work.ids)
+    sent, last = 0, None
+    for place, answer in found:
+        count = sum(map(len, answer.rows.values()))
+        if work.report_directories and sent + count > limit:
+            files.add(answer.rows)
+            last, answer = place, replace(answer, rows={})
+        else:
+            sent += count
+        yield place, answer
+    if last is not None:
+        yield last, Answer(files=files.close())
 
 
 def _run(spark: SparkSession, groups: Sequence[Group], work: PartitionWork) -> list[tuple[Place, Answer]]:
@@ -105,11 +153,13 @@ def _run(spark: SparkSession, groups: Sequence[Group], work: PartitionWork) -> l
     if not groups:
         return []
 
-    def audit_groups(of_task: list[Group]) -> Iterator[tuple[Place, Answer]]:
-        for group in of_task:
-            yield group[0], audit_group(group, work)
+    tasks = _deal(groups, parallelism(spark))
+    limit = work.driver_rows // len(tasks)
 
-    return run_tasks(spark, _deal(groups, parallelism(spark)), audit_groups)
+    def audit_groups(of_task: list[Group]) -> Iterator[tuple[Place, Answer]]:
+        return bound_rows(((group[0], audit_group(group, work)) for group in of_task), work, limit)
+
+    return run_tasks(spark, tasks, audit_groups)
 
 
 def _deal(groups: Sequence[Group], cores: int) -> list[list[Group]]:
@@ -173,10 +223,12 @@ def _run_pieces(
             found = compare_pieces(groups[number], chosen.values(), work)
             yield from ((number, order, part) for order, part in zip(chosen, found, strict=True))
 
-    def conclude(number: int, parts: list) -> tuple[Place, Answer]:
-        return groups[number][0], conclude_pieces(groups[number], parts, work)
+    def conclude(number: int, parts: list) -> list[tuple[Place, Answer]]:
+        concluded = (groups[number][0], conclude_pieces(groups[number], parts, work))
+        return list(bound_rows([concluded], work, work.driver_rows // len(groups)))
 
-    return run_joined(spark, deal(pieces, _PIECE_TASKS * parallelism(spark)), compare, conclude)
+    found = run_joined(spark, deal(pieces, _PIECE_TASKS * parallelism(spark)), compare, conclude)
+    return [one for of_partition in found for one in of_partition]
 
 
 def compare_pieces(

@@ -28,13 +28,18 @@ def load_results(warehouse: Warehouse, audit_id: str | None, fail_on: str) -> Re
     """
     finished = latest_attempt(warehouse, "audit", **({"audit_id": audit_id} if audit_id else {}))
     attempt = own_rows(finished)
-    tables = [table for table in (*REPORTED_TABLES, "quality") if warehouse.exists(table)]
-    answers = {table: warehouse.read(table, _names(table), audit_id=finished["audit_id"]) for table in tables}
+    answers = reported_rows(warehouse, finished["audit_id"])
     results = assemble_results(
         finished, answers, snapshot_answers(warehouse, attempt), timeline_answers(warehouse, finished["audit_id"])
     )
     options = results.audit["options"]
     return replace(results, audit={**results.audit, "options": options and {**options, "fail_on": fail_on}})
+
+
+def reported_rows(warehouse: Warehouse, audit_id: str) -> dict[str, list[dict]]:
+    """Rows of an audit by report table, those of `quality` among them; a table that is not there is left out."""
+    tables = [table for table in (*REPORTED_TABLES, "quality") if warehouse.exists(table)]
+    return {table: warehouse.read(table, _names(table), audit_id=audit_id) for table in tables}
 
 
 def snapshot_answers(warehouse: Warehouse, attempt: Mapping[str, str]) -> dict[str, list[dict]]:
