@@ -14,13 +14,14 @@ import numpy as np
 from replica_audit.auditing.comparing.alignment import Alignment, Difference, unmatched_batches
 from replica_audit.auditing.comparing.compared_batches import Batch, batches_of
 from replica_audit.auditing.comparing.contents import Reading, Window, offsets_only_in, unequal_offsets
-from replica_audit.auditing.comparing.key_state import KeyRows, KeyState, compare_keys, latest_differs
+from replica_audit.auditing.comparing.key_state import Doubts, KeyRows, KeyState, compare_keys, latest_differs
+from replica_audit.auditing.comparing.key_store import KeyStore, shelves_of
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.transaction_ends import Decisions
 from replica_audit.formats.segments.batches import CONTROL, TRANSACTIONAL
 
-#: Batches that both have are read so many at a time.
-_SLICE = 50_000
+#: Of batches that both have so many bytes are read at a time.
+_READ_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def compare_compacted(
         return alignment, None
     found: list[Difference] = []
     unread: list[tuple[int, int]] = []
-    rows: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+    stores = their_store, own_store = KeyStore(), KeyStore()
     only = [0, 0]
     for window in reading.windows(reference, follower, own_odd, their_odd):
         found += _differences(window, floor, end)
@@ -68,37 +69,44 @@ def compare_compacted(
         for side, (one, other) in enumerate(((window.theirs, window.own), (window.own, window.theirs))):
             inside = one[(one["offset"] >= floor) & (one["offset"] < end)]
             only[side] += int(offsets_only_in(inside, other).sum())
-            rows[side].append(KeyRows.slim(inside))
-    their_rows, own_rows = KeyRows.concatenate(rows[0]), KeyRows.concatenate(rows[1])
-    producers = their_rows.producers() | own_rows.producers()
+            stores[side].add(KeyRows.slim(inside))
+    producers = their_store.producers | own_store.producers
     sides = _marker_batches(reference, follower, theirs, own, end if conflicts else None)
     markers = _markers(sides, producers, reading)
-    decisions = Decisions.of(markers)
-    doubted = latest_differs(their_rows, own_rows, decisions)
-    common = later = KeyRows.concatenate([])
-    if len(doubted.keys):
+    first_decisions = decisions = Decisions.of(markers)
+
+    def doubts_on(shelf: int | None) -> Doubts:
+        return latest_differs(their_store.shelf(shelf), own_store.shelf(shelf), first_decisions)
+
+    # Of what is found shelf by shelf only the keys are kept: the rest would be as much as the records.
+    keys, needed_from = [], []
+    for shelf in shelves_of(stores):
+        doubted = doubts_on(shelf)
+        keys.append(doubted.keys)
+        needed_from += [doubted.needed_from] if len(doubted.keys) else []
+    keys = np.concatenate(keys)
+    common, later = KeyStore(), KeyStore()
+    if len(keys):
         data, ends = theirs["attributes"] & CONTROL == 0, theirs["last_offset"] + 1
         odd = np.isin(theirs["base_offset"], [batch.base_offset for batch in their_odd])
-        same = theirs[data & ~odd & (ends > max(floor, doubted.needed_from)) & (theirs["base_offset"] < end)]
-        common = _keyed(reference, same, doubted.keys, reading)
-        decisions = Decisions.of([*markers, *_markers(sides, common.producers() - producers, reading)])
+        same = theirs[data & ~odd & (ends > max(floor, min(needed_from))) & (theirs["base_offset"] < end)]
+        _read_keyed(common, reference, same, keys, reading)
+        decisions = Decisions.of([*markers, *_markers(sides, common.producers - producers, reading)])
         if not conflicts:
             longer, above = (
                 (reference, theirs) if reference.log_end_offset > follower.log_end_offset else (follower, own)
             )
-            later = _keyed(
-                longer,
-                above[(above["last_offset"] >= end) & (above["attributes"] & CONTROL == 0)],
-                doubted.keys,
-                reading,
-            )
+            above = above[(above["last_offset"] >= end) & (above["attributes"] & CONTROL == 0)]
+            _read_keyed(later, longer, above, keys, reading)
     unread += [(problem.start_offset, problem.end_offset) for problem in reading.problems]
-    keys = compare_keys(
-        doubted, common, later, decisions, floor, end,
-        reference_limits=_limits(reference, floor, end, unread),
-        follower_limits=_limits(follower, floor, end, unread),
-    )  # fmt: skip
-    outcome = Compaction(end, only[0], only[1], not unread and not reading.problems, keys)
+    state = KeyState()
+    for shelf in shelves_of((*stores, common, later)):
+        state += compare_keys(
+            doubts_on(shelf), common.shelf(shelf), later.shelf(shelf), decisions, floor, end,
+            reference_limits=_limits(reference, floor, end, unread),
+            follower_limits=_limits(follower, floor, end, unread),
+        )  # fmt: skip
+    outcome = Compaction(end, only[0], only[1], not unread and not reading.problems, state)
     return _with_records(alignment, own_odd, found, unread), outcome
 
 
@@ -119,10 +127,12 @@ def _differences(window: Window, floor: int, end: int) -> list[Difference]:
     return found
 
 
-def _keyed(facts: ReplicaFacts, batches: np.ndarray, keys: np.ndarray, reading: Reading) -> KeyRows:
-    """The records of `keys` in `batches`, a slice of these at a time."""
-    slices = (batches_of(batches[start : start + _SLICE]) for start in range(0, len(batches), _SLICE))
-    return KeyRows.concatenate([KeyRows.slim(reading.rows(facts, part, keys)[0]) for part in slices])
+def _read_keyed(store: KeyStore, facts: ReplicaFacts, batches: np.ndarray, keys: np.ndarray, reading: Reading) -> None:
+    """Put the records of `keys` in `batches` into `store`, reading some of these at a time."""
+    parts = np.cumsum(batches["size"].astype(np.int64)) // _READ_BYTES
+    starts = np.flatnonzero(np.diff(parts, prepend=-1))
+    for start, stop in zip(starts, [*starts[1:], len(batches)]):
+        store.add(KeyRows.slim(reading.rows(facts, batches_of(batches[start:stop]), keys)[0]))
 
 
 def _marker_batches(

@@ -20,7 +20,7 @@ from replica_audit.formats.segments.records import RECORD_DTYPE
 RecordSource = Callable[..., RecordRows]
 
 #: Batches of both replicas are decoded together up to about this many bytes of file.
-_WINDOW_BYTES = 16 << 20
+_WINDOW_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)

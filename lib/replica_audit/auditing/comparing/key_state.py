@@ -100,6 +100,20 @@ class KeyState:
     undecided: int = 0
     """Keys that differ, too, where what was not read or is still to be replicated may be why."""
 
+    def __add__(self, other: KeyState) -> KeyState:
+        """Of these keys and other ones."""
+        starts = [one.start_offset for one in (self, other) if one.start_offset is not None]
+        ends = [one.end_offset for one in (self, other) if one.end_offset is not None]
+        return KeyState(
+            self.alive_on_follower + other.alive_on_follower,
+            self.alive_on_reference + other.alive_on_reference,
+            self.other_value + other.other_value,
+            min(starts, default=None),
+            max(ends, default=None),
+            tuple(sorted({*self.offsets, *other.offsets})[:_SHOWN]),
+            self.undecided + other.undecided,
+        )
+
     @property
     def differing(self) -> int:
         return self.alive_on_follower + self.alive_on_reference + self.other_value

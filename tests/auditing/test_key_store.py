@@ -1,0 +1,76 @@
+"""Keys of compacted logs compared in bounded memory: a bound that everything passes changes no answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.auditing.scenario import Broker, audit
+from tests.property.compaction import History
+
+from replica_audit.auditing.comparing import key_store
+from replica_audit.auditing.comparing.key_state import KeyRows, KeyState
+from replica_audit.auditing.comparing.key_store import SHELVES, KeyStore, shelf_of, shelves_of
+
+
+def _rows(count: int, seed: int = 0) -> KeyRows:
+    dice = np.random.default_rng(seed)
+    rows = np.zeros(count, KeyRows.concatenate([]).rows.dtype)
+    rows["key"] = dice.integers(0, 1 << 64, count, dtype=np.uint64)
+    rows["offset"] = np.arange(count)
+    rows["producer_id"], rows["transactional"] = seed, seed % 2
+    return KeyRows(rows)
+
+
+def _sorted(rows: np.ndarray) -> list[tuple]:
+    return sorted(rows.tolist())
+
+
+@pytest.mark.parametrize("held", [0, 3_000, 1 << 20])
+def test_a_store_has_what_was_added_on_one_shelf_for_each_key(monkeypatch, held):
+    monkeypatch.setattr(key_store, "_HELD_BYTES", held)
+    store, parts = KeyStore(), [_rows(count, seed) for seed, count in enumerate((70, 0, 500, 1))]
+    for part in parts:
+        store.add(part)
+    assert store.is_in_file is (held < 1 << 20)
+    shelves = [store.shelf(number).rows for number in range(SHELVES)]
+    assert _sorted(np.concatenate(shelves)) == _sorted(np.concatenate([part.rows for part in parts]))
+    for number, rows in enumerate(shelves):
+        assert set(shelf_of(rows["key"]).tolist()) <= {number}
+    bounds = [(rows["key"].min(), rows["key"].max()) for rows in shelves if len(rows)]
+    assert all(low[1] < high[0] for low, high in zip(bounds, bounds[1:]))
+    assert store.producers == {3}
+    assert list(shelves_of([store, KeyStore()])) == (list(range(SHELVES)) if store.is_in_file else [None])
+
+
+def test_states_of_other_keys_add_up():
+    one = KeyState(1, 2, 3, 10, 50, (10, 12, 20, 30, 40), 1)
+    other = KeyState(10, 0, 5, 5, 20, (5, 11), 0)
+    assert one + other == KeyState(11, 2, 8, 5, 50, (5, 10, 11, 12, 20), 1)
+    assert KeyState() + one == one
+
+
+def test_a_bound_that_everything_passes_changes_no_answer(tmp_path, monkeypatch):
+    told = written = 0
+    real = KeyStore._write
+
+    def count_and_write(store: KeyStore) -> None:
+        nonlocal written
+        written += 1
+        real(store)
+
+    monkeypatch.setattr(KeyStore, "_write", count_and_write)
+    for seed in range(40):
+        history = History(seed)
+        brokers = {
+            number: Broker([batch.encode() for batch in one.batches], first_base_offset=0, high_watermark=0)
+            for number, one in history.replicas.items()
+        }
+        answers = []
+        for held in (1 << 30, 0):
+            monkeypatch.setattr(key_store, "_HELD_BYTES", held)
+            place = tmp_path / f"{seed}-{held}"
+            answers.append(audit(place, brokers, leader=history.leader, configs={"cleanup.policy": "compact"}))
+        assert answers[0].tables == answers[1].tables, seed
+        told += bool(answers[0].found("DIV-KEY-STATE"))
+    assert told > 1
+    assert written > 40
