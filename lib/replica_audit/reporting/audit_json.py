@@ -25,19 +25,9 @@ def render_audit_json(results: Results, verdict: Mapping[str, Any] | None = None
 
 
 def render_audit_json_parts(results: Results, verdict: Mapping[str, Any] | None = None) -> Iterator[str]:
-    """The same piece by piece: never more than one row at once."""
-    yield f'{{\n"schema_version": {SCHEMA_VERSION},\n"audit": {_render(_ordered(results.audit), "audit")}'
-    if verdict is not None:
-        yield f',\n"verdict": {_render(verdict, "verdict")}'
-    for table, columns in REPORT_TABLES.items():
-        yield f',\n"{table}": ['
-        first = True
-        for row in _in_order(table, columns, results.rows(table)):
-            yield "\n" if first else ",\n"
-            yield row
-            first = False
-        yield "]" if first else "\n]"
-    yield "\n}\n"
+    """The same piece by piece, of which none has more than a row."""
+    head = {"audit": _ordered(results.audit), **({} if verdict is None else {"verdict": verdict})}
+    return _render_parts(head, REPORT_TABLES, {table: results.rows(table) for table in REPORT_TABLES})
 
 
 def render_tables(
@@ -49,12 +39,26 @@ def render_tables(
 
     Raises ValueError as `render_audit_json` does.
     """
-    members = [
-        f'"schema_version": {SCHEMA_VERSION}',
-        *(f'"{name}": {_render(value, name)}' for name, value in head.items()),
-    ]
-    members += [f'"{name}": {_render_rows(name, columns[name], tables[name])}' for name in columns]
-    return "{\n" + ",\n".join(members) + "\n}\n"
+    return "".join(_render_parts(head, columns, tables))
+
+
+def _render_parts(
+    head: Mapping[str, Any],
+    columns: Mapping[str, tuple[Column, ...]],
+    tables: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> Iterator[str]:
+    yield f'{{\n"schema_version": {SCHEMA_VERSION}'
+    for name, value in head.items():
+        yield f',\n"{name}": {_render(value, name)}'
+    for table, names in columns.items():
+        yield f',\n"{table}": ['
+        first = True
+        for row in _in_order(table, names, tables[table]):
+            yield "\n" if first else ",\n"
+            yield row
+            first = False
+        yield "]" if first else "\n]"
+    yield "\n}\n"
 
 
 def render_object(content: Mapping[str, Any]) -> str:
