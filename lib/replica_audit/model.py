@@ -330,6 +330,11 @@ class Leadership:
     """Assigned brokers that were fenced, stopping or not registered at the end; None when unknown."""
 
     @property
+    def is_tiered(self) -> bool:
+        """Whether the topic's older segments may be in remote storage only."""
+        return self.configs.get("remote.storage.enable") == "true"
+
+    @property
     def named(self) -> frozenset[int]:
         """Every broker that is said to have a replica: assigned, in sync, eligible or leading."""
         leader = () if self.leader_id is None else (self.leader_id,)

@@ -11,6 +11,7 @@ from tests.auditing.scenario import Broker, audit, written
 from tests.auditing.test_chunks import make
 
 from replica_audit.auditing import pieces
+from replica_audit.auditing.comparing import aligned_pair
 from replica_audit.auditing.comparing import chunks as chunk_sums
 from replica_audit.auditing.partition import PartitionEvidence, audit_partition
 from replica_audit.auditing.pieces import PieceAligner, join_pieces, plan_pieces
@@ -61,7 +62,7 @@ def test_pieces_have_the_answers_of_the_whole():
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Chunks of four offsets, so that small logs have many."""
-    for module in (digests, chunk_sums, opened_snapshot, pieces):
+    for module in (digests, chunk_sums, aligned_pair, opened_snapshot, pieces):
         monkeypatch.setattr(module, "CHUNK_OFFSETS", 4)
 
 

@@ -12,6 +12,7 @@ from tests.property.cluster import Cluster
 from tests.property.history import HISTORIES, histories, narrate
 from tests.property.replica import Batch, Replica
 
+from replica_audit.auditing.findings.families.div_records import code_of_run
 from replica_audit.auditing.partition import PartitionAudit, audit_partition
 from replica_audit.auditing.plan import needed_batches
 
@@ -48,7 +49,7 @@ def _answers(audit: PartitionAudit) -> dict:
             for name in item.replays
         },
         "runs": [
-            (item.follower.broker_id, run.code, run.start_offset, run.end_offset, run.leader_epoch, run.replica_epoch)
+            (item.follower.broker_id, code_of_run(run).code, run.start_offset, run.end_offset, run.leader_epoch, run.replica_epoch)
             for item in case.comparisons
             for run in item.runs
         ],

@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from replica_audit.auditing.audits.gone import EarlierLosses, with_gone_records
-from replica_audit.auditing.comparing.aligned_pair import AlignedPair, Records, align_pair
-from replica_audit.auditing.comparing.chunks import batches_in
+from replica_audit.auditing.audits.gone import EarlierLosses
+from replica_audit.auditing.comparing.aligned_pair import AlignedPair, Records, align_pair, batches_in
 from replica_audit.auditing.comparing.comparison import Comparison, compare, with_high_watermark
 from replica_audit.auditing.comparing.contents import RecordSource
 from replica_audit.auditing.comparing.epoch_rot import confirm_rot, restore_epochs
+from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.catalogue import worst_verdict
-from replica_audit.auditing.findings.finding import Case, Finding, finding, merge_findings
-from replica_audit.auditing.findings.rules import judge
-from replica_audit.auditing.findings.rules.capture import judge_copy
+from replica_audit.auditing.findings.families import judge
+from replica_audit.auditing.findings.families.cap_files import judge_copy, no_replica
+from replica_audit.auditing.findings.families.hwm_timeline import judge_timeline
+from replica_audit.auditing.findings.finding import Finding, merge_findings
 from replica_audit.auditing.leadership.alone_in_isr import sole_terms
 from replica_audit.auditing.leadership.bounds import bound_high_watermark
 from replica_audit.auditing.leadership.capture_times import CaptureTimes, are_of_one_moment, lacks_tail
 from replica_audit.auditing.leadership.commitment import with_proofs
-from replica_audit.auditing.leadership.deviations import TimelineSummary, timeline_findings
+from replica_audit.auditing.leadership.deviations import TimelineSummary
 from replica_audit.auditing.leadership.election_causes import with_causes
 from replica_audit.auditing.leadership.exactness import narrow_high_watermark
 from replica_audit.auditing.leadership.logged_events import of_present_topic, tighten_by_logs
 from replica_audit.auditing.plan import epoch_doubts, group_evidence, pair_needs
-from replica_audit.auditing.replicas.copies_of_partition import Grouping, is_tiered
+from replica_audit.auditing.replicas.copies_of_partition import Grouping
 from replica_audit.auditing.replicas.facts import CopyKey
 from replica_audit.auditing.replicas.other_lives import other_life
 from replica_audit.auditing.replicas.reference import Reference
-from replica_audit.formats.leadership.broker_logs import BrokerLogEvent
+from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.model import Leadership, ReplicaDir, SegmentSummary, TopicPartition, TransactionState
 
@@ -57,6 +58,11 @@ class PartitionEvidence:
     losses: EarlierLosses = EarlierLosses()
     """What earlier audits of the cluster saw that may be gone by now."""
 
+    @property
+    def is_tiered(self) -> bool:
+        """Whether the topic's older segments may be in remote storage only."""
+        return self.leadership is not None and self.leadership.is_tiered
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionAudit:
@@ -70,12 +76,11 @@ class PartitionAudit:
     @property
     def unread_replicas(self) -> tuple[int, ...]:
         """Brokers that have, or were assigned, a replica whose log is not known: no files of it, or not all readable."""
-        leadership, case = self.evidence.leadership, self.case
-        found = {directory.broker_id for directory, _ in self.evidence.replicas if case is None}
-        copies = (*case.replicas, *case.set_aside) if case is not None else ()
-        found |= {facts.broker_id for facts in copies}
-        named = leadership.named if leadership else frozenset()
-        return tuple(sorted((found | named) - {facts.broker_id for facts in copies if facts.end_is_known}))
+        if self.case is not None:
+            return self.case.unread_replicas
+        leadership = self.evidence.leadership
+        found = {directory.broker_id for directory, _ in self.evidence.replicas}
+        return tuple(sorted(found | (leadership.named if leadership else frozenset())))
 
 
 def audit_partition(
@@ -138,10 +143,16 @@ def audit_partition(
         log_events=events,
         times=evidence.times,
         transactions=transactions or {},
+        timeline=evidence.timeline,
+        losses=evidence.losses,
+        cluster_id=evidence.cluster_id,
     )
-    findings = merge_findings((*judge(case), *timeline_findings(evidence.timeline)))
-    verdict = worst_verdict(item.verdict for item in findings if item.verdict is not None)
-    return with_gone_records(PartitionAudit(evidence, case, findings, verdict))
+    findings = merge_findings(judge(case))
+    return PartitionAudit(evidence, case, findings, _verdict(findings))
+
+
+def _verdict(findings: Iterable[Finding]) -> str:
+    return worst_verdict(item.verdict for item in findings if item.verdict is not None)
 
 
 def _compare(
@@ -157,16 +168,15 @@ def _compare(
     Another follower may have asked for more of the reference than this pair needs: what was not asked for here is known
     to be equal, and must not look like a hole.
     """
-    tiered = is_tiered(evidence.leadership)
     for follower, chunks in pair_needs(evidence, grouping):
         if aligned is None:
             own, theirs = rows[follower.key], rows[reference.facts.key]
             records = None if read is None else Records(read, own, theirs)
             ours = (batches_in(theirs, chunks), batches_in(own, chunks))
-            pair = align_pair(reference, follower, *ours, chunks, tiered, records)
+            pair = align_pair(reference, follower, *ours, chunks, evidence.is_tiered, records)
         else:
             pair = aligned.get(follower.key, AlignedPair())
-        yield compare(reference, follower, evidence.protocol, pair, tiered)
+        yield compare(reference, follower, evidence.protocol, pair, evidence.is_tiered)
 
 
 def _apart(
@@ -205,23 +215,9 @@ def _quiesced(evidence: PartitionEvidence) -> bool:
 def _without_replicas(evidence: PartitionEvidence, grouping: Grouping) -> PartitionAudit:
     if grouping.set_aside:
         found = [item for facts in grouping.set_aside for item in judge_copy(facts)]
-        findings = merge_findings((*found, *timeline_findings(evidence.timeline)))
-        return PartitionAudit(evidence, None, findings, "INCONCLUSIVE")
-    if evidence.timeline is not None and evidence.leadership is None and not evidence.orphans:
-        # Somebody watches more than was copied: the timeline is all that was asked of this partition.
-        text = "replica_progress has observations of this partition, but no replica of it is in the snapshot"
-        seen = finding("CAP-MISSING-REPLICA", text, severity="info", verdict=None)
-        findings = merge_findings((seen, *timeline_findings(evidence.timeline)))
-        verdict = worst_verdict(item.verdict for item in findings if item.verdict is not None)
-        return PartitionAudit(evidence, None, findings, verdict)
-    source = evidence.leadership.source if evidence.leadership else "a checkpoint file"
-    assigned = evidence.leadership.replicas if evidence.leadership else None
-    nameless = assigned is None and not evidence.orphans
-    found = finding(
-        "CAP-UNREADABLE" if nameless else "CAP-MISSING-REPLICA",
-        f"{source} names this partition, but no replica of it is in the snapshot",
-        severity=None if nameless else "medium",
-    )
-    return PartitionAudit(
-        evidence, None, merge_findings((found, *timeline_findings(evidence.timeline))), "INCONCLUSIVE"
-    )
+    else:
+        observed = evidence.timeline is not None
+        found = [no_replica(evidence.leadership, named_by_checkpoint=bool(evidence.orphans), observed=observed)]
+    findings = merge_findings((*found, *judge_timeline(evidence.timeline)))
+    only_observed = not grouping.set_aside and evidence.leadership is None and not evidence.orphans and observed
+    return PartitionAudit(evidence, None, findings, _verdict(findings) if only_observed else "INCONCLUSIVE")

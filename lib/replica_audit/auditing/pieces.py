@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from replica_audit.auditing.comparing.aligned_pair import AlignedPair, Records, align_pair
+from replica_audit.auditing.comparing.aligned_pair import AlignedPair, Records, align_pair, batches_in
 from replica_audit.auditing.comparing.alignment import Alignment
-from replica_audit.auditing.comparing.chunks import Tally, batches_in, tally_batches
+from replica_audit.auditing.comparing.chunks import Tally, tally_batches
 from replica_audit.auditing.comparing.compared_batches import Batch
 from replica_audit.auditing.comparing.contents import RecordSource, has_segments
 from replica_audit.auditing.comparing.epoch_rot import may_be_confirmed
@@ -20,7 +20,6 @@ from replica_audit.auditing.comparing.replays import replay_all
 from replica_audit.auditing.comparing.wanted_chunks import cut_chunks
 from replica_audit.auditing.partition import PartitionEvidence
 from replica_audit.auditing.plan import epoch_doubts, group_evidence, pair_needs
-from replica_audit.auditing.replicas.copies_of_partition import is_tiered
 from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.model import CHUNK_OFFSETS
@@ -67,7 +66,7 @@ class PieceAligner:
 
     def __init__(self, evidence: PartitionEvidence) -> None:
         grouping = group_evidence(evidence)
-        self._reference, self._tiered = grouping.reference, is_tiered(evidence.leadership)
+        self._reference, self._tiered = grouping.reference, evidence.is_tiered
         self._needs = list(pair_needs(evidence, grouping))
 
     def wanted(self, piece: Piece) -> dict[CopyKey, set[int]]:

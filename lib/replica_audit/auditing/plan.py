@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.comparing.epoch_rot import doubtful_epochs
 from replica_audit.auditing.comparing.replays import replay_all
 from replica_audit.auditing.comparing.wanted_chunks import chunks_for_keys, needed_chunks
-from replica_audit.auditing.replicas.copies_of_partition import Grouping, group_replicas, is_tiered
+from replica_audit.auditing.replicas.copies_of_partition import Grouping, group_replicas
 from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
 from replica_audit.auditing.replicas.written_epochs import EpochRot
 from replica_audit.formats.segments.open_transactions import open_at_end
@@ -65,7 +65,6 @@ def open_producers(evidence: PartitionEvidence) -> set[int]:
 
 def pair_needs(evidence: PartitionEvidence, grouping: Grouping) -> Iterator[tuple[ReplicaFacts, set[int]]]:
     """Each follower with the chunks that its comparison wants to see."""
-    tiered = is_tiered(evidence.leadership)
     for follower in grouping.followers:
-        replays = replay_all(grouping.reference, follower, tiered)
+        replays = replay_all(grouping.reference, follower, evidence.is_tiered)
         yield follower, needed_chunks(grouping.reference, follower, replays)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from replica_audit import __version__
 from replica_audit.auditing.findings.catalogue import audit_verdict
-from replica_audit.auditing.findings.log_dir_findings import LogDirTally
+from replica_audit.auditing.findings.log_dirs import LogDirTally
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.partition import PartitionEvidence, audit_partition
 from replica_audit.auditing.rows.answer_rows import report_rows

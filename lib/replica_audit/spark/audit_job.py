@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from replica_audit.auditing.findings.log_dir_findings import LogDirTally
+from replica_audit.auditing.findings.log_dirs import LogDirTally
 from replica_audit.auditing.leadership.capture_times import times_of_manifest
 from replica_audit.auditing.rows.evidence import (
     EARLIER,

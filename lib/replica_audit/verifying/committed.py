@@ -11,9 +11,9 @@ import numpy as np
 from replica_audit.auditing.comparing.compared_batches import Batch
 from replica_audit.auditing.comparing.comparison import Comparison
 from replica_audit.auditing.comparing.runs import records_between
-from replica_audit.auditing.findings.finding import Case
+from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.facts import ReplicaFacts
-from replica_audit.formats.segments.batches import CONTROL
+from replica_audit.formats.segments.attributes import CONTROL
 from replica_audit.model import OffsetRange
 
 

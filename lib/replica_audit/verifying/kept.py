@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from replica_audit.auditing.comparing.comparison import Comparison
-from replica_audit.auditing.findings.finding import Case
+from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.model import PartitionState
 

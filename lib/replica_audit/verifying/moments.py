@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from replica_audit.auditing.comparing.aligned_pair import Records, align_pair
-from replica_audit.auditing.comparing.chunks import batches_in
+from replica_audit.auditing.comparing.aligned_pair import Records, align_pair, batches_in
 from replica_audit.auditing.comparing.comparison import Comparison, compare
 from replica_audit.auditing.comparing.contents import RecordSource
 from replica_audit.auditing.comparing.epoch_rot import restore_epochs
 from replica_audit.auditing.comparing.replays import replay_all
 from replica_audit.auditing.comparing.wanted_chunks import needed_chunks
-from replica_audit.auditing.findings.finding import Case
-from replica_audit.auditing.replicas.copies_of_partition import is_tiered
+from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.formats.segments.batches import BATCH_DTYPE
@@ -64,7 +62,7 @@ class Pairing:
 
     def _compare(self, reference: Reference, old: ReplicaFacts) -> Comparison:
         new = reference.facts
-        tiered = is_tiered(self.after.leadership)
+        tiered = self.after.is_tiered
         chunks = _chunks(reference, old, tiered)
         theirs = self.batches_after(new)
         own = restore_epochs(self.old_rows.get(old.key, _NONE), old.rot)
@@ -87,7 +85,7 @@ def wanted_chunks(before: Case, after: Case) -> Wanted:
     """Chunks to read of both moments: those in which a replica differs from what it was, or from the present leader."""
     old_chunks: dict[CopyKey, set[int]] = {}
     new_chunks: dict[CopyKey, set[int]] = {}
-    tiered = is_tiered(after.leadership)
+    tiered = after.is_tiered
     successors = {facts.broker_id: facts for facts in after.replicas}
     for old in before.replicas:
         now = successors.get(old.broker_id)

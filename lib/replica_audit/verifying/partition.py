@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from replica_audit.auditing.findings.finding import Case, offsets
+from replica_audit.auditing.findings.case import Case
+from replica_audit.auditing.findings.finding import offsets
 from replica_audit.auditing.partition import PartitionAudit
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.model import TopicPartition

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection
 from typing import Any
 
-from replica_audit.auditing.findings.codes import VERDICTS
+from replica_audit.auditing.findings.code import VERDICTS
 from replica_audit.warehouse.attempts import finished_attempts
 from replica_audit.warehouse.delta_tables import Warehouse
 

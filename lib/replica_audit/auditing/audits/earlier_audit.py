@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from replica_audit.auditing.findings.codes import VERDICTS
+from replica_audit.auditing.findings.code import VERDICTS
 
 #: (topic, partition)
 Place = tuple[str, int]

@@ -10,12 +10,13 @@ import numpy as np
 from replica_audit.auditing.comparing.alignment import Alignment, align
 from replica_audit.auditing.comparing.chunks import Tally
 from replica_audit.auditing.comparing.compacted import Compaction, compare_compacted
-from replica_audit.auditing.comparing.compared_batches import Batch
+from replica_audit.auditing.comparing.compared_batches import Batch, batches_of
 from replica_audit.auditing.comparing.contents import Reading, RecordProblem, RecordSource, has_segments
 from replica_audit.auditing.comparing.rebatching import decide_by_records
 from replica_audit.auditing.comparing.replays import replay_lineage
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.reference import Reference
+from replica_audit.model import CHUNK_OFFSETS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,11 @@ class AlignedPair:
     own_tallies: Mapping[int, Tally] = field(default_factory=dict)
     """Of the follower's chunks that were looked at and are not in `loaded`."""
     reference_tallies: Mapping[int, Tally] = field(default_factory=dict)
+
+
+def batches_in(rows: np.ndarray, chunks: Collection[int]) -> tuple[Batch, ...]:
+    """Those of `rows` (`BATCH_DTYPE`) that belong to `chunks` by their base offsets, in their order."""
+    return batches_of(rows[np.isin(rows["base_offset"] // CHUNK_OFFSETS, list(chunks))])
 
 
 def align_pair(

@@ -11,12 +11,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from replica_audit.auditing.comparing.compared_batches import Batch
 from replica_audit.auditing.comparing.damaged_pairs import CorruptPair, changed_headers, changed_magic, damaged_pair
-from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.lineage import Lineage
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.comparing.compared_batches import Batch
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
 
 _NO_LINEAGE = Lineage()
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from replica_audit.auditing.comparing.compared_batches import Batch, batches_of
-from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.auditing.comparing.compared_batches import Batch
 from replica_audit.model import CHUNK_OFFSETS, ChunkDigest
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +65,6 @@ def tally_from(
                 chunk.record_count, chunk.size_bytes, chunk.first_timestamp_ms, chunk.last_timestamp_ms
             )
     return total
-
-
-def batches_in(rows: np.ndarray, chunks: Collection[int]) -> tuple[Batch, ...]:
-    """Those of `rows` (`BATCH_DTYPE`) that belong to `chunks` by their base offsets, in their order."""
-    return batches_of(rows[np.isin(rows["base_offset"] // CHUNK_OFFSETS, list(chunks))])
 
 
 def chunks_at(facts: ReplicaFacts, offset: int) -> set[int]:

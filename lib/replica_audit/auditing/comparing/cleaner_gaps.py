@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from replica_audit.auditing.replicas.cleaner_progress import Cleaning
-from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.model import Leadership, OffsetRange
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
 
 _POLICY = "cleanup.policy"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,9 +17,11 @@ from replica_audit.auditing.comparing.compared_batches import Batch, batches_of
 from replica_audit.auditing.comparing.contents import Reading, Window, offsets_only_in, unequal_offsets
 from replica_audit.auditing.comparing.key_state import Doubts, KeyRows, KeyState, compare_keys, latest_differs
 from replica_audit.auditing.comparing.key_store import KeyStore, shelves_of
-from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.transaction_ends import Decisions
-from replica_audit.formats.segments.batches import CONTROL, TRANSACTIONAL
+from replica_audit.formats.segments.attributes import CONTROL, TRANSACTIONAL
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
 
 #: Of batches that both have so many bytes are read at a time.
 _READ_BYTES = 4 << 20

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 _TIMESTAMP_IS_DELETE_HORIZON = 0x40
 
@@ -49,5 +51,5 @@ def batches_of(rows: np.ndarray | None) -> tuple[Batch, ...]:
     if rows is None or not len(rows):
         return ()
     names = Batch.__slots__
-    rows = rows[np.argsort(rows["base_offset"], kind="stable")]
+    rows = rows[rows["base_offset"].argsort(kind="stable")]
     return tuple(Batch(*values) for values in zip(*(rows[name].tolist() for name in names)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING
 
 from replica_audit.auditing.comparing.aligned_pair import AlignedPair
 from replica_audit.auditing.comparing.alignment import Alignment, Difference, conflicting_ranges
@@ -12,10 +14,12 @@ from replica_audit.auditing.comparing.compacted import Compaction
 from replica_audit.auditing.comparing.contents import RecordProblem
 from replica_audit.auditing.comparing.replays import file_replay, first_dropped, replay_all
 from replica_audit.auditing.comparing.runs import Run, records_between, runs_of
-from replica_audit.auditing.replicas.facts import ReplicaFacts
-from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.truncation import Replay
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.auditing.replicas.reference import Reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,11 @@ class Comparison:
     """Batches whose records were wanted and could not be had."""
     doubt: str | None = None
     """What else would explain that the two differ, so that nothing of it is proven; None: nothing would."""
+
+    def problems_by_broker(self, *, lost: bool) -> list[list[RecordProblem]]:
+        """Problems with records that could not be read (`lost`) or decoded, of one broker each."""
+        of_kind = sorted((one for one in self.problems if one.lost == lost), key=lambda one: one.broker_id)
+        return [list(of_broker) for _, of_broker in groupby(of_kind, key=lambda one: one.broker_id)]
 
     @property
     def conflicts(self) -> bool:

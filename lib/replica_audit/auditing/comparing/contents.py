@@ -8,13 +8,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replica_audit.auditing.comparing.compared_batches import Batch
-from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.formats.segments.record_reader import RecordRequest, RecordRows
 from replica_audit.formats.segments.records import RECORD_DTYPE
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.comparing.compared_batches import Batch
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
 
 #: Reads the records of batches, with hashes of keys only theirs: `formats.segments.record_reader.RecordReader`, or a test's own.
 RecordSource = Callable[..., RecordRows]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from replica_audit.auditing.comparing.compared_batches import Batch
-from replica_audit.auditing.replicas.facts import ReplicaFacts
+if TYPE_CHECKING:
+    from replica_audit.auditing.comparing.compared_batches import Batch
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
 
 _GREATEST_MAGIC = 2
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.written_epochs import EpochRot
-from replica_audit.model import Leadership
 from replica_audit.protocol.lineage import Lineage
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.model import Leadership
 
 _RANKS = ("suspect", "likely", "proven")
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replica_audit.auditing.replicas.transaction_ends import Decisions
+if TYPE_CHECKING:
+    from replica_audit.auditing.replicas.transaction_ends import Decisions
 
 _SLIM_DTYPE = np.dtype(
     [("offset", "i8"), ("key", "u8"), ("producer_id", "i8"), ("transactional", "?"), ("has_value", "?")]

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from replica_audit.auditing.comparing.compared_batches import Batch
-from replica_audit.auditing.comparing.comparison import Comparison
 from replica_audit.auditing.comparing.contents import has_segments
-from replica_audit.auditing.comparing.runs import Run
-from replica_audit.auditing.replicas.facts import ReplicaFacts
-from replica_audit.formats.segments.batches import CONTROL
+from replica_audit.formats.segments.attributes import CONTROL
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.comparing.compared_batches import Batch
+    from replica_audit.auditing.comparing.comparison import Comparison
+    from replica_audit.auditing.comparing.runs import Run
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
 
 #: What second-hand input leaves unproven so that a number of records is a bound only.
 _UNCOUNTED = {"record_counts", "attributes", "base_offsets"}

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from replica_audit.auditing.comparing.alignment import Alignment, Difference
-from replica_audit.auditing.comparing.compared_batches import Batch
 from replica_audit.auditing.comparing.contents import Reading, Window, offsets_only_in, unequal_offsets
-from replica_audit.auditing.replicas.facts import ReplicaFacts
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.comparing.compared_batches import Batch
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
 
 
 def decide_by_records(

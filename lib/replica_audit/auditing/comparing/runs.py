@@ -1,30 +1,19 @@
-"""Runs: the differences of a follower put together to ranges with one code and one epoch on either side."""
+"""Runs: the differences of a follower put together to ranges with one epoch on either side."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from replica_audit.auditing.comparing.alignment import Difference
 from replica_audit.auditing.comparing.chunks import Tally, tally_batches
-from replica_audit.auditing.comparing.compared_batches import Batch
-from replica_audit.auditing.replicas.facts import ReplicaFacts
-from replica_audit.formats.segments.batches import CONTROL
-from replica_audit.model import OffsetRange
-from replica_audit.protocol.election import Election
+from replica_audit.formats.segments.attributes import CONTROL
 
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Why a replica has records that the reference has not: the election that left them behind."""
-
-    election: Election | None
-    """The one at which the two logs parted; None where the history does not reach back so far."""
-    clean: bool | None
-    """None where that is not known."""
-    promised_records: int | None
-    """Records that were promised to producers with acks=all at most; None where that is not known."""
-    elections: tuple[Election, ...] = ()
-    """Every one that left them behind: a deposed leader that comes back uncleanly may have brought them back in between."""
+if TYPE_CHECKING:
+    from replica_audit.auditing.comparing.alignment import Difference
+    from replica_audit.auditing.comparing.compared_batches import Batch
+    from replica_audit.auditing.leadership.election_causes import Cause
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.model import OffsetRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +34,8 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A maximal range of differing offsets with one code and one leader epoch on either side."""
+    """A maximal range of offsets that differ in one way, with one leader epoch on either side."""
 
-    code: str
     start_offset: int
     end_offset: int
     leader_epoch: int | None
@@ -58,6 +46,10 @@ class Run:
     committed_records: int
     kind: str
     """Of its differences: epoch, content, hole_here, hole_there or format."""
+    survives: bool
+    """It begins below the offset that the follower keeps under the chosen protocol."""
+    compacted: bool
+    """The follower's log is, or was once."""
     cause: Cause | None = None
     """None without a history of leadership, and for what is no conflict."""
     batches: tuple[Batch, ...] = ()
@@ -112,7 +104,6 @@ def _run(group: list[Difference], stretches: tuple[OffsetRange, ...], cut: int, 
         if checkpoint is not None and start < checkpoint <= min(stretch.end_offset, follower.log_end_offset):
             committed_end = checkpoint
     return Run(
-        code=_run_code(first, start < cut, follower.compacted),
         start_offset=start,
         end_offset=end,
         leader_epoch=first.leader_epoch,
@@ -123,6 +114,8 @@ def _run(group: list[Difference], stretches: tuple[OffsetRange, ...], cut: int, 
         committed_end=committed_end,
         committed_records=0 if committed_end is None else records_between(batches, start, committed_end),
         kind=first.kind,
+        survives=start < cut,
+        compacted=follower.compacted,
         batches=tuple(dict.fromkeys(batches)),
         proof=None if committed_end is None else _own_checkpoint(follower, committed_end),
     )
@@ -131,16 +124,6 @@ def _run(group: list[Difference], stretches: tuple[OffsetRange, ...], cut: int, 
 def _own_checkpoint(follower: ReplicaFacts, checkpoint: int) -> Proof:
     text = f"its own high watermark reached {checkpoint}"
     return Proof("checkpoint", follower.broker_id, text, str(checkpoint), follower.directory.high_watermark_file.path)
-
-
-def _run_code(difference: Difference, survives: bool, compacted: bool) -> str:
-    """The code of a run by F.4; `survives`: it begins below the offset that the follower keeps."""
-    if difference.kind == "content" and (survives or difference.replica_epoch is not None):
-        return "DIV-CONTENT"
-    if difference.kind in ("hole_here", "hole_there"):
-        return "DIV-HIDDEN" if survives and not compacted else "DIV-PRESENCE"
-    # Records without epochs that differ in a tail which is cut: an old leader's unreplicated end, before KIP-101.
-    return "DIV-HIDDEN" if survives else "DIV-EPOCH"
 
 
 def records_between(batches: tuple[Batch, ...], start: int, end: int) -> int:

@@ -6,17 +6,8 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from replica_audit.auditing.findings.codes import (
-    SEVERITIES,
-    VERDICTS,
-    Code,
-    capture,
-    divergence,
-    integrity,
-    lineage,
-    truncation,
-    watermark,
-)
+from replica_audit.auditing.findings.code import SEVERITIES, VERDICTS, Code
+from replica_audit.auditing.findings.families import MODULES
 
 __all__ = [
     "CATALOGUE",
@@ -34,10 +25,8 @@ __all__ = [
     "worst_verdict",
 ]
 
-_FAMILIES = (integrity, lineage, divergence, watermark, truncation, capture)
-
 #: Every code that a finding can have, by its name.
-CATALOGUE: dict[str, Code] = {code.code: code for family in _FAMILIES for code in family.CODES}
+CATALOGUE: dict[str, Code] = {code.code: code for module in MODULES for code in module.CODES}
 
 #: What the codes of a family are about, by what they begin with.
 FAMILIES = {

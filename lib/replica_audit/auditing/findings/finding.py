@@ -1,19 +1,17 @@
-"""A finding, and the case that the rules look at: one partition with everything known of it."""
+"""A finding and what it stands on."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from replica_audit.auditing.comparing.comparison import Comparison
-from replica_audit.auditing.findings.catalogue import CATALOGUE, SEVERITIES, VERDICTS
-from replica_audit.auditing.leadership.bounds import HighWatermark
-from replica_audit.auditing.leadership.capture_times import CaptureTimes
-from replica_audit.auditing.replicas.facts import ReplicaFacts
-from replica_audit.auditing.replicas.reference import Reference
-from replica_audit.formats.leadership.broker_logs import BrokerLogEvent
-from replica_audit.model import Leadership, TopicPartition, TransactionState
+from replica_audit.auditing.findings.code import SEVERITIES, VERDICTS, Code
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.comparing.comparison import Comparison
+    from replica_audit.model import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +59,9 @@ class Finding:
     status: str = "new"
     """known where an earlier audit of the warehouse told it already."""
 
-    def __post_init__(self) -> None:
-        known = CATALOGUE[self.code]
-        if self.severity not in known.severities or (self.verdict is not None and self.verdict not in known.verdicts):
-            raise ValueError(f"{self.code} cannot have severity {self.severity} with verdict {self.verdict}")
-
 
 def finding(
-    code: str,
+    code: Code,
     message: str,
     *,
     severity: str | None = None,
@@ -80,13 +73,18 @@ def finding(
     evidence: Sequence[Evidence] = (),
     replica_epoch: int | None = None,
 ) -> Finding:
-    """A finding of `code`; severity and verdict default to the catalogue's worst (verdict None: leaves it alone)."""
-    known = CATALOGUE[code]
+    """A finding of `code`; severity and verdict default to the worst that it can have (verdict None: leaves it alone).
+
+    Raises ValueError for a severity or a verdict that the code cannot have.
+    """
+    severity = severity or code.severities[0]
     if verdict == "":
-        verdict = known.verdicts[0] if known.verdicts else None
+        verdict = code.verdicts[0] if code.verdicts else None
+    if severity not in code.severities or (verdict is not None and verdict not in code.verdicts):
+        raise ValueError(f"{code.code} cannot have severity {severity} with verdict {verdict}")
     return Finding(
-        code=code,
-        severity=severity or known.severities[0],
+        code=code.code,
+        severity=severity,
         confidence=confidence,
         broker_id=broker_id,
         start_offset=start_offset,
@@ -128,8 +126,8 @@ def _merge(same: Sequence[Finding]) -> Finding:
     )
 
 
-def finding_row(item: Finding, partition: TopicPartition | None, place: str | None, cluster_id: str | None) -> dict:
-    """The row of the `findings` table. Its id stays the same between audits of one problem (CONTRACT).
+def finding_id(item: Finding, partition: TopicPartition | None, place: str | None, cluster_id: str | None) -> str:
+    """16 hex digits that stay the same between audits of one problem (CONTRACT).
 
     `place` is the topic id of the partition, or, where the finding is of no partition, the path that it is about.
     """
@@ -142,9 +140,13 @@ def finding_row(item: Finding, partition: TopicPartition | None, place: str | No
         "" if item.start_offset is None else item.start_offset,
         "" if item.replica_epoch is None else item.replica_epoch,
     )
-    digest = hashlib.sha256("\x00".join(str(part) for part in parts).encode()).hexdigest()
+    return hashlib.sha256("\x00".join(str(part) for part in parts).encode()).hexdigest()[:16]
+
+
+def finding_row(item: Finding, partition: TopicPartition | None, place: str | None, cluster_id: str | None) -> dict:
+    """The row of the `findings` table; `place` as in `finding_id`."""
     return {
-        "finding_id": digest[:16],
+        "finding_id": finding_id(item, partition, place, cluster_id),
         "code": item.code,
         "severity": item.severity,
         "confidence": item.confidence,
@@ -157,64 +159,6 @@ def finding_row(item: Finding, partition: TopicPartition | None, place: str | No
         "evidence": [evidence.row() for evidence in item.evidence],
         "status": item.status,
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One partition as the rules see it."""
-
-    topic_partition: TopicPartition
-    leadership: Leadership | None
-    reference: Reference
-    comparisons: tuple[Comparison, ...]
-    """Every other comparable replica against the reference, by broker id."""
-    high_watermark: HighWatermark
-    protocol: str
-    kafka_version: tuple[int, ...] | None
-    quiesced: bool
-    """Nothing was written while the copies were made: a manifest says so, or every log dir was stopped cleanly (F.0)."""
-    one_moment: bool = False
-    """No skew of the copies explains an end that is too short (`capture_times.are_of_one_moment`)."""
-    foreign: tuple[ReplicaFacts, ...] = ()
-    """Replicas of another topic id, not compared."""
-    duplicates: tuple[ReplicaFacts, ...] = ()
-    """Second copies on one broker, not used."""
-    strangers: tuple[tuple[Comparison, str], ...] = ()
-    """Replicas of which it is not known whether they are of the same topic, and why; nothing is concluded from them."""
-    set_aside: tuple[ReplicaFacts, ...] = ()
-    """Logs that are known from a text or table which cannot be compared with the reference's."""
-    orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
-    """(broker id, log dir, checkpoint file) → value, where the log dir has no directory of the partition."""
-    times: CaptureTimes = CaptureTimes()
-    """When the copies were made, where the manifest says so."""
-    log_events: tuple[BrokerLogEvent, ...] = ()
-    """What brokers' own logs say of the partition, in order of time."""
-    transactions: Mapping[int, TransactionState] = field(default_factory=dict)
-    """What the coordinator last said of the producers whose transactions the reference leaves open; those it knows."""
-
-    @property
-    def replicas(self) -> tuple[ReplicaFacts, ...]:
-        """The reference and all that were laid beside it, by broker id."""
-        strangers = (item.follower for item, _ in self.strangers)
-        everyone = (self.reference.facts, *(item.follower for item in self.comparisons), *strangers)
-        return tuple(sorted(everyone, key=lambda facts: facts.key))
-
-    @property
-    def stopped(self) -> bool:
-        """Nobody leads because everybody was stopped cleanly: then who is in sync says nothing any more."""
-        return self.reference.leader_id is None and all(facts.directory.clean_shutdown for facts in self.replicas)
-
-    @property
-    def is_epoch_said(self) -> bool:
-        """Whether the source of leadership says in which epoch."""
-        return self.leadership is not None and self.leadership.leader_epoch is not None
-
-    def config(self, name: str) -> str | None:
-        """A topic config as the leadership source shows it; None when it does not."""
-        return self.leadership.configs.get(name) if self.leadership else None
-
-    def in_isr(self, broker_id: int) -> bool | None:
-        return None if self.reference.isr is None else broker_id in self.reference.isr
 
 
 def offsets(start_offset: int, end_offset: int) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from replica_audit.auditing.comparing.runs import Proof
-from replica_audit.auditing.replicas.facts import ReplicaFacts
-from replica_audit.model import Leadership, PartitionState
 from replica_audit.moments import render_time
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.model import Leadership, PartitionState
 
 #: A leader with too small an ISR does not move its high watermark since 3.7 (KAFKA-15583, KIP-966 part 1).
 _FROZEN_SINCE = (3, 7)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from replica_audit.auditing.comparing.comparison import Comparison
 from replica_audit.auditing.leadership.log_ends import LogEnd, bounding_ends
 from replica_audit.auditing.leadership.recorded_marks import recorded_marks
-from replica_audit.auditing.replicas.facts import ReplicaFacts
-from replica_audit.auditing.replicas.reference import Reference
-from replica_audit.model import Leadership
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.comparing.comparison import Comparison
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.model import Leadership
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from replica_audit.auditing.comparing.comparison import Comparison
-from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.provenance import is_epoch_open
 from replica_audit.auditing.replicas.reference import Reference, current_epoch
 from replica_audit.formats.log_dirs.manifest import CopiedLogDir
-from replica_audit.model import Leadership
 from replica_audit.moments import render_time
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.comparing.comparison import Comparison
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.model import Leadership
 
 #: Clocks of brokers that were copied by different machines may differ by this.
 _CLOCKS_DIFFER_MS = 2_000

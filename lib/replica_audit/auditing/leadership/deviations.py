@@ -8,18 +8,13 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding, offsets
-from replica_audit.moments import render_time
 from replica_audit.protocol.observations import (
-    AHEAD,
-    REGRESSED,
     DeviationRun,
     Observation,
     ReplicaProgress,
     TimelineRow,
 )
 from replica_audit.protocol.timeline import DeviationRuns, Rule, recompute_timeline
-from replica_audit.wording import count
 
 #: Stretches of one partition that become findings; of more the first are told, and how many there are.
 GREATEST_RUNS = 100
@@ -165,130 +160,3 @@ def summary_row(summary: TimelineSummary) -> dict[str, Any]:
 def summary_of_row(row: Mapping[str, Any]) -> TimelineSummary:
     """From `summary_row`."""
     return TimelineSummary(**{**row, "runs": tuple(DeviationRun(**run) for run in row["runs"] or ())})
-
-
-def timeline_findings(summary: TimelineSummary | None) -> Iterator[Finding]:
-    """HWM-AHEAD, HWM-STUCK and HWM-REGRESSED, one for each stretch that lasted."""
-    if summary is None:
-        return
-    told = [run for run in summary.runs if run.lasting]
-    more = summary.run_count - len(summary.runs)
-    for run in told:
-        left_out = (
-            [
-                considered(
-                    f"{count(more, 'more stretch', 'more stretches')} of this partition: in high_watermark_timeline only"
-                )
-            ]
-            if more
-            else []
-        )
-        yield (_ahead if run.deviation == AHEAD else _regressed if run.deviation == REGRESSED else _stuck)(
-            run, left_out
-        )
-
-
-def _ahead(run: DeviationRun, left_out: list[Evidence]) -> Finding:
-    return finding(
-        "HWM-AHEAD",
-        f"{_when(run)} the high watermark of {_leader(run)} was up to {run.greatest_observed}, where the rule allows "
-        f"{run.greatest_recomputed}: {offsets(run.least_recomputed, run.greatest_observed)} could be read before "
-        f"every replica that "
-        f"has to hold them was known to{_by(run)}",
-        confidence="suspect",
-        broker_id=run.leader_id,
-        start_offset=run.least_recomputed,
-        end_offset=run.greatest_observed,
-        replica_epoch=run.leader_epoch,
-        evidence=[
-            *_evidence(run),
-            considered(
-                "readings of different moments: the high watermark has to be read before the log ends, else it "
-                "may seem ahead"
-            ),
-            *left_out,
-        ],
-    )
-
-
-def _stuck(run: DeviationRun, left_out: list[Evidence]) -> Finding:
-    end = run.leader_log_end_offset if run.held or run.leader_log_end_offset is None else run.greatest_recomputed
-    waiting = (run.leader_log_end_offset or 0) - run.greatest_observed
-    what = (
-        f"since {render_time(run.start_ms)} and up to {render_time(run.end_ms)} the high watermark of {_leader(run)} stood "
-        f"still at "
-        f"{run.greatest_observed}"
-        if run.held
-        else f"{_when(run)} the high watermark of {_leader(run)} was {run.least_observed}, though the rule allows "
-        f"{run.greatest_recomputed}"
-    )
-    why = (
-        f"{_by(run) or '; nothing that was observed held it'}, for longer than a replica may without leaving the ISR"
-        if run.held
-        else "; nothing held it"
-    )
-    return finding(
-        "HWM-STUCK",
-        f"{what}{why}; {count(waiting, 'offset')} {'waits' if waiting == 1 else 'wait'} above it",
-        confidence="likely",
-        broker_id=run.limiting_broker_id if run.held and run.limiting_broker_id is not None else run.leader_id,
-        start_offset=run.least_observed,
-        end_offset=end,
-        replica_epoch=run.leader_epoch,
-        evidence=[
-            *_evidence(run),
-            considered("the high watermark moves one fetch after the log end: it had more than that time"),
-            considered("a controller that could not be reached: then the leader cannot remove a replica from its ISR")
-            if run.held
-            else considered("min.insync.replicas: no, as many replicas were in sync, or the version has no such gate"),
-            *left_out,
-        ],
-    )
-
-
-def _regressed(run: DeviationRun, left_out: list[Evidence]) -> Finding:
-    return finding(
-        "HWM-REGRESSED",
-        f"{_when(run)} the high watermark of {_leader(run)} went back to {run.least_observed}, though "
-        f"{run.greatest_recomputed} had been "
-        "reached in the same leadership",
-        confidence="likely",
-        broker_id=run.leader_id,
-        start_offset=run.least_observed,
-        end_offset=run.greatest_recomputed,
-        replica_epoch=run.leader_epoch,
-        evidence=[*_evidence(run), considered("a change of leader: no, broker and epoch are the same"), *left_out],
-    )
-
-
-def _evidence(run: DeviationRun) -> list[Evidence]:
-    values = (
-        f"observed {_span(run.least_observed, run.greatest_observed)}, recomputed "
-        f"{_span(run.least_recomputed, run.greatest_recomputed)}"
-    )
-    text = f"{count(run.observations, 'observation')} from {render_time(run.start_ms)} to {render_time(run.end_ms)}: {values}"
-    return [Evidence("timeline", text, run.leader_id, value=f"{run.start_ms} {run.end_ms}")]
-
-
-def _span(least: int, greatest: int) -> str:
-    return str(least) if least == greatest else f"{least} to {greatest}"
-
-
-def _leader(run: DeviationRun) -> str:
-    return (
-        f"broker {run.leader_id} in leader epoch {run.leader_epoch}"
-        if run.leader_epoch is not None
-        else f"broker {run.leader_id}"
-    )
-
-
-def _by(run: DeviationRun) -> str:
-    return f"; broker {run.limiting_broker_id} limits it" if run.limiting_broker_id is not None else ""
-
-
-def _when(run: DeviationRun) -> str:
-    return (
-        f"at {render_time(run.start_ms)}"
-        if run.start_ms == run.end_ms
-        else f"from {render_time(run.start_ms)} to {render_time(run.end_ms)}"
-    )

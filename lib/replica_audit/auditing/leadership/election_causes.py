@@ -4,17 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from replica_audit.auditing.comparing.comparison import Comparison
-from replica_audit.auditing.comparing.runs import Cause, Run
-from replica_audit.auditing.replicas.facts import ReplicaFacts
-from replica_audit.auditing.replicas.reference import Reference
-from replica_audit.model import Leadership, PartitionState
 from replica_audit.moments import render_time
 from replica_audit.protocol.election import Election, elections, first_known_epoch
 from replica_audit.protocol.lineage import Lineage
 
+if TYPE_CHECKING:
+    from replica_audit.auditing.comparing.comparison import Comparison
+    from replica_audit.auditing.comparing.runs import Run
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.model import Leadership, PartitionState
+
 MIN_ISR = "min.insync.replicas"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a replica has records that the reference has not: the election that left them behind."""
+
+    election: Election | None
+    """The one at which the two logs parted; None where the history does not reach back so far."""
+    clean: bool | None
+    """None where that is not known."""
+    promised_records: int | None
+    """Records that were promised to producers with acks=all at most; None where that is not known."""
+    elections: tuple[Election, ...] = ()
+    """Every one that left them behind: a deposed leader that comes back uncleanly may have brought them back in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +75,7 @@ def past_elections(replicas: Iterable[ReplicaFacts], leadership: Leadership | No
 def with_causes(
     comparisons: Sequence[Comparison], reference: Reference, leadership: Leadership | None
 ) -> tuple[Comparison, ...]:
-    """The same, each conflicting run with the election that left it behind; a tail that a clean one left is pending."""
+    """The same, each conflicting run with the election that left it behind."""
     replicas = (reference.facts, *(item.follower for item in comparisons))
     past = past_elections(replicas, leadership)
     if past is None:
@@ -78,9 +95,7 @@ def _with_cause(run: Run, past: PastElections, leadership: Leadership) -> Run:
     parted = next((one for one in named if clean is not False or not one.clean), None)
     promised = _promised(run, suspects if clean is not None else (), past, leadership)
     cause = Cause(named[-1] if clean and named else parted, clean, promised, named)
-    # A checkpoint that proves records committed contradicts that they were nothing but an uncommitted tail.
-    pending = run.code == "DIV-EPOCH" and clean is True and run.committed_end is None
-    return replace(run, cause=cause, code="DIV-TAIL-PENDING" if pending else run.code)
+    return replace(run, cause=cause)
 
 
 def _abandonments(run: Run, past: PastElections) -> list[tuple[Election, ...]]:

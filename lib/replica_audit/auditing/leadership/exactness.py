@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from replica_audit.auditing.comparing.comparison import Comparison
-from replica_audit.auditing.leadership.bounds import HighWatermark
 from replica_audit.auditing.leadership.election_causes import MIN_ISR
-from replica_audit.auditing.replicas.facts import ReplicaFacts
-from replica_audit.auditing.replicas.reference import Reference
-from replica_audit.model import Leadership
 from replica_audit.protocol.election import last_led
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.comparing.comparison import Comparison
+    from replica_audit.auditing.leadership.bounds import HighWatermark
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.model import Leadership
 
 #: Since then the high watermark stands still below min.insync.replicas (KAFKA-15583).
 _MIN_ISR_GATE = (3, 7)

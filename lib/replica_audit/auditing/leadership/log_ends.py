@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from replica_audit.auditing.comparing.comparison import Comparison
-from replica_audit.auditing.replicas.facts import ReplicaFacts
-from replica_audit.auditing.replicas.reference import Reference
-from replica_audit.model import Leadership
 from replica_audit.protocol.election import last_led
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.comparing.comparison import Comparison
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.model import Leadership
 
 #: `log.segment.bytes` when nobody sets it.
 _DEFAULT_SEGMENT_BYTES = 1 << 30

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from replica_audit.auditing.leadership.bounds import HighWatermark
-from replica_audit.auditing.replicas.reference import Reference
-from replica_audit.formats.leadership.broker_logs import BrokerLogEvent
-from replica_audit.model import Leadership, PartitionState
+from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.leadership.bounds import HighWatermark
+    from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.model import Leadership, PartitionState
 
 #: Since then the high watermark stands still below min.insync.replicas (KAFKA-15583).
 _MIN_ISR_GATE = (3, 7)
@@ -164,6 +166,31 @@ def logged_cuts(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedCut]:
             elif one.kind == "mark_went_back" and last is not None and last.truncate_to == one.offset:
                 cuts[-1] = replace(last, high_watermark=max(last.high_watermark or 0, one.high_watermark))
         yield from cuts
+
+
+def losing_cuts(events: Sequence[BrokerLogEvent], reference: Reference) -> Iterator[LoggedCut]:
+    """Cuts below the replica's own high watermark, at an offset where the reference goes on in another epoch."""
+    entries = lineage_entries(reference)
+    first = min((begin for _, begin in entries), default=None)
+    for cut in logged_cuts(events):
+        below = cut.high_watermark is not None and cut.high_watermark > cut.truncate_to
+        if below and cut.truncate_to != first and any(begin == cut.truncate_to for _, begin in entries):
+            yield cut
+
+
+def led_after(
+    cut: LoggedCut, elections: Iterable[LoggedElection], events: Sequence[BrokerLogEvent]
+) -> LoggedElection | None:
+    """The unclean election that this replica won after the cut, without having joined the ISR in between."""
+    order = {id(one): at for at, one in enumerate(events)}
+    begin = order[id(cut.event)]
+    for election in elections:
+        end = order[id(election.event)]
+        if election.leader_id != cut.event.broker_id or end < begin:
+            continue
+        joined = any(one.kind == "isr" and cut.event.broker_id in (one.isr or ()) for one in events[begin:end])
+        return None if joined else election
+    return None
 
 
 def unclean_elections(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedElection]:

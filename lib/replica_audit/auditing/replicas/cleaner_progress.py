@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from replica_audit.model import OffsetRange
+if TYPE_CHECKING:
+    from replica_audit.model import OffsetRange
 
 
 @dataclass(frozen=True, slots=True)

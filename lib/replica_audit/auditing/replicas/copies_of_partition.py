@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from replica_audit.auditing.comparing.cleaner_gaps import with_cleaning
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.replicas.facts import ReplicaFacts, replica_facts
 from replica_audit.auditing.replicas.provenance import why_not_comparable
 from replica_audit.auditing.replicas.reference import Reference, choose_reference
-from replica_audit.auditing.replicas.written_epochs import EpochRot
-from replica_audit.model import Leadership, ReplicaDir, SegmentSummary
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.replicas.written_epochs import EpochRot
+    from replica_audit.model import Leadership, ReplicaDir, SegmentSummary
 
 _NO_TIMES = CaptureTimes()
 
@@ -56,7 +59,7 @@ def group_replicas(
         replica_facts(
             directory,
             segments,
-            tiered=is_tiered(leadership),
+            tiered=leadership is not None and leadership.is_tiered,
             killed=times.was_killed(directory.broker_id, directory.log_dir),
             rot=rot.get((directory.broker_id, directory.log_dir), ()),
         )
@@ -114,8 +117,3 @@ def _named_directory(leadership: Leadership | None, broker_id: int) -> str | Non
     if state is None or len(state.directories) != len(state.replicas):
         return None
     return dict(zip(state.replicas, state.directories)).get(broker_id)
-
-
-def is_tiered(leadership: Leadership | None) -> bool:
-    """Whether the topic's older segments may be in remote storage only."""
-    return bool(leadership) and leadership.configs.get("remote.storage.enable") == "true"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from replica_audit.auditing.comparing.comparison import Comparison
-from replica_audit.auditing.replicas.facts import ReplicaFacts
-from replica_audit.auditing.replicas.reference import Reference
-from replica_audit.formats.leadership.broker_logs import BrokerLogEvent
-from replica_audit.model import Leadership
 from replica_audit.moments import render_time
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.comparing.comparison import Comparison
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
+    from replica_audit.model import Leadership
 
 
 @dataclass(frozen=True, slots=True)

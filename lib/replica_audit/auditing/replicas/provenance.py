@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from replica_audit.auditing.comparing.chunks import differing_chunks
-from replica_audit.auditing.comparing.compared_batches import Batch
-from replica_audit.auditing.comparing.comparison import Comparison
-from replica_audit.auditing.replicas.facts import ReplicaFacts
-from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.formats.stand_ins.second_hand import UNPROVEN, are_comparable
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.comparing.compared_batches import Batch
+    from replica_audit.auditing.comparing.comparison import Comparison
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.auditing.replicas.reference import Reference
 
 
 def why_not_comparable(chosen: Reference, follower: ReplicaFacts) -> str | None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from replica_audit.auditing.replicas.facts import ReplicaFacts
-from replica_audit.model import Leadership, PartitionState
 from replica_audit.protocol.election import last_led
 from replica_audit.protocol.lineage import Lineage
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.model import Leadership, PartitionState
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from replica_audit.model import SegmentSummary
 from replica_audit.protocol.lineage import Lineage
+
+if TYPE_CHECKING:
+    from replica_audit.model import SegmentSummary
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 
 from replica_audit.auditing.comparing.comparison import Comparison
 from replica_audit.auditing.comparing.loss import Count, Loss, count_loss, count_run
+from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.catalogue import SEVERITIES
-from replica_audit.auditing.findings.finding import Case, Finding, finding_row
+from replica_audit.auditing.findings.families.div_records import code_of_run
+from replica_audit.auditing.findings.families.rep import REP_LEADER_SHORTER
+from replica_audit.auditing.findings.finding import Finding, finding_row
 from replica_audit.auditing.partition import PartitionAudit
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.reference import Reference
@@ -50,7 +53,7 @@ def _topic_id(audit: PartitionAudit) -> str | None:
 def _loss(case: Case | None, findings: Sequence[Finding]) -> Loss:
     if case is None:
         return Loss(None)
-    shorter = {item.broker_id for item in findings if item.code == "REP-LEADER-SHORTER"}
+    shorter = {item.broker_id for item in findings if item.code == REP_LEADER_SHORTER.code}
     loss = count_loss(case.reference.facts, case.comparisons, shorter)
     uncompared = case.strangers or case.set_aside
     return Loss(None) if uncompared and loss.total is not None and not loss.total.records else loss
@@ -208,7 +211,7 @@ def _divergence_rows(case: Case, comparison: Comparison, loss: Loss) -> list[dic
                 "reference_id": case.reference.facts.broker_id,
                 "start_offset": run.start_offset,
                 "end_offset": run.end_offset,
-                "code": run.code,
+                "code": code_of_run(run).code,
                 "leader_epoch": run.leader_epoch,
                 "replica_epoch": run.replica_epoch,
                 "record_count": run.tally.record_count,

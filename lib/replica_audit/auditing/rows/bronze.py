@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
+from replica_audit.auditing.findings.families.log_damage import code_of_damage
 from replica_audit.formats.inventory import Inventory
 from replica_audit.formats.leadership.states import state_rows
 from replica_audit.formats.segments.segment_summary import summary_to_json
@@ -62,11 +63,6 @@ def damage_rows(names: dict, summary: SegmentSummary) -> Iterator[dict]:
     under the code of the finding that judges them.
     """
     for damage in summary.damage:
-        code = {
-            "partial": "LOG-TAIL-PARTIAL",
-            "zero_filled": "LOG-TAIL-ZERO",
-            "garbage": "LOG-TAIL-GARBAGE",
-        }.get(damage.kind, "LOG-CORRUPT-MID")
         yield {
             "broker_id": names["broker_id"],
             "topic": names["topic"],
@@ -74,7 +70,7 @@ def damage_rows(names: dict, summary: SegmentSummary) -> Iterator[dict]:
             "path": summary.path,
             "position": damage.position,
             "length": damage.length,
-            "code": code,
+            "code": code_of_damage(damage),
             "reason": damage.reason,
         }
 

@@ -6,7 +6,8 @@ import logging
 import traceback
 from pathlib import PurePath
 
-from replica_audit.auditing.findings.finding import Evidence, finding
+from replica_audit.auditing.findings.families.cap_files import not_audited
+from replica_audit.auditing.findings.finding import Evidence
 from replica_audit.auditing.partition import PartitionAudit, PartitionEvidence
 from replica_audit.auditing.rows.answer_rows import report_rows
 from replica_audit.model import TopicPartition
@@ -35,8 +36,7 @@ def failure_rows(
         position=getattr(error, "position", None),
         value=kind,
     )
-    message = f"this partition could not be audited: {text or kind}"
-    found = finding("CAP-NOT-AUDITED", message, evidence=[place])
+    found = not_audited(text or kind, place)
     known = evidence or PartitionEvidence(partition, (), cluster_id=cluster_id)
     return report_rows(PartitionAudit(known, None, (found,), "INCONCLUSIVE"))
 

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from replica_audit.auditing.findings.codes import SEVERITIES
+from replica_audit.auditing.findings.code import SEVERITIES
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.results import Results
 

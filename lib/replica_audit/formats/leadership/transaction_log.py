@@ -14,7 +14,8 @@ from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.files.trees import Entry
 from replica_audit.formats.log_dirs.names import parse_directory_name, parse_file_name
 from replica_audit.formats.metadata.fields import FieldReader, MessageError
-from replica_audit.formats.segments.batches import CODEC_MASK, CONTROL, HEADER_BYTES
+from replica_audit.formats.segments.attributes import CODEC_MASK, CONTROL
+from replica_audit.formats.segments.batches import HEADER_BYTES
 from replica_audit.formats.segments.codecs import CodecError, decompress
 from replica_audit.formats.segments.scan import scan_segment
 from replica_audit.model import Damage, TransactionState

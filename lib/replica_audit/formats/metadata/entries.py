@@ -18,7 +18,8 @@ from replica_audit.formats.metadata.messages import (
     Voters,
 )
 from replica_audit.formats.metadata.parsing import parse_message, parse_snapshot_time, parse_voters
-from replica_audit.formats.segments.batches import BATCH_DTYPE, CODEC_MASK, CONTROL, HEADER_BYTES
+from replica_audit.formats.segments.attributes import CODEC_MASK, CONTROL
+from replica_audit.formats.segments.batches import BATCH_DTYPE, HEADER_BYTES
 from replica_audit.formats.segments.codecs import CodecError, decompress
 from replica_audit.formats.segments.scan import scan_segment
 from replica_audit.model import Damage

@@ -61,13 +61,6 @@ CRC_FROM = 21
 #: Smallest entry of any version: prefix and a magic-0 message without key and value.
 LEAST_ENTRY_BYTES = PREFIX_BYTES + 14
 
-CODEC_MASK = 0x07
-LOG_APPEND_TIME = 0x08
-TRANSACTIONAL = 0x10
-CONTROL = 0x20
-DELETE_HORIZON = 0x40
-KNOWN_ATTRIBUTES = 0x7F
-
 #: An offset index keeps offsets relative to the segment's base in an int32, so no segment spans more.
 GREATEST_SPAN = 2**31 - 1
 

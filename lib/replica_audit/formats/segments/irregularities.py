@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from replica_audit.formats.segments.batches import CODEC_MASK, GREATEST_SPAN, KNOWN_ATTRIBUTES
+from replica_audit.formats.segments.attributes import CODEC_MASK, KNOWN_ATTRIBUTES
+from replica_audit.formats.segments.batches import GREATEST_SPAN
 from replica_audit.model import Irregularity
 
 #: How many of each kind are kept; all are counted.

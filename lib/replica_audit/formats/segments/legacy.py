@@ -13,15 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from replica_audit.formats.segments.batches import (
-    BATCH_DTYPE,
-    CODEC_MASK,
-    HEADER_BYTES,
-    LOG_APPEND_TIME,
-    MAGIC_AT,
-    PREFIX_BYTES,
-    decode_batches,
-)
+from replica_audit.formats.segments.attributes import CODEC_MASK, LOG_APPEND_TIME
+from replica_audit.formats.segments.batches import BATCH_DTYPE, HEADER_BYTES, MAGIC_AT, PREFIX_BYTES, decode_batches
 from replica_audit.formats.segments.codecs import GREATEST_EXPANSION, decompress
 from replica_audit.wording import count
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from replica_audit.formats.segments.batches import CONTROL, TRANSACTIONAL
+from replica_audit.formats.segments.attributes import CONTROL, TRANSACTIONAL
 from replica_audit.model import OpenTransaction, SegmentSummary
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class TransactionFinder:

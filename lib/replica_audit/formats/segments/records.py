@@ -13,16 +13,8 @@ import struct
 
 import numpy as np
 
-from replica_audit.formats.segments.batches import (
-    CODEC_MASK,
-    CONTROL,
-    HEADER_BYTES,
-    HEADER_DTYPE,
-    LOG_APPEND_TIME,
-    MAGIC_AT,
-    PREFIX_BYTES,
-    TRANSACTIONAL,
-)
+from replica_audit.formats.segments.attributes import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
+from replica_audit.formats.segments.batches import HEADER_BYTES, HEADER_DTYPE, MAGIC_AT, PREFIX_BYTES
 from replica_audit.formats.segments.codecs import GREATEST_EXPANSION, decompress
 from replica_audit.formats.segments.legacy import entry_value, parse_wrapper
 

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from replica_audit.formats.segments.attributes import KNOWN_ATTRIBUTES
 from replica_audit.formats.segments.batches import (
     CRC_FROM,
     GREATEST_SPAN,
     HEADER_BYTES,
     HEADER_DTYPE,
-    KNOWN_ATTRIBUTES,
     MAGIC_AT,
     PREFIX_BYTES,
 )

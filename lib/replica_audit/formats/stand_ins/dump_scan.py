@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from replica_audit.formats.segments.batches import BATCH_DTYPE, CODEC_MASK, LOG_APPEND_TIME, TRANSACTIONAL
+from replica_audit.formats.segments.attributes import CODEC_MASK, LOG_APPEND_TIME, TRANSACTIONAL
+from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.formats.segments.codecs import CODEC_NAMES
 from replica_audit.formats.stand_ins.dump_lines import BatchLine, RecordLine
 from replica_audit.formats.stand_ins.dumped_segment import Listing, Spread

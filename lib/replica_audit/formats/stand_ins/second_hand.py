@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
-from replica_audit.model import Damage
+    from replica_audit.model import Damage
 
 #: A fingerprint of what is shown of records stands where a batch's own CRC is not shown; no CRC is as great.
 FINGERPRINT = 1 << 40

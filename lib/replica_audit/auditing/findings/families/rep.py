@@ -1,19 +1,79 @@
-"""Who is behind, ahead or too few (F.5, REP-*)."""
+"""Who is behind, ahead or too few (F.5)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from replica_audit.auditing.comparing.comparison import Comparison
-from replica_audit.auditing.findings.finding import Case, Evidence, Finding, considered, finding, offsets
-from replica_audit.auditing.findings.rules.watermark import is_tail_lost
+from replica_audit.auditing.findings.code import Code
+from replica_audit.auditing.findings.families.cap_doubts import skew
+from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding, offsets
 from replica_audit.auditing.leadership.capture_times import lacks_tail
-from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.wording import brokers, count
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.comparing.comparison import Comparison
+    from replica_audit.auditing.findings.case import Case
+
+REP_UNDER_REPLICATED = Code(
+    "REP-UNDER-REPLICATED",
+    severities=("low",),
+    verdicts=("LAGGING",),
+    summary="The ISR is smaller than the assignment",
+    meaning="A replica is down or behind; the partition has less redundancy than it was given.",
+    proof="The ISR and the assignment.",
+    remedy="Bring the missing brokers back, or find out why they do not keep up.",
+    traps="A reassignment in progress.",
+)
+REP_LAG = Code(
+    "REP-LAG",
+    severities=("info",),
+    verdicts=("LAGGING",),
+    summary="A replica is equal to the leader but shorter",
+    meaning="Everything that the replica has is what the leader has; it only lacks the newest records.",
+    proof="Both log ends; records and bytes behind.",
+    remedy="None unless it lasts.",
+    traps="",
+)
+REP_ISR_SHORT = Code(
+    "REP-ISR-SHORT",
+    severities=("high", "medium"),
+    verdicts=("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE"),
+    summary="An in-sync replica ends below the proven high watermark",
+    meaning="The member lacks committed records without a conflict. If it is elected, and it may be, they are lost "
+    "from every replica.",
+    proof="The member's log end, the proven lower bound of the high watermark and what proves it; and that the copies "
+    "are of one moment (the manifest says quiesced, or all brokers were stopped cleanly and the metadata log knows every "
+    "leader epoch), or that the member has no epochs and ends at its own checkpoint.",
+    remedy="Keep the leader up until the member has caught up; do not restart the leader or move leadership. If "
+    "the leader must stop, stop the short member first.",
+    traps="Copies of different moments look the same, and so do brokers that were stopped one after the other: then it "
+    "is CAP-SKEW and no finding of this code.",
+)
+REP_LEADER_SHORTER = Code(
+    "REP-LEADER-SHORTER",
+    severities=("high",),
+    verdicts=("COMMITTED_LOSS",),
+    summary="A replica goes on past the leader's log end though nothing was written while they were copied",
+    meaning="The leader lost its tail, or another broker leads by now. Followers will cut these records to match it.",
+    proof="The records past the leader's end with their epoch; and that the copies are of one moment (the manifest says "
+    "quiesced, or all brokers were stopped cleanly and the metadata log knows every leader epoch), or that the leader "
+    "wrote them before its own copy was begun.",
+    remedy="Copy the longer replica's directory before it follows the leader. Consider electing it.",
+    traps="Copies of different moments: the leader was copied earlier, or stopped earlier, or the listing is older than "
+    "the logs. Then it is CAP-SKEW.",
+)
+CODES = (
+    REP_UNDER_REPLICATED,
+    REP_LAG,
+    REP_ISR_SHORT,
+    REP_LEADER_SHORTER,
+)
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    """REP-*, HWM-UNDER-MIN-ISR, and CAP-SKEW where copies of different moments explain an end."""
+    """Ends of the logs, and the ISR. Where copies of different moments explain an end, it is CAP-SKEW."""
     yield from _short_stand_in(case)
     for item in case.comparisons:
         yield from _ahead(case, item)
@@ -35,7 +95,7 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
     if not unknown and newest > (-1 if reference.leader_epoch is None else reference.leader_epoch):
         text += f", of leader epoch {newest}, which is later than that of broker {leader.broker_id}"
         if not case.one_moment:
-            yield _skew(case, follower, f"{text}: the leadership given is older than the logs", start, end)
+            yield skew(case, follower, f"{text}: the leadership given is older than the logs", start, end)
             return
     when = case.times.describe((follower, leader))
     if lacks_tail(reference, item, case.leadership, case.times, case.one_moment):
@@ -52,33 +112,9 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
                 Evidence("leadership", f"manifest.json: {when}"),
                 considered("capture skew: no, a later copy has at least as much"),
             ]
-        yield finding("REP-LEADER-SHORTER", f"{text}; {why}", evidence=evidence, **shared)
+        yield finding(REP_LEADER_SHORTER, f"{text}; {why}", evidence=evidence, **shared)
     elif not case.one_moment:
-        yield _skew(case, follower, text, start, end, when, doubtful=is_tail_lost(case, leader))
-
-
-def _skew(
-    case: Case, facts: ReplicaFacts, text: str, start: int, end: int, when: str | None = None, *, doubtful: bool = False
-) -> Finding:
-    explains = "may explain it, unless records were lost" if doubtful else "explains it"
-    if case.quiesced:
-        why = f"brokers that are stopped one after the other end at different offsets, which {explains}"
-    else:
-        why = f"copies of a running cluster are of different moments, which {explains}"
-    return finding(
-        "CAP-SKEW",
-        f"{text}; {why}",
-        confidence="likely",
-        broker_id=facts.broker_id,
-        start_offset=start,
-        end_offset=end,
-        evidence=[
-            *([Evidence("leadership", f"manifest.json: {when}")] if when else []),
-            considered(
-                "loss: a manifest with quiesced: true, or the metadata log of brokers that were stopped cleanly, would decide"
-            ),
-        ],
-    )
+        yield skew(case, follower, text, start, end, when, doubtful=is_tail_lost(case.reference, case.replicas, leader))
 
 
 def _short(case: Case, item: Comparison) -> Iterator[Finding]:
@@ -96,7 +132,7 @@ def _short(case: Case, item: Comparison) -> Iterator[Finding]:
     checkpoint = follower.directory.high_watermark_checkpoint
     if case.one_moment:
         yield finding(
-            "REP-ISR-SHORT",
+            REP_ISR_SHORT,
             f"{text}: if it leads next, committed records are gone",
             severity="high",
             verdict="WILL_LOSE_ON_TRUNCATION",
@@ -106,7 +142,7 @@ def _short(case: Case, item: Comparison) -> Iterator[Finding]:
         )
     elif not follower.has_epochs and checkpoint == start and not follower.empty:
         yield finding(
-            "REP-ISR-SHORT",
+            REP_ISR_SHORT,
             f"{text}; it ends exactly at its own high watermark, as a follower does that was cut there before 0.11",
             severity="medium",
             verdict="INCONCLUSIVE",
@@ -114,8 +150,8 @@ def _short(case: Case, item: Comparison) -> Iterator[Finding]:
             evidence=[proof, considered("capture skew: possible, a manifest with quiesced: true would decide")],
             **shared,
         )
-    elif not is_tail_lost(case, follower):  # HWM-CP-ABOVE-LEO says more
-        yield _skew(case, follower, text, start, end)
+    elif not is_tail_lost(case.reference, case.replicas, follower):  # HWM-CP-ABOVE-LEO says more
+        yield skew(case, follower, text, start, end)
 
 
 def _short_stand_in(case: Case) -> Iterator[Finding]:
@@ -124,9 +160,9 @@ def _short_stand_in(case: Case) -> Iterator[Finding]:
     facts, end = reference.facts, reference.facts.log_end_offset
     if reference.leader_id in (None, facts.broker_id) or not (case.one_moment and case.in_isr(facts.broker_id)):
         return
-    if mark.reached > end and not is_tail_lost(case, facts):
+    if mark.reached > end and not is_tail_lost(case.reference, case.replicas, facts):
         yield finding(
-            "REP-ISR-SHORT",
+            REP_ISR_SHORT,
             f"broker {facts.broker_id} is in sync but ends at {end}, and the high watermark had reached {mark.reached}: if "
             "it leads next, committed records are gone",
             severity="high",
@@ -148,7 +184,7 @@ def _lag(case: Case, item: Comparison) -> Iterator[Finding]:
     if assigned is not None and follower.broker_id not in assigned:
         return
     yield finding(
-        "REP-LAG",
+        REP_LAG,
         f"broker {follower.broker_id} is {count(behind, 'offset')} and {count(item.lag.size_bytes, 'byte')} behind broker {leader.broker_id}",
         broker_id=follower.broker_id,
         start_offset=follower.log_end_offset,
@@ -163,16 +199,8 @@ def _replication(case: Case) -> Iterator[Finding]:
     assigned = case.leadership.replicas
     if assigned is not None and len(isr) < len(assigned):
         yield finding(
-            "REP-UNDER-REPLICATED",
+            REP_UNDER_REPLICATED,
             f"{len(isr) or 'none'} of {count(len(assigned), 'assigned replica')} "
             f"{'are' if len(isr) > 1 else 'is'} in sync{': ' if isr else ''}{brokers(sorted(isr)) if isr else ''}",
             evidence=[Evidence("leadership", case.leadership.source)],
-        )
-    minimum = case.config("min.insync.replicas")
-    if minimum is not None and minimum.isdigit() and len(isr) < min(int(minimum), len(assigned or isr) or int(minimum)):
-        yield finding(
-            "HWM-UNDER-MIN-ISR",
-            f"{count(len(isr), 'replica')} in sync, but min.insync.replicas is {minimum}: acks=all is refused, and since 3.7 the high "
-            "watermark stands still",
-            evidence=[Evidence("leadership", f"min.insync.replicas={minimum}", value=case.leadership.source)],
         )

@@ -1,18 +1,46 @@
-"""Unclean elections of the partition's history (F.7)."""
+"""Unclean elections of the partition's history, by the metadata log or by lines of brokers' own logs (F.7)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from replica_audit.auditing.comparing.runs import Run
-from replica_audit.auditing.findings.finding import Case, Evidence, Finding, considered, finding
-from replica_audit.auditing.leadership.election_causes import PastElections, describe, past_elections
-from replica_audit.protocol.election import Election
+from replica_audit.auditing.findings.code import Code
+from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding
+from replica_audit.auditing.findings.shared import log_line
+from replica_audit.auditing.leadership.election_causes import describe, past_elections
+from replica_audit.auditing.leadership.logged_events import lineage_entries, place, unclean_elections
 from replica_audit.wording import count
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.comparing.runs import Run
+    from replica_audit.auditing.findings.case import Case
+    from replica_audit.auditing.leadership.election_causes import PastElections
+    from replica_audit.auditing.leadership.logged_events import LoggedElection
+    from replica_audit.protocol.election import Election
+
+META_UNCLEAN_ELECTION = Code(
+    "META-UNCLEAN-ELECTION",
+    severities=("high", "info"),
+    verdicts=("WILL_LOSE_ON_TRUNCATION",),
+    summary="A replica outside the ISR was elected",
+    meaning="Its log may end below what was committed. High while a replica still holds records that conflict with "
+    "the new lineage, since these can be saved; afterwards a note of what happened.",
+    proof="The election in the metadata history: the leader was in neither the ISR nor the eligible leader "
+    "replicas "
+    "before. The bound of loss is the old leader's log end less the new epoch's start.",
+    remedy="Keep the old leader from rejoining and copy its log directory, if the records matter.",
+    traps="A last known leader that is elected again counts as unclean, and with ELR the setting "
+    "unclean.leader.election.enable may be false; a clean election can lose records as well (HWM-LOSS).",
+)
+CODES = (META_UNCLEAN_ELECTION,)
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    """META-UNCLEAN-ELECTION, one for each: high while a replica still holds records that it left behind."""
+    """One for each election: high while a replica still holds records that it left behind."""
+    if not (case.leadership and case.leadership.history):
+        for election in unclean_elections(case.log_events):
+            yield _logged(case, election)
     past = past_elections(case.replicas, case.leadership)
     if past is None:
         return
@@ -54,7 +82,7 @@ def _unclean(case: Case, past: PastElections, election: Election) -> Finding:
             considered(_unseen(case, election)) if nothing is None else Evidence("loss", nothing, value="0")
         )
     return finding(
-        "META-UNCLEAN-ELECTION",
+        META_UNCLEAN_ELECTION,
         message,
         severity="high" if left else "info",
         verdict="WILL_LOSE_ON_TRUNCATION" if left else None,
@@ -110,3 +138,39 @@ def _unseen(case: Case, election: Election) -> str:
     if before is not None and before != election.leader_id and before not in here:
         return f"loss: open, broker {before}, which led before, is not in the snapshot"
     return "loss: what was above that offset on the leader before was cut since, or never was; nothing tells how much"
+
+
+def _logged(case: Case, election: LoggedElection) -> Finding:
+    members = "unknown" if election.previous_isr is None else ", ".join(map(str, election.previous_isr)) or "none"
+    conflicting = [run for item in case.comparisons for run in item.runs if run.conflicting]
+    left = (
+        bool(conflicting) and (election.said or election.witnessed) and election.leader_id == case.reference.leader_id
+    )
+    epoch = "" if election.leader_epoch is None else f" in epoch {election.leader_epoch}"
+    start = next(
+        (begin for known, begin in sorted(lineage_entries(case.reference)) if known == election.leader_epoch), None
+    )
+    return finding(
+        META_UNCLEAN_ELECTION,
+        f"broker {election.leader_id} was elected{epoch} though it was not in sync (in sync before: {members}); "
+        f"by {place(election.event)}",
+        severity="high" if left else "info",
+        verdict="WILL_LOSE_ON_TRUNCATION" if left else None,
+        confidence="proven" if election.said else "likely",
+        broker_id=election.leader_id,
+        start_offset=start,
+        replica_epoch=election.leader_epoch,
+        evidence=[
+            log_line(election.event, "elected"),
+            considered(
+                "it had joined the ISR again: no, a line says that nobody in sync was alive"
+                if election.said
+                else "it had joined the ISR again: no line says so"
+                + (
+                    ""
+                    if election.witnessed
+                    else f"; but the log of broker {election.previous_leader_id}, which led before, is not here"
+                )
+            ),
+        ],
+    )

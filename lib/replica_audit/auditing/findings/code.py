@@ -1,4 +1,4 @@
-"""The finding codes by family, and the class that describes one."""
+"""What a finding code is, and the order of severities and verdicts."""
 
 from __future__ import annotations
 

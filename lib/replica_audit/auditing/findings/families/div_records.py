@@ -3,48 +3,143 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from replica_audit.auditing.comparing.compacted import Compaction
-from replica_audit.auditing.comparing.comparison import Comparison
-from replica_audit.auditing.comparing.runs import Run
-from replica_audit.auditing.findings.finding import Case, Evidence, Finding, considered, doubted, finding, offsets
+from replica_audit.auditing.findings.code import Code
+from replica_audit.auditing.findings.finding import Evidence, Finding, considered, doubted, finding, offsets
+from replica_audit.auditing.findings.shared import damaged_pair
 from replica_audit.auditing.leadership.election_causes import describe
-from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.moments import render_time
 from replica_audit.wording import count
 
+if TYPE_CHECKING:
+    from replica_audit.auditing.comparing.compacted import Compaction
+    from replica_audit.auditing.comparing.comparison import Comparison
+    from replica_audit.auditing.comparing.runs import Run
+    from replica_audit.auditing.findings.case import Case
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
+
+DIV_EPOCH = Code(
+    "DIV-EPOCH",
+    severities=("high", "medium"),
+    verdicts=("WILL_LOSE_ON_TRUNCATION", "UNCOMMITTED_DIVERGENCE"),
+    summary="A replica's tail was written by another leader and will be cut",
+    meaning="From some offset on the replica has records that are not on the leader's lineage. When it follows the "
+    "leader it cuts them. If they were acknowledged with acks=1 only, that is within what acks=1 promises; after "
+    "an unclean election acknowledged records go.",
+    proof="The range, the epochs on either side, and the replay that cuts at or before its start.",
+    remedy="If the records matter, copy this broker's log directory before the broker rejoins. For the election, "
+    "see META-UNCLEAN-ELECTION. Whether any were committed is said by HWM-LOSS, not by this code.",
+    traps="Being below the leader's high watermark proves nothing: the uncommitted tail of a leader long gone "
+    "normally is.",
+)
+DIV_TAIL_PENDING = Code(
+    "DIV-TAIL-PENDING",
+    severities=("info",),
+    verdicts=("UNCOMMITTED_DIVERGENCE",),
+    summary="An old leader's uncommitted tail, to be cut after a clean election",
+    meaning="The replica led before, its last records never reached the in-sync replicas, and the election after "
+    "it "
+    "was clean. It cuts them as soon as it follows.",
+    proof="The range, the epochs on either side, and the election in the metadata log.",
+    remedy="None. Producers with acks=1 may miss these records.",
+    traps="",
+)
+DIV_HIDDEN = Code(
+    "DIV-HIDDEN",
+    severities=("critical",),
+    verdicts=("COMMITTED_DIVERGENCE",),
+    summary="Replicas differ where Kafka will never look again",
+    meaning="The difference lies below the offset that the follower keeps. The tails agree, so the follower is in "
+    "sync by every number that Kafka shows, and consumers get other records after the next change of leader.",
+    proof="The range with the batches of both sides, and the replay that ends above it.",
+    remedy="Decide which side is right (which one consumers have read, which one producers were acknowledged for), "
+    "copy both, then rebuild the other replica. Do not move leadership meanwhile.",
+    traps="Compaction and retention are taken out beforehand; other batches of equal records are DIV-BATCHING.",
+)
+DIV_CONTENT = Code(
+    "DIV-CONTENT",
+    severities=("critical",),
+    verdicts=("COMMITTED_DIVERGENCE",),
+    summary="Same offset, same leader epoch, different record",
+    meaning="One leader wrote one record at an offset in its epoch; two replicas have two, both with a right "
+    "checksum. That must never happen: two brokers led in one epoch, or a leader lost its tail and wrote again.",
+    proof="The range with the batches of both sides, their epochs and checksums.",
+    remedy="Copy both replicas' directories, find out which one consumers have read, rebuild the other. Find out "
+    "whether there was a power loss, a disk snapshot rolled back or a volume restored.",
+    traps="Compaction rewrites batches: compacted logs are compared record by record.",
+)
+DIV_CORRUPT = Code(
+    "DIV-CORRUPT",
+    severities=("high",),
+    verdicts=("LATENT_CORRUPTION",),
+    summary="One replica's copy of a batch fails its checksum, another's is right",
+    meaning="The batch is damaged on one side only, so it can be repaired from the other.",
+    proof="The batch with position on both sides, which one fails, and the replica to repair from.",
+    remedy="If the damaged replica leads, move leadership to the sound one. Then stop the broker with the damaged "
+    "copy, move its partition directory away, and start it. Check the disk.",
+    traps="",
+)
+DIV_PRESENCE = Code(
+    "DIV-PRESENCE",
+    severities=("high", "info"),
+    verdicts=("COMMITTED_DIVERGENCE",),
+    summary="An offset is on one replica only, well inside both logs",
+    meaning="One replica has a hole where another has records. In a compacted log that is normal (info).",
+    proof="The range, who has it and who does not, and the batches on both sides of the hole.",
+    remedy="Rebuild the replica with the hole. If it leads, move leadership first.",
+    traps="Compaction, retention, tiered storage, DeleteRecords, transaction markers (which hold offsets of their "
+    "own).",
+)
+CODES = (
+    DIV_EPOCH,
+    DIV_TAIL_PENDING,
+    DIV_HIDDEN,
+    DIV_CONTENT,
+    DIV_CORRUPT,
+    DIV_PRESENCE,
+)
+
+
+#: Severity and verdict of a run by its code, where nothing is known of the election that left it behind.
 _VERDICTS = {
-    "DIV-EPOCH": ("medium", "UNCOMMITTED_DIVERGENCE"),
-    "DIV-TAIL-PENDING": ("info", "UNCOMMITTED_DIVERGENCE"),
-    "DIV-HIDDEN": ("critical", "COMMITTED_DIVERGENCE"),
-    "DIV-CONTENT": ("critical", "COMMITTED_DIVERGENCE"),
-    "DIV-PRESENCE": ("high", "COMMITTED_DIVERGENCE"),
+    DIV_EPOCH: ("medium", "UNCOMMITTED_DIVERGENCE"),
+    DIV_TAIL_PENDING: ("info", "UNCOMMITTED_DIVERGENCE"),
+    DIV_HIDDEN: ("critical", "COMMITTED_DIVERGENCE"),
+    DIV_CONTENT: ("critical", "COMMITTED_DIVERGENCE"),
+    DIV_PRESENCE: ("high", "COMMITTED_DIVERGENCE"),
 }
 
 
+def code_of_run(run: Run) -> Code:
+    """The code of a run by F.4."""
+    if run.kind == "content" and (run.survives or run.replica_epoch is not None):
+        return DIV_CONTENT
+    if run.kind in ("hole_here", "hole_there"):
+        return DIV_HIDDEN if run.survives and not run.compacted else DIV_PRESENCE
+    if run.survives:
+        return DIV_HIDDEN
+    # Also records without epochs that differ in a tail which is cut: an old leader's unreplicated end, before KIP-101.
+    # A checkpoint that proves records committed contradicts that they were nothing but an uncommitted tail.
+    pending = run.cause is not None and run.cause.clean is True and run.committed_end is None
+    return DIV_TAIL_PENDING if pending else DIV_EPOCH
+
+
 def judge(case: Case) -> Iterator[Finding]:
-    """DIV-* and LOG-CRC-BLIND."""
+    """Runs and damaged pairs of every follower, and what a compacted pair showed."""
     for item in case.comparisons:
         for run in item.runs:
             yield doubted(_run(case, item, run), item)
         for pair in item.alignment.corrupt:
-            yield finding(
-                "DIV-CORRUPT" if pair.kind == "crc" else "LOG-CRC-BLIND",
-                f"broker {pair.bad_broker_id}: {offsets(pair.start_offset, pair.end_offset)} are damaged and sound on broker "
-                f"{pair.good_broker_id}, which they can be repaired from: {pair.detail}",
-                broker_id=pair.bad_broker_id,
-                start_offset=pair.start_offset,
-                end_offset=pair.end_offset,
-                evidence=[Evidence("batch", pair.detail, pair.bad_broker_id, position=pair.position)],
-            )
-        yield from _formats(item)
+            if pair.kind == "crc":
+                yield damaged_pair(DIV_CORRUPT, pair)
         yield from _compacted(case, item)
-        yield from _unread(item)
 
 
 def _run(case: Case, item: Comparison, run: Run) -> Finding:
-    severity, verdict = _VERDICTS[run.code]
-    if run.code == "DIV-EPOCH" and run.cause is not None and run.cause.clean is False:
+    code = code_of_run(run)
+    severity, verdict = _VERDICTS[code]
+    if code is DIV_EPOCH and run.cause is not None and run.cause.clean is False:
         severity, verdict = "high", "WILL_LOSE_ON_TRUNCATION"
     leader, follower = case.reference.facts, item.follower
     replay = item.replays[case.protocol]
@@ -70,7 +165,7 @@ def _run(case: Case, item: Comparison, run: Run) -> Finding:
     if run.likely is not None:
         fate += f"; {run.likely.text}"
     return finding(
-        run.code,
+        code,
         f"{what}; {fate}{_left_by(run)}",
         severity=severity,
         verdict=verdict,
@@ -86,7 +181,7 @@ def _run(case: Case, item: Comparison, run: Run) -> Finding:
             considered("retention: no, it lies above both log starts"),
             considered(_compaction(leader, follower)),
             considered("corruption: no, every batch compared has the right checksum"),
-            *told_by_history(run),
+            *_told_by_history(run),
             *(
                 Evidence("leadership", text, run.likely.broker_id, value=run.likely.value)
                 for text in (run.likely.evidence if run.likely is not None else ())
@@ -111,7 +206,7 @@ def _left_by(run: Run) -> str:
     return f"; left behind by the {kind} election of broker {election.leader_id} at {render_time(election.time_ms)}"
 
 
-def told_by_history(run: Run) -> list[Evidence]:
+def _told_by_history(run: Run) -> list[Evidence]:
     """What the history of leadership says of a run: its election, and the loss counted three ways."""
     cause = run.cause
     if cause is None:
@@ -138,54 +233,7 @@ def _epoch(epoch: int | None) -> str:
     return " without an epoch" if epoch is None or epoch < 0 else f" of epoch {epoch}"
 
 
-def _formats(item: Comparison) -> Iterator[Finding]:
-    """DIV-FORMAT and DIV-BATCHING: equal records stored differently, and other formats that were not read."""
-    broker = item.follower.broker_id
-    parts = [part for part in item.alignment.differences if part.kind in ("format", "batching")]
-    for kind, compared in (("format", False), ("format", True), ("batching", True)):
-        found = [part for part in parts if (part.kind, part.compared) == (kind, compared)]
-        if not found:
-            continue
-        start, end = found[0].start_offset, max(part.end_offset for part in found)
-        where = f"{count(len(found), 'batch', 'batches')} within {offsets(start, end)}"
-        if not compared:
-            message = (
-                f"broker {broker} has {where} in another message format; the records could not be read, so it is not "
-                "known whether they are equal"
-            )
-        elif kind == "format":
-            message = f"broker {broker} has {where} in another message format; the records are equal"
-        else:
-            message = f"broker {broker} has the records of {where} in other batches than the reference, or stored otherwise; they are equal"
-        yield finding(
-            "DIV-FORMAT" if kind == "format" else "DIV-BATCHING",
-            message,
-            confidence="proven" if compared else "suspect",
-            broker_id=broker,
-            start_offset=start,
-            end_offset=end,
-            evidence=[considered("conversion: followers got down-converted batches during upgrades before 4.0")],
-        )
-
-
-def _unread(item: Comparison) -> Iterator[Finding]:
-    """Batches whose records had to be compared and could not be had: CAP-UNREADABLE, or LOG-FIELD where they are there."""
-    for broker_id in sorted({problem.broker_id for problem in item.problems}):
-        of_broker = [problem for problem in item.problems if problem.broker_id == broker_id]
-        for lost, code in ((True, "CAP-UNREADABLE"), (False, "LOG-FIELD")):
-            found = [problem for problem in of_broker if problem.lost == lost]
-            if not found:
-                continue
-            first = found[0]
-            what = "could not be read" if lost else "cannot be decoded, by Kafka either, though the checksum is right"
-            yield finding(
-                code,
-                f"broker {broker_id}: the records of {count(len(found), 'batch', 'batches')} that had to be compared {what}: {first.reason}",
-                broker_id=broker_id,
-                start_offset=min(problem.start_offset for problem in found),
-                end_offset=max(problem.end_offset for problem in found),
-                evidence=[Evidence("batch", first.reason, broker_id, first.path, first.position)],
-            )
+_CLEANERS = considered("compaction: each replica cleans on its own, so presence and bytes may differ")
 
 
 def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
@@ -195,7 +243,6 @@ def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
     leader, follower = case.reference.facts, item.follower
     outcome = item.compaction
     if outcome is not None:
-        yield from _key_state(case, item, outcome)
         yield _presence(case, item, outcome)
         return
     floor = max(leader.local_start_offset, follower.local_start_offset)
@@ -210,7 +257,7 @@ def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
     )
     if own != theirs:
         yield finding(
-            "DIV-PRESENCE",
+            DIV_PRESENCE,
             f"broker {item.follower.broker_id} and broker {case.reference.facts.broker_id} hold other batches of this compacted "
             "partition; only epochs and batch ranges were compared, where both have them, not records or latest values",
             severity="info",
@@ -218,38 +265,6 @@ def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
             broker_id=item.follower.broker_id,
             evidence=[_CLEANERS],
         )
-
-
-_CLEANERS = considered("compaction: each replica cleans on its own, so presence and bytes may differ")
-
-
-def _key_state(case: Case, item: Comparison, outcome: Compaction) -> Iterator[Finding]:
-    keys, leader, follower = outcome.keys, case.reference.facts.broker_id, item.follower.broker_id
-    if not keys.differing:
-        return
-    parts = [
-        (keys.alive_on_follower, f"deleted on broker {leader} and still there on broker {follower}"),
-        (keys.alive_on_reference, f"deleted on broker {follower} and still there on broker {leader}"),
-        (keys.other_value, "with another latest value on each"),
-    ]
-    named = ", ".join(str(offset) for offset in keys.offsets)
-    yield finding(
-        "DIV-KEY-STATE",
-        f"{count(keys.differing, 'key')} of this compacted partition {'has' if keys.differing == 1 else 'have'} different latest values: "
-        + "; ".join(f"{count} {what}" for count, what in parts if count),
-        confidence="proven" if case.quiesced else "likely",
-        broker_id=follower,
-        start_offset=keys.start_offset,
-        end_offset=keys.end_offset,
-        evidence=[
-            Evidence("batch", f"first records in question at offsets {named}", follower, value=named),
-            considered(f"lag: no, only offsets below {outcome.end_offset} count, and no key that has a later record"),
-            considered("transactions: records of aborted ones were left out"),
-            considered(
-                "compaction: no, a cleaner removes a record only after a later one of its key, and a tombstone only after all of these"
-            ),
-        ],
-    )
 
 
 def _presence(case: Case, item: Comparison, outcome: Compaction) -> Finding:
@@ -274,7 +289,7 @@ def _presence(case: Case, item: Comparison, outcome: Compaction) -> Finding:
             f"{count(keys.undecided, 'key')} cannot be compared until what is missing has been replicated or read"
         )
     return finding(
-        "DIV-PRESENCE",
+        DIV_PRESENCE,
         "; ".join(said),
         severity="info",
         verdict=None,

@@ -1,16 +1,50 @@
-"""Transactions that are open on the reference and will stay so (F.5, TXN-*)."""
+"""Transactions that are open on the reference and will stay so (F.5)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from replica_audit.auditing.comparing.compared_batches import Batch
-from replica_audit.auditing.comparing.comparison import Comparison
-from replica_audit.auditing.findings.finding import Case, Evidence, Finding, considered, finding, offsets
-from replica_audit.auditing.replicas.facts import ReplicaFacts
-from replica_audit.formats.segments.batches import CONTROL, TRANSACTIONAL
+from replica_audit.auditing.findings.code import Code
+from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding, offsets
+from replica_audit.formats.segments.attributes import CONTROL, TRANSACTIONAL
 from replica_audit.formats.segments.open_transactions import open_at_end
-from replica_audit.model import OpenTransaction, TransactionState
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.comparing.compared_batches import Batch
+    from replica_audit.auditing.comparing.comparison import Comparison
+    from replica_audit.auditing.findings.case import Case
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.model import OpenTransaction, TransactionState
+
+TXN_HANGING = Code(
+    "TXN-HANGING",
+    severities=("medium",),
+    verdicts=(),
+    summary="A transaction has records but will get no marker",
+    meaning="The last stable offset stands still at its first record, so read_committed consumers see nothing "
+    "after it, and the cleaner stops there as well.",
+    proof="The producer id, producer epoch and first offset; no control record after them; the coordinator's log, or a "
+    "later epoch of the producer, that says the transaction is over.",
+    remedy="kafka-transactions.sh find-hanging, then abort, for this partition.",
+    traps="A transaction that is simply in progress; a log that was copied before the marker was written.",
+)
+TXN_MARKER_LOST = Code(
+    "TXN-MARKER-LOST",
+    severities=("medium",),
+    verdicts=(),
+    summary="A transaction is open on the leader and decided on a replica's conflicting tail",
+    meaning="The marker was lost with the tail that the leader never had. The coordinator holds the transaction "
+    "for finished and will not write another.",
+    proof="The marker on the replica, the transaction's records on the leader.",
+    remedy="kafka-transactions.sh abort for this partition, after finding out what the marker said.",
+    traps="",
+)
+CODES = (
+    TXN_HANGING,
+    TXN_MARKER_LOST,
+)
+
 
 #: States in which the coordinator is still going to write markers.
 _PENDING = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
@@ -64,7 +98,7 @@ def _hanging(case: Case, transaction: OpenTransaction, state: TransactionState |
     else:
         return
     yield finding(
-        "TXN-HANGING",
+        TXN_HANGING,
         f"the transaction of {_owner(transaction, state)} that begins at offset {transaction.first_offset} has "
         f"no marker on broker {facts.broker_id}, and none will come: {why}; read_committed consumers see nothing from "
         f"{transaction.first_offset} on",
@@ -124,7 +158,7 @@ def _marker_lost(
     follower, leader = item.follower.broker_id, case.reference.facts.broker_id
     where = offsets(transaction.first_offset, transaction.last_offset + 1)
     yield finding(
-        "TXN-MARKER-LOST",
+        TXN_MARKER_LOST,
         f"the transaction of {_owner(transaction, state)} with {where} is open on broker {leader} and ended on "
         f"broker {follower} at offset {marker.base_offset}, among records that broker {leader} does not have",
         broker_id=follower,

@@ -1,0 +1,95 @@
+"""The case that the rules look at: one partition with everything known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.audits.gone import EarlierLosses
+from replica_audit.auditing.leadership.capture_times import CaptureTimes
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.comparing.comparison import Comparison
+    from replica_audit.auditing.leadership.bounds import HighWatermark
+    from replica_audit.auditing.leadership.deviations import TimelineSummary
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
+    from replica_audit.model import Leadership, TopicPartition, TransactionState
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One partition as the rules see it."""
+
+    topic_partition: TopicPartition
+    leadership: Leadership | None
+    reference: Reference
+    comparisons: tuple[Comparison, ...]
+    """Every other comparable replica against the reference, by broker id."""
+    high_watermark: HighWatermark
+    protocol: str
+    kafka_version: tuple[int, ...] | None
+    quiesced: bool
+    """Nothing was written while the copies were made: a manifest says so, or every log dir was stopped cleanly (F.0)."""
+    one_moment: bool = False
+    """No skew of the copies explains an end that is too short (`capture_times.are_of_one_moment`)."""
+    foreign: tuple[ReplicaFacts, ...] = ()
+    """Replicas of another topic id, not compared."""
+    duplicates: tuple[ReplicaFacts, ...] = ()
+    """Second copies on one broker, not used."""
+    strangers: tuple[tuple[Comparison, str], ...] = ()
+    """Replicas of which it is not known whether they are of the same topic, and why; nothing is concluded from them."""
+    set_aside: tuple[ReplicaFacts, ...] = ()
+    """Logs that are known from a text or table which cannot be compared with the reference's."""
+    orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
+    """(broker id, log dir, checkpoint file) → value, where the log dir has no directory of the partition."""
+    times: CaptureTimes = CaptureTimes()
+    """When the copies were made, where the manifest says so."""
+    log_events: tuple[BrokerLogEvent, ...] = ()
+    """What brokers' own logs say of the partition, in order of time."""
+    transactions: Mapping[int, TransactionState] = field(default_factory=dict)
+    """What the coordinator last said of the producers whose transactions the reference leaves open; those it knows."""
+    timeline: TimelineSummary | None = None
+    """What observations of the partition come to; None without any."""
+    losses: EarlierLosses = EarlierLosses()
+    """What earlier audits of the cluster saw that may be gone by now."""
+    cluster_id: str | None = None
+
+    @property
+    def replicas(self) -> tuple[ReplicaFacts, ...]:
+        """The reference and all that were laid beside it, by broker id."""
+        strangers = (item.follower for item, _ in self.strangers)
+        everyone = (self.reference.facts, *(item.follower for item in self.comparisons), *strangers)
+        return tuple(sorted(everyone, key=lambda facts: facts.key))
+
+    @property
+    def is_tiered(self) -> bool:
+        """Whether the topic's older segments may be in remote storage only."""
+        return self.leadership is not None and self.leadership.is_tiered
+
+    @property
+    def unread_replicas(self) -> tuple[int, ...]:
+        """Brokers that have, or were assigned, a replica whose log is not known: no files of it, or not all readable."""
+        copies = (*self.replicas, *self.set_aside)
+        named = self.leadership.named if self.leadership else frozenset()
+        known = {facts.broker_id for facts in copies if facts.end_is_known}
+        return tuple(sorted(({facts.broker_id for facts in copies} | named) - known))
+
+    @property
+    def stopped(self) -> bool:
+        """Nobody leads because everybody was stopped cleanly: then who is in sync says nothing any more."""
+        return self.reference.leader_id is None and all(facts.directory.clean_shutdown for facts in self.replicas)
+
+    @property
+    def is_epoch_said(self) -> bool:
+        """Whether the source of leadership says in which epoch."""
+        return self.leadership is not None and self.leadership.leader_epoch is not None
+
+    def config(self, name: str) -> str | None:
+        """A topic config as the leadership source shows it; None when it does not."""
+        return self.leadership.configs.get(name) if self.leadership else None
+
+    def in_isr(self, broker_id: int) -> bool | None:
+        return None if self.reference.isr is None else broker_id in self.reference.isr

@@ -1,0 +1,256 @@
+"""Committed records that the reference does not have, or that no replica has any more (F.5)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.audits.gone import EARLIER
+from replica_audit.auditing.findings.code import Code
+from replica_audit.auditing.findings.finding import Evidence, Finding, considered, doubted, finding, finding_id, offsets
+from replica_audit.auditing.leadership.election_causes import describe
+from replica_audit.auditing.leadership.logged_events import losing_cuts
+from replica_audit.model import OffsetRange
+from replica_audit.protocol.versions import may_mark_over_tail
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.audits.gone import EarlierRun
+    from replica_audit.auditing.comparing.comparison import Comparison
+    from replica_audit.auditing.comparing.runs import Run
+    from replica_audit.auditing.findings.case import Case
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
+
+HWM_LOSS = Code(
+    "HWM-LOSS",
+    severities=("critical",),
+    verdicts=("COMMITTED_LOSS",),
+    summary="Committed records are not in the leader's log",
+    meaning="A replica has records that the leader does not have and that were committed: consumers may have read them, "
+    "and they are gone from the partition unless they are taken from that replica before it truncates.",
+    proof="The high watermark checkpoint of a replica lies inside a stretch that conflicts with the leader, at or below that "
+    "replica's own log end; every replica with the same records is named. A checkpoint above the stretch proves nothing, as it "
+    "may come from the present leader. Or the metadata log shows that the records' leader was alone in the ISR to the end of "
+    "its epoch and knew it, with min.insync.replicas 1 and every other assigned replica fenced: then all that it had was "
+    "committed. Where part of this is known from times only, it is likely, and said without this finding.",
+    remedy="Keep the broker that holds them from rejoining (stop it, or copy its log directory now). Then decide: "
+    "elect that broker, or take the records out and produce them again. Once it follows, they are deleted; "
+    ".deleted files live on for file.delete.delay.ms (60 s).",
+    traps="Before the fix of KAFKA-14704 (3.5) a follower could raise its high watermark over records it was about "
+    "to cut: there the confidence is suspect.",
+)
+HWM_GONE = Code(
+    "HWM-GONE",
+    severities=("high",),
+    verdicts=("COMMITTED_LOSS",),
+    summary="Records that an earlier audit saw are on no replica any more",
+    meaning="An earlier audit of this cluster in the warehouse found records that one replica held and the leader did not: "
+    "committed, or left behind by an election known to be unclean. That replica has followed the leader since, and they are "
+    "gone from the partition. All replicas agree now, which is not to say that nothing was lost.",
+    proof="The earlier audit with its date, and what it saw: offsets, leader epoch, brokers. What each replica has there now: "
+    "nothing, or another epoch. It is told once: a later audit knows it, and it asks for no verdict any more.",
+    remedy="Look for a copy: the earlier snapshot, salvaged records, a backup, a `.deleted` file (file.delete.delay.ms, 60 s), "
+    "a consumer that had read them. Produce them again from there, or note the loss; then accept the finding.",
+    traps="Retention that has passed the range, a topic created again, compaction and tiered storage are left out; so are "
+    "partitions where the log of an assigned replica, or of the one that held the records, is not in the snapshot.",
+)
+CODES = (
+    HWM_LOSS,
+    HWM_GONE,
+)
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    """HWM-LOSS, one for each run of a replica with records that were committed; HWM-GONE, one for each earlier run."""
+    for item in case.comparisons:
+        for run in item.runs:
+            if run.committed_end is not None:
+                yield doubted(_loss(case, item, run), item)
+    yield from _gone(case)
+
+
+def _loss(case: Case, item: Comparison, run: Run) -> Finding:
+    follower, leader, proof = item.follower, case.reference.facts, run.proof
+    suspect = proof.kind == "checkpoint" and may_mark_over_tail(case.kafka_version)
+    end = min(run.end_offset, run.committed_end)
+    # Where only the end of a transaction is missing no producer lost a record, but its consumers wait.
+    count, kind = run.committed_records, "committed record"
+    if count == 0:
+        count, kind = sum(batch.base_offset < end for batch in run.batches), "committed control batch"
+    is_one = count == 1
+    plural = kind if is_one else f"{kind}es" if kind.endswith("ch") else f"{kind}s"
+    records = f"{count} {plural} at {offsets(run.start_offset, end)}"
+    return finding(
+        HWM_LOSS,
+        f"{records} {'is' if is_one else 'are'} not on broker {leader.broker_id}; broker {follower.broker_id} still has "
+        f"{'it' if is_one else 'them'}: "
+        f"{proof.text}" + ("; unless the topic was deleted and created again" if item.doubt is not None else ""),
+        confidence="suspect" if suspect else "proven",
+        broker_id=follower.broker_id,
+        start_offset=run.start_offset,
+        end_offset=end,
+        replica_epoch=run.replica_epoch,
+        evidence=[*_evidence(run, suspect), *_history(run)],
+    )
+
+
+def _evidence(run: Run, suspect: bool) -> list[Evidence]:
+    proof = run.proof
+    if proof.kind != "checkpoint":
+        return [
+            Evidence("leadership", text, proof.broker_id, value=proof.value) for text in (proof.text, *proof.evidence)
+        ]
+    return [
+        Evidence(
+            "checkpoint",
+            "high watermark inside the conflicting records",
+            proof.broker_id,
+            proof.path,
+            value=proof.value,
+        ),
+        considered(
+            "KAFKA-14704: this version could checkpoint a high watermark over a tail that it was about to cut"
+            if suspect
+            else "the checkpoint was learnt from the present leader: no, the logs differ up to it"
+        ),
+    ]
+
+
+def _history(run: Run) -> list[Evidence]:
+    """The election that left committed records behind; a clean one does that when its winner had lost its own tail."""
+    cause = run.cause
+    if cause is None or cause.election is None:
+        return []
+    found = [
+        Evidence(
+            "leadership", describe(cause.election), cause.election.leader_id, value=str(cause.election.leader_epoch)
+        )
+    ]
+    if cause.clean:
+        found.append(
+            considered(
+                f"a clean election loses nothing: broker {cause.election.leader_id} must have lost the end of its own log"
+            )
+        )
+    return found
+
+
+def _gone(case: Case) -> Iterator[Finding]:
+    """Records that an earlier audit saw on a replica, and that no replica holds any more.
+
+    Nothing is said where a replica's log is not at hand, which may hold them; of compacted and tiered logs; and of a topic
+    without an id, which may be another one. Once an earlier audit has told it, it is known and asks for no verdict.
+    """
+    topic_id = case.reference.facts.directory.topic_id
+    if not case.losses.runs or case.unread_replicas or topic_id is None:
+        return
+    if case.is_tiered or any(facts.compacted for facts in case.replicas):
+        return
+    for run in case.losses.runs:
+        if run.topic_id != topic_id:
+            continue
+        left = _left_of(case, run)
+        # A broker that is not asked may have them still, also one that the partition was moved away from.
+        at_hand = {facts.broker_id for facts in (*case.replicas, *case.duplicates)}
+        if left and at_hand.issuperset(run.broker_ids) and not _is_told_by_log(case, run) and _is_later(case, run):
+            item = _finding(case, run, left)
+            told = finding_id(item, case.topic_partition, topic_id, case.cluster_id) in case.losses.told
+            yield replace(item, status="known", verdict=None) if told else item
+
+
+def _left_of(case: Case, run: EarlierRun) -> list[OffsetRange]:
+    """Offsets of an earlier run above every log start that no replica holds."""
+    floor = max(facts.log_start_offset for facts in case.replicas)
+    left = [OffsetRange(max(run.start_offset, floor), run.end_offset)]
+    for facts in (*case.replicas, *case.duplicates, *case.set_aside):
+        left = _without(left, _held(facts, run.replica_epoch))
+    return [part for part in left if part.start_offset < part.end_offset]
+
+
+def _is_later(case: Case, run: EarlierRun) -> bool:
+    """Whether this snapshot can be later than that audit's: in an older one the records may not have been written yet."""
+    now = case.reference.leader_epoch
+    return now is not None and now > run.replica_epoch and (run.leader_epoch is None or now >= run.leader_epoch)
+
+
+def _held(facts: ReplicaFacts, leader_epoch: int) -> list[OffsetRange]:
+    """Offsets of an epoch that a log has, by its lineage."""
+    entries = list(facts.lineage)
+    ends = [*(start for _, start in entries[1:]), facts.log_end_offset]
+    return [OffsetRange(start, end) for (epoch, start), end in zip(entries, ends) if epoch == leader_epoch]
+
+
+def _without(ranges: Sequence[OffsetRange], taken: Sequence[OffsetRange]) -> list[OffsetRange]:
+    for one in taken:
+        cut = []
+        for part in ranges:
+            cut.append(OffsetRange(part.start_offset, min(part.end_offset, max(part.start_offset, one.start_offset))))
+            cut.append(OffsetRange(max(part.start_offset, min(part.end_offset, one.end_offset)), part.end_offset))
+        ranges = [part for part in cut if part.start_offset < part.end_offset]
+    return list(ranges)
+
+
+def _is_told_by_log(case: Case, run: EarlierRun) -> bool:
+    """Whether a broker's own log says that it cut them (TRN-BELOW-HW of the past)."""
+    return any(
+        cut.event.broker_id in run.broker_ids
+        and cut.truncate_to < run.end_offset
+        and run.start_offset < cut.high_watermark
+        for cut in losing_cuts(case.log_events, case.reference)
+    )
+
+
+def _finding(case: Case, run: EarlierRun, left: Sequence[OffsetRange]) -> Finding:
+    whole = sum(part.end_offset - part.start_offset for part in left)
+    count = run.records
+    is_all = whole == run.end_offset - run.start_offset
+    if count is not None and not is_all:
+        count = min(count, whole)
+    where = ", ".join(offsets(part.start_offset, part.end_offset) for part in left)
+    date, holders = run.finished[:10], _brokers(run.broker_ids)
+    reference = case.reference.facts
+    return finding(
+        HWM_GONE,
+        f"{_count(count, is_all, run.committed)} that only {holders} held on {date} {'is' if count == 1 else 'are'} gone: no replica "
+        f"has {where} of epoch {run.replica_epoch} any more",
+        broker_id=run.broker_ids[0] if len(run.broker_ids) == 1 else None,
+        start_offset=run.start_offset,
+        end_offset=run.end_offset,
+        replica_epoch=run.replica_epoch,
+        evidence=[
+            Evidence(
+                EARLIER,
+                f"audit {run.audit_id}, finished {run.finished}: {holders} held {offsets(run.start_offset, run.end_offset)} of "
+                f"epoch {run.replica_epoch}, "
+                + ("committed" if run.committed else "left behind by an unclean election"),
+                run.broker_ids[0] if len(run.broker_ids) == 1 else None,
+                value=json.dumps(asdict(run), sort_keys=True),
+            ),
+            *(_now(facts, left[0].start_offset) for facts in case.replicas),
+            considered(f"retention: no, it lies above every log start; broker {reference.broker_id} begins at "
+                       f"{reference.log_start_offset}"),
+            considered("the topic was created again: no, its id is the same"),
+            considered("compaction and tiered storage: no, the topic has neither"),
+            considered("a replica that was not copied: no, the log of every assigned replica is here"),
+        ],
+    )  # fmt: skip
+
+
+def _now(facts: ReplicaFacts, offset: int) -> Evidence:
+    epoch = facts.lineage.epoch_for_offset(offset) if offset < facts.log_end_offset else None
+    text = f"ends at {facts.log_end_offset}" if epoch is None else f"has epoch {epoch} at {offset}"
+    return Evidence("lineage", f"broker {facts.broker_id} {text}", facts.broker_id, value=str(offset))
+
+
+def _count(count: int | None, is_all: bool, committed: bool) -> str:
+    kind = "committed record" if committed else "record"
+    if count is None:
+        return f"{kind}s"
+    return f"{'' if is_all else 'up to '}{count} {kind}{'' if count == 1 else 's'}"
+
+
+def _brokers(broker_ids: Sequence[int]) -> str:
+    if len(broker_ids) == 1:
+        return f"broker {broker_ids[0]}"
+    return f"brokers {', '.join(map(str, broker_ids[:-1]))} and {broker_ids[-1]}"

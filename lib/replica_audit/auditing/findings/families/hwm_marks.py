@@ -1,0 +1,179 @@
+"""High watermarks that contradict a log or the in-sync replicas (F.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.findings.code import Code
+from replica_audit.auditing.findings.finding import Evidence, Finding, considered, doubted, finding
+from replica_audit.auditing.replicas.lost_tails import is_tail_lost
+from replica_audit.wording import count
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.findings.case import Case
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
+
+HWM_CP_ABOVE_LEO = Code(
+    "HWM-CP-ABOVE-LEO",
+    severities=("critical", "high"),
+    verdicts=("COMMITTED_LOSS", "LATENT_CORRUPTION"),
+    summary="A replica's checkpointed high watermark lies past its log end",
+    meaning="The replica once had records up to its checkpoint, committed ones, and has lost its tail: an "
+    "unflushed file after a power loss, a deleted segment, a recovery that cut at damage. On the leader, with "
+    "no replica holding the range, the records are gone for good.",
+    proof="The checkpoint, the log end, and a recovery point that no truncation explains.",
+    remedy="See which replica still has the range; it should lead. Check the disk and why the tail was lost.",
+    traps="A truncation less than 5 s ago (then the recovery point equals the log end); a live copy whose checkpoint "
+    "files were copied after the segments; a topic that was created anew less than 5 s ago.",
+)
+HWM_RP_ABOVE_LEO = Code(
+    "HWM-RP-ABOVE-LEO",
+    severities=("high",),
+    verdicts=("LATENT_CORRUPTION",),
+    summary="The recovery point lies past the log end: flushed records are missing",
+    meaning="Records up to the recovery point had been forced to disk, and they are not in the log. A truncation "
+    "writes a smaller recovery point at once, so it does not explain this.",
+    proof="The recovery point and the log end.",
+    remedy="Suspect the disk, a restored volume or a deleted file. Rebuild the replica; do not let it lead.",
+    traps="Files copied at different moments; a log that the loader itself cut less than 60 s ago.",
+)
+HWM_ABOVE_ISR_PREFIX = Code(
+    "HWM-ABOVE-ISR-PREFIX",
+    severities=("critical",),
+    verdicts=("COMMITTED_DIVERGENCE",),
+    summary="An in-sync replica does not have what is committed",
+    meaning="A member of the ISR, which may lead next, has a conflicting or unreadable end below the proven high "
+    "watermark. Electing it loses committed records although the election is clean.",
+    proof="The start of the member's conflicting or unreadable end, the lower bound of the high watermark and what "
+    "proves it.",
+    remedy="Take that broker out of service before the leader goes down, and rebuild its replica from the leader.",
+    traps="Copies of different moments.",
+)
+HWM_UNDER_MIN_ISR = Code(
+    "HWM-UNDER-MIN-ISR",
+    severities=("medium",),
+    verdicts=(),
+    summary="Fewer in-sync replicas than min.insync.replicas",
+    meaning="Producers with acks=all are refused. From 3.7 the high watermark stands still; before, it goes on "
+    "over records that one broker alone may hold.",
+    proof="The ISR and the topic's min.insync.replicas.",
+    remedy="Bring the missing replicas back.",
+    traps="",
+)
+CODES = (
+    HWM_CP_ABOVE_LEO,
+    HWM_RP_ABOVE_LEO,
+    HWM_ABOVE_ISR_PREFIX,
+    HWM_UNDER_MIN_ISR,
+)
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    """Marks of every replica that was compared, and of the partition."""
+    for facts in case.replicas:
+        yield from _above_log_end(case, facts)
+    yield from _suffix(case)
+    yield from _under_min_isr(case)
+
+
+def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
+    if facts.end_is_open:
+        return  # what lies past the end of what is shown is not known, and is no loss
+    directory, end = facts.directory, facts.log_end_offset
+    checkpoint, recovery_point = directory.high_watermark_checkpoint, directory.recovery_point_checkpoint
+    if is_tail_lost(case.reference, case.replicas, facts):
+        holders = [other for other in case.replicas if other is not facts and _has_up_to(case, other, checkpoint)]
+        gone = facts is case.reference.facts and case.quiesced and not holders
+        yield finding(
+            HWM_CP_ABOVE_LEO,
+            f"broker {facts.broker_id}: its high watermark was {checkpoint}, its log ends at {end}"
+            + ("" if holders else _gone_from(case, facts, end)),
+            severity="critical" if gone else "high",
+            verdict="COMMITTED_LOSS" if gone else "LATENT_CORRUPTION",
+            confidence="likely" if gone else "proven",
+            broker_id=facts.broker_id,
+            start_offset=end,
+            end_offset=checkpoint,
+            evidence=[
+                Evidence(
+                    "checkpoint",
+                    "high watermark",
+                    facts.broker_id,
+                    directory.high_watermark_file.path,
+                    value=str(checkpoint),
+                ),
+                considered(
+                    f"a truncation just before the copy: no, recovery point {recovery_point}, and no later epoch of the reference "
+                    "begins below that high watermark"
+                ),
+            ],
+        )
+    if recovery_point is not None and recovery_point > end:
+        yield finding(
+            HWM_RP_ABOVE_LEO,
+            f"broker {facts.broker_id}: offsets below {recovery_point} were flushed to disk, its log ends at {end}",
+            broker_id=facts.broker_id,
+            start_offset=end,
+            end_offset=recovery_point,
+            evidence=[
+                Evidence(
+                    "checkpoint",
+                    "recovery point",
+                    facts.broker_id,
+                    directory.recovery_point_file.path,
+                    value=str(recovery_point),
+                ),
+                considered("a truncation: no, it writes a smaller recovery point at once"),
+            ],
+        )
+
+
+def _has_up_to(case: Case, facts: ReplicaFacts, offset: int) -> bool:
+    """Whether a replica reaches `offset` with records that are not of a lineage that the reference has left."""
+    item = next((one for one in case.comparisons if one.follower is facts), None)
+    left = item is not None and any(part.start_offset < offset <= part.end_offset for part in item.stretches)
+    return facts.log_end_offset >= offset and not left
+
+
+def _gone_from(case: Case, facts: ReplicaFacts, end: int) -> str:
+    """What of [end, its checkpoint) no replica has, in words."""
+    others = [other for other in case.replicas if other is not facts]
+    reached = max(
+        (other.log_end_offset for other in others if _has_up_to(case, other, other.log_end_offset)), default=0
+    )
+    if reached <= end:
+        return "; no replica here has the records between"
+    return f"; no replica here has the records from {reached} on"
+
+
+def _suffix(case: Case) -> Iterator[Finding]:
+    suffix = case.high_watermark.lowest_suffix
+    if suffix is None:
+        return
+    broker_id, start = suffix
+    lower = case.high_watermark.hw_lower
+    found = finding(
+        HWM_ABOVE_ISR_PREFIX,
+        f"broker {broker_id} counts as in sync but has other or unreadable records from {start} on, though everything below {lower} is committed",
+        broker_id=broker_id,
+        start_offset=start,
+        end_offset=lower,
+        evidence=[Evidence("checkpoint", case.high_watermark.lower_evidence)],
+    )
+    yield doubted(found, next(item for item in case.comparisons if item.follower.broker_id == broker_id))
+
+
+def _under_min_isr(case: Case) -> Iterator[Finding]:
+    isr = case.reference.isr
+    if isr is None or case.stopped:
+        return
+    assigned = case.leadership.replicas
+    minimum = case.config("min.insync.replicas")
+    if minimum is not None and minimum.isdigit() and len(isr) < min(int(minimum), len(assigned or isr) or int(minimum)):
+        yield finding(
+            HWM_UNDER_MIN_ISR,
+            f"{count(len(isr), 'replica')} in sync, but min.insync.replicas is {minimum}: acks=all is refused, and since 3.7 the high "
+            "watermark stands still",
+            evidence=[Evidence("leadership", f"min.insync.replicas={minimum}", value=case.leadership.source)],
+        )

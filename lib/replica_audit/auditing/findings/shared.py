@@ -1,0 +1,73 @@
+"""Findings and evidence that read alike in several families, whatever their code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.findings.finding import Evidence, Finding, finding, offsets
+from replica_audit.wording import count
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.comparing.comparison import Comparison
+    from replica_audit.auditing.comparing.contents import RecordProblem
+    from replica_audit.auditing.comparing.damaged_pairs import CorruptPair
+    from replica_audit.auditing.findings.case import Case
+    from replica_audit.auditing.findings.code import Code
+    from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
+
+
+def damaged_pair(code: Code, pair: CorruptPair) -> Finding:
+    """Of a batch that both replicas have, and that is damaged on one side."""
+    return finding(
+        code,
+        f"broker {pair.bad_broker_id}: {offsets(pair.start_offset, pair.end_offset)} are damaged and sound on broker "
+        f"{pair.good_broker_id}, which they can be repaired from: {pair.detail}",
+        broker_id=pair.bad_broker_id,
+        start_offset=pair.start_offset,
+        end_offset=pair.end_offset,
+        evidence=[Evidence("batch", pair.detail, pair.bad_broker_id, position=pair.position)],
+    )
+
+
+def unread_records(code: Code, problems: Sequence[RecordProblem], what: str) -> Finding:
+    """Of batches of one broker whose records had to be compared and could not be had; `what` says why not."""
+    first = problems[0]
+    batches = count(len(problems), "batch", "batches")
+    return finding(
+        code,
+        f"broker {first.broker_id}: the records of {batches} that had to be compared {what}: {first.reason}",
+        broker_id=first.broker_id,
+        start_offset=min(problem.start_offset for problem in problems),
+        end_offset=max(problem.end_offset for problem in problems),
+        evidence=[Evidence("batch", first.reason, first.broker_id, first.path, first.position)],
+    )
+
+
+def unusable_input(code: Code, row: Mapping) -> Finding:
+    """Of input that belongs to no partition, from its row of `quarantine`."""
+    place = Evidence("file", row["reason"], row["broker_id"], row["path"], row["position"])
+    return finding(code, f"{row['path']}: {row['reason']}", broker_id=row["broker_id"], evidence=[place])
+
+
+def replay_evidence(case: Case, item: Comparison) -> Evidence:
+    """What the chosen protocol does to a follower."""
+    outcome = item.replays[case.protocol]
+    return Evidence(
+        "replay",
+        f"truncate to {outcome.truncate_to} after {outcome.rounds} answers of the leader: {outcome.reason}",
+        item.follower.broker_id,
+        value=case.protocol,
+    )
+
+
+def log_line(event: BrokerLogEvent, text: str) -> Evidence:
+    """A line of a broker's own log."""
+    return Evidence("log", f"line {event.line}: {text}", event.broker_id, event.path, value=event.time)
+
+
+def entries_text(entries: tuple[tuple[int, int], ...] | None) -> str:
+    """A lineage, or the entries of an epoch file, in short: {3:0, 5:120}."""
+    if entries is None:
+        return "no file"
+    return "{" + ", ".join(f"{epoch}:{start}" for epoch, start in entries) + "}"

@@ -1,0 +1,87 @@
+"""Families of findings: the text and the rules of a code lie in the one file that is named after its family."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import replica_audit
+from replica_audit.auditing.findings.catalogue import CATALOGUE, FAMILIES
+from replica_audit.auditing.findings.families import MODULES
+
+LIBRARY = Path(replica_audit.__file__).parent
+FAMILY_FILES = LIBRARY / "auditing" / "findings" / "families"
+
+#: Rooms that name codes without making a finding: readers say what a file goes by in `quarantine`, reports look findings up.
+NAMING = ("formats", "reporting", "local", "warehouse")
+
+
+def _files() -> dict[str, ast.Module]:
+    return {
+        str(path.relative_to(LIBRARY)): ast.parse(path.read_text(encoding="utf-8")) for path in LIBRARY.rglob("*.py")
+    }
+
+
+def _names_of_codes(tree: ast.Module) -> dict[str, str]:
+    """The module's own constants that are codes: name → code."""
+    return {
+        node.targets[0].id: node.value.args[0].value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _called(node.value) == "Code"
+    }
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def _codes_emitted(tree: ast.Module) -> set[str]:
+    """Names of constants that stand in the first argument of what makes findings."""
+    makers = ("finding", "damaged_pair", "unread_records", "unusable_input")
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _called(node) in makers and node.args]
+    return {part.id for call in calls for part in ast.walk(call.args[0]) if isinstance(part, ast.Name)}
+
+
+def _literals(tree: ast.Module) -> set[str]:
+    return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value in CATALOGUE}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.rpartition(".")[2])
+def test_a_family_has_the_texts_and_the_rules_of_its_codes(module) -> None:
+    name = module.__name__.rpartition(".")[2]
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    own = _names_of_codes(tree)
+    assert {code.code for code in module.CODES} == set(own.values())
+    prefix = name.partition("_")[0].upper()
+    assert prefix in FAMILIES
+    assert {code.code.partition("-")[0] for code in module.CODES} == {prefix}
+    for constant, code in own.items():
+        assert constant == code.replace("-", "_")
+        read = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == constant]
+        # Its assignment, CODES, and the rule.
+        assert len(read) > 2, f"{name}: no rule for {code}"
+    assert callable(module.judge)
+
+
+def test_every_file_of_the_families_is_one() -> None:
+    files = {path.stem for path in FAMILY_FILES.glob("*.py")} - {"__init__"}
+    assert files == {module.__name__.rpartition(".")[2] for module in MODULES}
+
+
+def test_findings_are_made_in_the_file_of_their_family_and_nowhere_else() -> None:
+    for path, tree in _files().items():
+        own = _names_of_codes(tree)
+        others = _codes_emitted(tree) & {code.replace("-", "_") for code in CATALOGUE} - set(own)
+        assert not others, f"{path} makes findings of {others}"
+        if not path.startswith("auditing/findings/families/"):
+            assert not own, f"{path} defines {own}"
+            allowed = path.split("/")[0] in NAMING
+            assert allowed or not _literals(tree), f"{path} names {_literals(tree)}"
+
+
+def test_a_family_names_no_code_of_another() -> None:
+    for path in FAMILY_FILES.glob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        assert _literals(tree) == set(_names_of_codes(tree).values()), path.name
