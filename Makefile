@@ -183,7 +183,7 @@ environment: build/environment.tar.gz
 
 # A virtual environment with the installed packages that executors import, and nothing else. Its bin/python is a link to
 # the Python that .venv was made with: that one has to be at the same place on every node.
-EXECUTOR_PACKAGES := numpy pyarrow google-crc32c cramjam aiokafka async-timeout packaging typing_extensions
+EXECUTOR_PACKAGES := numpy pyarrow google-crc32c cramjam
 build/environment.tar.gz: $(STAMPS)/packages
 	@mkdir -p build
 	@$(RUN) -c 'import pathlib, sys, tarfile, tempfile, venv; from importlib import metadata; \
@@ -201,6 +201,7 @@ lock:
 	    --constraint <(printf 'pyspark==4.2.0\ndelta-spark==4.4.0\n') \
 	    --upgrade --generate-hashes --no-emit-index-url --no-header --only-binary :all: --no-binary pyspark \
 	    --output-file .locks/py$${version/./}.txt; \
+	  sed -i '/^    #   -c \//d' .locks/py$${version/./}.txt; \
 	done
 	@for pair in 4.0.2,4.0.0,1.18 4.1.1,4.1.0,1.24; do IFS=, read -r spark delta quality <<< "$$pair"; minor="$${spark%.*}"; \
 	  printf 'pyspark==%s\ndelta-spark==%s\ngreat-expectations==%s.*\n' "$$spark" "$$delta" "$$quality" \

@@ -17,6 +17,7 @@ from replica_audit.formats.metadata.fields import FieldReader, MessageError
 from replica_audit.formats.segments.attributes import CODEC_MASK, CONTROL
 from replica_audit.formats.segments.batches import HEADER_BYTES
 from replica_audit.formats.segments.codecs import CodecError, decompress
+from replica_audit.formats.segments.record_fields import RecordError, read_records
 from replica_audit.formats.segments.scan import scan_segment
 from replica_audit.model import Damage, TransactionState
 
@@ -71,7 +72,7 @@ def read_transaction_states(
                 try:
                     inside = decompress(int(header["attributes"]) & CODEC_MASK, data[HEADER_BYTES:], _GREATEST_BATCH)
                     yield from _batch_states(header, inside, producers)
-                except (CodecError, MessageError):
+                except (CodecError, MessageError, RecordError):
                     continue
 
 
@@ -86,16 +87,11 @@ def latest_states(states: Iterable[TransactionState]) -> dict[int, TransactionSt
 
 
 def _batch_states(header: np.void, inside: bytes, producers: Collection[int]) -> Iterator[TransactionState]:
-    reader = FieldReader(inside)
-    for _ in range(int(header["record_count"])):
-        record = FieldReader(reader.take(reader.varlong()))
-        record.int8(), record.varlong()
-        offset = int(header["base_offset"]) + record.varlong()
-        transactional_id = _transactional_id(record.take(max(0, record.varlong())))
-        size = record.varlong()
-        if size >= 0:
-            epoch = int(header["leader_epoch"])
-            yield from _states(record.take(size), transactional_id, epoch, offset, producers)
+    for _, offset_delta, key, value, _ in read_records(inside, int(header["record_count"])):
+        if value is not None:
+            offset = int(header["base_offset"]) + offset_delta
+            transactional_id = _transactional_id(key or b"")
+            yield from _states(value, transactional_id, int(header["leader_epoch"]), offset, producers)
 
 
 def _transactional_id(key: bytes) -> str | None:

@@ -21,6 +21,7 @@ from replica_audit.formats.metadata.parsing import parse_message, parse_snapshot
 from replica_audit.formats.segments.attributes import CODEC_MASK, CONTROL
 from replica_audit.formats.segments.batches import BATCH_DTYPE, HEADER_BYTES
 from replica_audit.formats.segments.codecs import CodecError, decompress
+from replica_audit.formats.segments.record_fields import RecordError, read_records
 from replica_audit.formats.segments.scan import scan_segment
 from replica_audit.model import Damage
 
@@ -88,31 +89,19 @@ def read_entries(stream: BinaryIO, path: str, headers: np.ndarray) -> Iterator[E
         data = stream.read(size)
         try:
             yield from _batch_entries(header, data)
-        except (MessageError, CodecError) as error:
+        except (MessageError, CodecError, RecordError) as error:
             raise FormatError(path, position, "a batch of metadata records", str(error), _HINT) from error
 
 
 def _batch_entries(header: np.void, data: bytes) -> Iterator[Entry]:
     attributes = int(header["attributes"])
-    reader = FieldReader(decompress(attributes & CODEC_MASK, data[HEADER_BYTES:], _GREATEST_BATCH))
+    inside = decompress(attributes & CODEC_MASK, data[HEADER_BYTES:], _GREATEST_BATCH)
     base, epoch, time_ms = int(header["base_offset"]), int(header["leader_epoch"]), int(header["base_timestamp"])
-    for _ in range(int(header["record_count"])):
-        record = FieldReader(reader.take(reader.varlong()))
-        record.int8()
-        at, offset = time_ms + record.varlong(), base + record.varlong()
-        key, value = _nullable(record), _nullable(record)
-        for _ in range(record.varlong()):
-            _nullable(record), _nullable(record)
-        record.finish()
+    for timestamp_delta, offset_delta, key, value, _ in read_records(inside, int(header["record_count"])):
         message = _parse_control(key, value) if attributes & CONTROL else parse_message(value or b"")
         if message is not None:
-            yield Entry(offset, epoch, at, message, int(header["last_offset"]) + 1)
-    reader.finish()
-
-
-def _nullable(record: FieldReader) -> bytes | None:
-    length = record.varlong()
-    return None if length < 0 else record.take(length)
+            place = base + offset_delta, epoch, time_ms + timestamp_delta
+            yield Entry(*place, message, int(header["last_offset"]) + 1)
 
 
 def _parse_control(key: bytes | None, value: bytes | None) -> Voters | SnapshotTime | SnapshotEnd | None:

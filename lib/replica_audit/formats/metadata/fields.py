@@ -33,28 +33,16 @@ class FieldReader:
         return self._data[self._position - count : self._position]
 
     def uvarint(self) -> int:
-        """An unsigned varint of at most 32 bits."""
-        value = self._groups(5)
-        if value >= 2**32:
-            raise MessageError(f"expected a varint of 32 bits before byte {self._position}, found {value}")
-        return value
-
-    def varlong(self) -> int:
-        """A zig-zag varint of at most 64 bits, as record fields are."""
-        value = self._groups(10)
-        return (value >> 1) ^ -(value & 1)
-
-    def _groups(self, most: int) -> int:
-        """Up to `most` bytes of seven bits each, the lowest first; the eighth bit says that more follow."""
+        """An unsigned varint of at most 32 bits: bytes of seven bits each, the lowest first."""
         value = 0
-        for number in range(most):
+        for number in range(5):
             byte = self.take(1)[0]
             value |= (byte & 0x7F) << 7 * number
-            if byte < 0x80:
+            if byte < 0x80 and value < 2**32:
                 return value
-        raise MessageError(
-            f"expected a varint of at most {most} bytes before byte {self._position}, found a longer one"
-        )
+            if byte < 0x80:
+                break
+        raise MessageError(f"expected a varint of at most 32 bits before byte {self._position}, found a longer one")
 
     def int8(self) -> int:
         return _INT8.unpack(self.take(1))[0]

@@ -24,6 +24,7 @@ OVERHEAD_BYTES = {0: PREFIX_BYTES + 14, 1: PREFIX_BYTES + 22}
 _PREFIX = struct.Struct(">qiIbb")
 _ROW = struct.Struct(">i")
 _INNER = struct.Struct(">qi")
+_TIMESTAMP = struct.Struct(">q")
 _TIMESTAMP_AT = 18
 
 
@@ -35,9 +36,10 @@ class Inner(NamedTuple):
     base_timestamp: int
 
 
-def entry_value(entry: memoryview, magic: int) -> memoryview | None:
-    """The value's bytes of one whole entry, None where it is null; raises ValueError where the lengths do not fit."""
+def entry_content(entry: memoryview, magic: int) -> tuple[memoryview | None, memoryview | None]:
+    """Key and value of one whole entry, None where null; raises ValueError where the lengths do not fit."""
     position = OVERHEAD_BYTES[magic] - 8
+    parts: list[memoryview | None] = []
     for _ in range(2):
         if position + 4 > len(entry):
             raise ValueError("the entry ends before its lengths")
@@ -46,9 +48,15 @@ def entry_value(entry: memoryview, magic: int) -> memoryview | None:
         start, position = position, position + max(length, 0)
         if length < -1 or position > len(entry):
             raise ValueError(f"a length of {length} does not fit into the entry")
+        parts.append(None if length == -1 else entry[start:position])
     if position != len(entry):
         raise ValueError(f"{count(len(entry) - position, 'byte')} left after the value")
-    return None if length == -1 else entry[start:position]
+    return parts[0], parts[1]
+
+
+def entry_timestamp(entry: memoryview, magic: int) -> int:
+    """The timestamp of one whole entry in ms; -1 for magic 0, which has none."""
+    return _TIMESTAMP.unpack_from(entry, _TIMESTAMP_AT)[0] if magic else -1
 
 
 def parse_wrapper(
@@ -59,7 +67,7 @@ def parse_wrapper(
     Raises ValueError (CodecError among them) for a wrapper that Kafka would refuse: no value, nothing inside, a
     message of another magic, nested compression, or an offset below that of its last message (librdkafka's 0 excepted).
     """
-    value = entry_value(entry, magic)
+    _, value = entry_content(entry, magic)
     if value is None:
         raise ValueError("a compressed wrapper has no value")
     inside = decompress(attributes & CODEC_MASK, value, limit)
@@ -75,9 +83,7 @@ def parse_wrapper(
         if inner_magic != magic or inner_attributes & CODEC_MASK:
             raise ValueError(f"message {count} of a compressed wrapper has magic {inner_magic} or is compressed")
         if first is None:
-            first = last
-            if magic == 1:
-                (timestamp,) = struct.unpack_from(">q", inside, position + _TIMESTAMP_AT)
+            first, timestamp = last, entry_timestamp(memoryview(inside)[position:following], magic)
         count += 1
         position = following
     if first is None:
@@ -108,9 +114,7 @@ def decode_entries(
         entry = view[start : start + size]
         valid = zlib.crc32(entry[MAGIC_AT:]) == crc
         broken[index] = offset < 0 or size < OVERHEAD_BYTES[magic]
-        timestamp = -1
-        if magic == 1 and not broken[index]:
-            (timestamp,) = struct.unpack_from(">q", entry, _TIMESTAMP_AT)
+        timestamp = -1 if broken[index] else entry_timestamp(entry, magic)
         base, count, base_timestamp = offset, 1, timestamp
         if attributes & CODEC_MASK and not broken[index]:
             base, count, base_timestamp = _open_wrapper(entry, offset, magic, attributes, expected)

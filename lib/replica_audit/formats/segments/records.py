@@ -1,8 +1,8 @@
 """Records of one batch, decoded only where batches of two replicas differ, and never kept as they are.
 
-A batch is expanded here, within a bound, and aiokafka's parser reads what comes out; a row keeps the fields that are no
-content, and keyed hashes of the key and of the content. The hash key lives as long as one comparison, so a row says
-whether two records are equal and nothing else. Kafka: `DefaultRecord`, `AbstractLegacyRecordBatch.DeepRecordsIterator`.
+A batch is expanded here, within a bound; a row keeps the fields that are no content, and keyed hashes of the key and of
+the content. The hash key lives as long as one comparison, so a row says whether two records are equal and nothing else.
+Kafka: `DefaultRecordBatch`, `AbstractLegacyRecordBatch.DeepRecordsIterator`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
+import sys
 
 import numpy as np
 
 from replica_audit.formats.segments.attributes import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from replica_audit.formats.segments.batches import HEADER_BYTES, HEADER_DTYPE, MAGIC_AT, PREFIX_BYTES
 from replica_audit.formats.segments.codecs import GREATEST_EXPANSION, decompress
-from replica_audit.formats.segments.legacy import entry_value, parse_wrapper
+from replica_audit.formats.segments.legacy import entry_content, entry_timestamp, parse_wrapper
+from replica_audit.formats.segments.record_fields import RecordError, read_records
 
 #: One record. Absent is -1. `key`, `content` and `headers` are keyed hashes; `content` covers key and value, so that
 #: it stays the same when a record is converted to a format without headers.
@@ -43,17 +45,15 @@ RECORD_DTYPE = np.dtype(
 #: Types of control records that end a transaction (`ControlRecordType`).
 ABORT, COMMIT = 0, 1
 
+_CODES = {"i8": "q", "i4": "i", "i2": "h", "i1": "b", "b1": "?", "u8": "8s"}
+#: A row of RECORD_DTYPE, whose fields lie without gaps; hashes are packed as the bytes that they are made as.
+_ROW = struct.Struct("=" + "".join(_CODES[RECORD_DTYPE[name].str[1:]] for name in RECORD_DTYPE.names))
 _CONTROL_KEY = struct.Struct(">hh")
 _LEGACY_PREFIX = struct.Struct(">qiIbb")
-_TIMESTAMP = struct.Struct(">q")
 _INNER = struct.Struct(">qi")
 _SEQUENCES = 1 << 31
 #: In place of a length: no part is so long.
 _NULL = b"\xff" * 8
-
-
-class RecordError(ValueError):
-    """A batch whose records cannot be decoded, though its checksum may be right; the text says why, without content."""
 
 
 class RecordHasher:
@@ -65,18 +65,30 @@ class RecordHasher:
     __slots__ = ("_keyed", "nothing")
 
     def __init__(self) -> None:
-        self._keyed = hashlib.blake2b(digest_size=8, key=os.urandom(32))
-        self.nothing = self.hash()
+        self._keyed = hashlib.blake2b(digest_size=8, key=os.urandom(32)).copy
+        self.nothing = self._keyed().digest()
 
     def __reduce__(self):
         raise TypeError("the key of a RecordHasher does not leave its process")
 
-    def hash(self, *parts: bytes | None) -> int:
-        """The hash of `parts` in their order, null told from empty."""
-        digest = self._keyed.copy()
+    def digest(self, *parts: bytes | None) -> bytes:
+        """The hash of `parts` in their order, null told from empty, as the bytes of a field of RECORD_DTYPE."""
+        digest = self._keyed()
         for part in parts:
             digest.update(_NULL if part is None else len(part).to_bytes(8, "big") + part)
-        return int.from_bytes(digest.digest(), "big")
+        return digest.digest()
+
+    def digests(self, key: bytes | None, value: bytes | None) -> tuple[bytes, bytes]:
+        """`digest(key)` and `digest(key, value)`, with the key taken once."""
+        digest = self._keyed()
+        digest.update(_NULL if key is None else len(key).to_bytes(8, "big") + key)
+        content = digest.copy()
+        content.update(_NULL if value is None else len(value).to_bytes(8, "big") + value)
+        return digest.digest(), content.digest()
+
+    def hash(self, *parts: bytes | None) -> int:
+        """`digest` as the number that a row of RECORD_DTYPE has."""
+        return int.from_bytes(self.digest(*parts), sys.byteorder)
 
 
 def decode_records(entry: bytes, hasher: RecordHasher, limit: int = GREATEST_EXPANSION) -> np.ndarray:
@@ -92,98 +104,76 @@ def decode_records(entry: bytes, hasher: RecordHasher, limit: int = GREATEST_EXP
         rows = _decode_new(entry, hasher, limit) if magic >= 2 else _decode_legacy(entry, magic, hasher, limit)
     except RecordError:
         raise
-    except (ValueError, IndexError, struct.error, AssertionError) as error:
-        raise RecordError(_reason(error)) from None
-    except (OverflowError, MemoryError):
-        raise RecordError("a record announces more bytes than there can be") from None
-    except Exception as error:  # aiokafka's errors have no base class of their own outside its client
-        if type(error).__module__.startswith("aiokafka."):
-            raise RecordError(_reason(error)) from None
-        raise
-    return np.array(rows, RECORD_DTYPE)
+    except ValueError as error:
+        raise RecordError(str(error)) from None
+    except struct.error:
+        raise RecordError("the entry ends within a field, or an offset or a timestamp has more than 64 bits") from None
+    return np.frombuffer(b"".join(rows), RECORD_DTYPE)
 
 
-def _reason(error: Exception) -> str:
-    # The text of a decoding error may carry the bytes that could not be decoded.
-    if isinstance(error, UnicodeError):
-        return "the name of a header is not UTF-8"
-    return str(error) or type(error).__name__
-
-
-def _decode_new(entry: bytes, hasher: RecordHasher, limit: int) -> list[tuple]:
-    # Imported here: most audits decode nothing, and the client around the parser takes its time to load.
-    from aiokafka.record._crecords import DefaultRecordBatch
-
+def _decode_new(entry: bytes, hasher: RecordHasher, limit: int) -> list[bytes]:
     if len(entry) < HEADER_BYTES:
         raise RecordError(f"{len(entry)} bytes are not a batch of magic 2")
-    header = np.frombuffer(entry[:HEADER_BYTES], HEADER_DTYPE).copy()
-    attributes = int(header["attributes"][0])
-    if attributes & CODEC_MASK:
-        # The parser would expand without a bound, so it is given a batch that is not compressed.
-        records = decompress(attributes & CODEC_MASK, entry[HEADER_BYTES:], limit)
-        header["attributes"] = attributes & ~CODEC_MASK
-        header["length"] = HEADER_BYTES - PREFIX_BYTES + len(records)
-        entry = header.tobytes() + records
-    base, epoch, last_delta = (int(header[name][0]) for name in ("base_offset", "leader_epoch", "last_offset_delta"))
-    producer_id, producer_epoch, first_sequence = (
-        int(header[name][0]) for name in ("producer_id", "producer_epoch", "base_sequence")
-    )
-    control, transactional = bool(attributes & CONTROL), bool(attributes & TRANSACTIONAL)
-    rows = []
+    fields = np.frombuffer(entry, HEADER_DTYPE, 1).item()
+    base, _, epoch, _, _, attributes, last_delta, first_ms, greatest_ms = fields[:9]
+    producer_id, producer_epoch, first_sequence, count = fields[9:]
+    last, append_time = base + last_delta, bool(attributes & LOG_APPEND_TIME)
+    transactional, control = bool(attributes & TRANSACTIONAL), bool(attributes & CONTROL)
+    inside = decompress(attributes & CODEC_MASK, entry[HEADER_BYTES:], limit)
+    rows: list[bytes] = []
+    pack, digests = _ROW.pack, hasher.digests
     previous = base - 1
-    for record in DefaultRecordBatch(entry):
-        offset = record.offset
-        if not previous < offset <= base + last_delta:
-            raise RecordError(f"record {len(rows)} has offset {offset} in a batch of {base} to {base + last_delta}")
+    for timestamp_delta, offset_delta, key, value, headers in read_records(inside, count):
+        offset = base + offset_delta
+        if not previous < offset <= last:
+            raise RecordError(f"record {len(rows)} has offset {offset} in a batch of {base} to {last}")
         previous = offset
-        key, value = record.key, record.value
-        headers = (
-            [part for name, content in record.headers for part in (name.encode(), content)] if record.headers else ()
+        row = pack(
+            offset,
+            epoch,
+            2,
+            greatest_ms if append_time else first_ms + timestamp_delta,
+            producer_id,
+            producer_epoch,
+            -1 if first_sequence < 0 else (first_sequence + offset_delta) % _SEQUENCES,
+            key is not None,
+            value is not None,
+            transactional,
+            control,
+            _CONTROL_KEY.unpack_from(key)[1] if control and key is not None and len(key) >= 4 else -1,
+            *digests(key, value),
+            hasher.digest(*headers) if headers else hasher.nothing,
         )
-        marker = _CONTROL_KEY.unpack_from(key)[1] if control and key is not None and len(key) >= 4 else -1
-        sequence = -1 if first_sequence < 0 else (first_sequence + offset - base) % _SEQUENCES
-        rows.append(
-            (offset, epoch, 2, record.timestamp, producer_id, producer_epoch, sequence)
-            + (key is not None, value is not None, transactional, control, marker)
-            + (hasher.hash(key), hasher.hash(key, value), hasher.hash(*headers) if headers else hasher.nothing)
-        )
+        rows.append(row)
     return rows
 
 
-def _decode_legacy(entry: bytes, magic: int, hasher: RecordHasher, limit: int) -> list[tuple]:
+def _decode_legacy(entry: bytes, magic: int, hasher: RecordHasher, limit: int) -> list[bytes]:
     offset, _, _, _, attributes = _LEGACY_PREFIX.unpack_from(entry)
-    if not attributes & CODEC_MASK:
-        entry_value(memoryview(entry), magic)  # the parser takes lengths as they are
-        return [_legacy_row(entry, magic, offset, None, hasher)]
     view = memoryview(entry)
+    _, value = entry_content(view, magic)
+    if not attributes & CODEC_MASK:
+        return [_legacy_row(view, magic, offset, entry_timestamp(view, magic), hasher)]
     # Checks the wrapper by all of Kafka's rules, so that what is read below fits.
     first = parse_wrapper(view, offset, magic, attributes, limit).base_offset
-    inside = decompress(attributes & CODEC_MASK, entry_value(view, magic), limit)
-    override = None
-    if magic == 1 and attributes & LOG_APPEND_TIME:
-        (override,) = _TIMESTAMP.unpack_from(entry, _LEGACY_PREFIX.size)
-    rows: list[tuple] = []
+    inside = memoryview(decompress(attributes & CODEC_MASK, value, limit))
+    append_ms = entry_timestamp(view, magic) if magic == 1 and attributes & LOG_APPEND_TIME else None
+    rows: list[bytes] = []
     position = 0
     shift = first - _INNER.unpack_from(inside, 0)[0]
     while position < len(inside):
         inner_offset, size = _INNER.unpack_from(inside, position)
         following = position + PREFIX_BYTES + size
         message = inside[position:following]
-        entry_value(memoryview(message), magic)
-        rows.append(_legacy_row(message, magic, inner_offset + shift, override, hasher))
+        timestamp_ms = entry_timestamp(message, magic) if append_ms is None else append_ms
+        rows.append(_legacy_row(message, magic, inner_offset + shift, timestamp_ms, hasher))
         position = following
     return rows
 
 
-def _legacy_row(message: bytes, magic: int, offset: int, timestamp: int | None, hasher: RecordHasher) -> tuple:
-    from aiokafka.record._crecords import LegacyRecordBatch
-
-    (record,) = LegacyRecordBatch(message, magic)
-    if timestamp is None:
-        timestamp = -1 if record.timestamp is None else record.timestamp
-    key, value = record.key, record.value
-    return (
-        (offset, -1, magic, timestamp, -1, -1, -1)
-        + (key is not None, value is not None, False, False, -1)
-        + (hasher.hash(key), hasher.hash(key, value), hasher.nothing)
+def _legacy_row(message: memoryview, magic: int, offset: int, timestamp_ms: int, hasher: RecordHasher) -> bytes:
+    key, value = (None if part is None else bytes(part) for part in entry_content(message, magic))
+    absent, present = (-1, -1, -1), (key is not None, value is not None, False, False)
+    return _ROW.pack(
+        offset, -1, magic, timestamp_ms, *absent, *present, -1, *hasher.digests(key, value), hasher.nothing
     )
