@@ -27,15 +27,16 @@ STEPS = {
     "quality": 5,
     "warehouse": 5,
     "spark": 6,
-    "cli": 7,
-    "jobs": 8,
+    "api": 7,
+    "cli": 8,
+    "jobs": 9,
 }
 
 PURE_ROOMS = ("", "formats", "protocol", "auditing", "verifying", "local", "reporting", "warehouse")
 
 #: Who may import what is not for everybody.
 ONLY_IN = {
-    "pyspark": ("spark",),
+    "pyspark": ("spark", "api"),
     "delta": ("spark",),
     "py4j": ("spark",),
     "deltalake": ("warehouse",),

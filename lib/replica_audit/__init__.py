@@ -1,3 +1,38 @@
-"""Offline audit of Kafka replica logs: high watermark, divergence, truncation replay."""
+"""Offline audit of Kafka replica logs: high watermark, divergence, truncation replay.
+
+`audit` runs on Spark, `show` in this process; `read_batches` and `read_metadata_log` give DataFrames of what
+a snapshot has. See docs/reference.md, Python.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
+
+#: Where the public names are; they are loaded when they are used first, so that importing the package costs nothing.
+_PLACES = {
+    "Answers": "replica_audit.api.answers",
+    "Audit": "replica_audit.api.audits",
+    "EngineError": "replica_audit.errors",
+    "InputError": "replica_audit.errors",
+    "ReplicaAuditError": "replica_audit.errors",
+    "UsageError": "replica_audit.errors",
+    "audit": "replica_audit.api.functions",
+    "read_batches": "replica_audit.api.logs",
+    "read_metadata_log": "replica_audit.api.logs",
+    "show": "replica_audit.api.functions",
+}
+
+__all__ = ["__version__", *_PLACES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_PLACES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -88,12 +88,16 @@ class Resolved:
 
 
 def resolve_settings(
-    flags: Mapping[str, Any], environment: Mapping[str, str] | None = None, config_file: str | None = None
+    flags: Mapping[str, Any],
+    environment: Mapping[str, str] | None = None,
+    config_file: str | None = None,
+    source: str = "flag",
 ) -> Resolved:
     """The effective settings: flag before environment before configuration file before default.
 
-    `flags` maps field names to the values of flags that were given. Raises UsageError for an unknown key or variable,
-    a value that its setting cannot have, and a configuration file that cannot be read.
+    `flags` maps field names to the values of flags that were given; `source` is what they are called, flag or argument.
+    Raises UsageError for an unknown key or variable, a value that its setting cannot have, and a configuration file that
+    cannot be read.
     """
     environment = os.environ if environment is None else environment
     file_origin = "--config"
@@ -101,7 +105,7 @@ def resolve_settings(
         config_file = environment.get(ENVIRONMENT_PREFIX + "CONFIG") or None
         file_origin = ENVIRONMENT_PREFIX + "CONFIG"
     sources: list[dict[str, tuple[Any, str]]] = [
-        {name: (value, f"flag {_flag_of(name)}") for name, value in flags.items()},
+        {name: (value, f"{source} {_flag_of(name) if source == 'flag' else name}") for name, value in flags.items()},
         _from_environment(environment),
         _from_file(config_file, file_origin) if config_file else {},
     ]

@@ -8,11 +8,14 @@ from __future__ import annotations
 import argparse
 import difflib
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from replica_audit.auditing.audits.earlier_audit import Earlier
+from replica_audit.api.answers import Answers, show_snapshot
+from replica_audit.api.functions import parse_partition
+from replica_audit.api.known_findings import read_baseline
+from replica_audit.api.quality_stage import quality_stage
 from replica_audit.auditing.findings.catalogue import (
     CATALOGUE,
     FAMILIES,
@@ -26,19 +29,15 @@ from replica_audit.cli.engine import catalog_session, spark_session
 from replica_audit.cli.failure import discard_verdict, leave_verdict
 from replica_audit.cli.history_command import history, say_removed
 from replica_audit.cli.interruption import INTERRUPTION
-from replica_audit.cli.known_findings import read_baseline
-from replica_audit.cli.output import print_note, print_result, stdout_colour
+from replica_audit.cli.output import print_error, print_note, print_result, stdout_colour
 from replica_audit.cli.places import check_files, check_outputs, check_snapshot
 from replica_audit.cli.progress_lines import Progress
-from replica_audit.cli.quality_command import discard_data_docs, quality, quality_stage
+from replica_audit.cli.quality_command import quality
 from replica_audit.cli.verify_command import verify
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
-from replica_audit.model import TopicPartition
-from replica_audit.redaction import redact
 from replica_audit.reporting.audit_json import render_audit_json, render_object
 from replica_audit.reporting.explanation import render_catalogue, render_explanation, render_family, render_verdict
-from replica_audit.reporting.files import write_report
 from replica_audit.reporting.partition_page import render_partition
 from replica_audit.reporting.quality_report import render_failed
 from replica_audit.reporting.summary import render_summary
@@ -56,25 +55,15 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     baseline = read_baseline(settings)
     discard_verdict(settings)
     INTERRUPTION.tell = partial(leave_verdict, settings)
-    with quality_stage(settings) as stage, spark_session("replica-audit run", settings) as spark:
-        from replica_audit.spark.pipeline import load_earlier, run_audit, run_ingest
+    with quality_stage(settings, print_error) as stage, spark_session("replica-audit run", settings) as spark:
+        from replica_audit.api.audits import audit_snapshot
 
-        progress = Progress(settings.quiet)
-        snapshot_id = run_ingest(spark, arguments.snapshot, settings, progress)
-        if stage is not None:
-            stage.prepare(spark, snapshot_id)
-        audited = run_audit(spark, snapshot_id, settings, progress, arguments.snapshot)
-        results = baseline.compare(replace(audited, location=redact(arguments.snapshot)))
-        if stage is not None:
-            results = baseline.compare(stage.check(spark, results))
-        else:
-            discard_data_docs(settings)
-        earlier = baseline.earlier or load_earlier(spark, results, settings)
+        answers = audit_snapshot(spark, arguments.snapshot, settings, Progress(settings.quiet), baseline, stage)
         if settings.keep_days is not None or settings.keep_audits is not None:
             from replica_audit.spark.pipeline import prune
 
             say_removed(*prune(spark, settings), settings)
-    return _report(results, settings, earlier)
+    return _report(answers, settings)
 
 
 def ingest(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -117,27 +106,16 @@ def report(arguments: argparse.Namespace, settings: Settings) -> int:
 
         results = load_results(spark, arguments.audit_id, settings)
         earlier = baseline.earlier or load_earlier(spark, results, settings)
-    return _report(baseline.compare(results), settings, earlier)
+    return _report(Answers(baseline.compare(results), settings.fail_on, earlier), settings)
 
 
 def show(arguments: argparse.Namespace, settings: Settings) -> int:
     """Audit in this process: one partition and everything that is known of it, or the triage of all."""
-    from replica_audit.local.audit import audit_all, audit_one
-
-    partition = None
-    if arguments.topic_partition is not None:
-        try:
-            partition = TopicPartition.parse(arguments.topic_partition)
-        except ValueError as error:
-            raise UsageError(f"{error}: give a partition such as orders-0") from error
+    partition = parse_partition(arguments.topic_partition)
     check_snapshot(arguments.snapshot)
     check_files(settings)
     baseline = read_baseline(settings)
-    if partition is None:
-        results = audit_all(arguments.snapshot, settings, Progress(settings.quiet))
-    else:
-        results = audit_one(arguments.snapshot, partition, settings)
-    results = baseline.compare(results)
+    results = show_snapshot(arguments.snapshot, partition, settings, Progress(settings.quiet), baseline).results
     if partition is None or settings.format == "json":
         return _show_summary(results, settings)
     verdict = build_verdict(results, settings.fail_on)
@@ -189,11 +167,11 @@ COMMANDS: dict[str, Command] = {
 }
 
 
-def _report(results: Results, settings: Settings, earlier: Earlier | None) -> int:
-    written = write_report(results, settings.report, settings.fail_on, earlier)
+def _report(answers: Answers, settings: Settings) -> int:
+    written = answers.report(settings.report)
     if not settings.quiet:
         print_note(f"report: {written}")
-    return _show_summary(results, settings)
+    return _show_summary(answers.results, settings)
 
 
 def _show_summary(results: Results, settings: Settings) -> int:

@@ -7,9 +7,9 @@ from dataclasses import asdict
 
 from replica_audit.cli.engine import catalog_session
 from replica_audit.cli.output import print_note, print_result, stdout_colour
-from replica_audit.cli.places import check_outputs
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
+from replica_audit.places import check_outputs
 from replica_audit.reporting.audit_history import render_history
 from replica_audit.reporting.audit_json import render_object
 from replica_audit.reporting.layout import render_count

@@ -15,6 +15,8 @@ from replica_audit.spark.audit_job import audit
 from replica_audit.spark.catalogs import catalog_warehouse
 from replica_audit.spark.ingest import ingest
 from replica_audit.spark.quality_run import quality_frames
+from replica_audit.spark.table_frames import table_frame
+from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES
 from replica_audit.warehouse import answers, past
 from replica_audit.warehouse.attempts import latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
@@ -91,3 +93,14 @@ def keep_quality(
     ids = {name: results.audit[name] for name in ("cluster_id", "snapshot_id", "audit_id")}
     warehouse.describe_commits(stage="quality", snapshot_id=ids["snapshot_id"], audit_id=ids["audit_id"])
     warehouse.put("quality", rows, ids, again=again)
+
+
+def audit_frame(spark: SparkSession, table: str, audit: Mapping[str, Any], settings: Settings) -> DataFrame:
+    """Rows of a table, report or bronze, of the audit that `audit` describes. Raises KeyError for one there is none of."""
+    warehouse = open_warehouse(spark, settings)
+    if table in REPORT_TABLES and table not in BRONZE_TABLES:
+        return table_frame(spark, warehouse, table, {"audit_id": audit["audit_id"]})
+    if table not in BRONZE_TABLES:
+        raise KeyError(table)
+    finished = latest_attempt(warehouse, "audit", audit_id=audit["audit_id"])
+    return table_frame(spark, warehouse, table, own_rows(finished))

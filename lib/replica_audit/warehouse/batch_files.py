@@ -34,6 +34,17 @@ _NULLABLE = {"leader_epoch", "base_timestamp", "max_timestamp", "producer_id", "
 _OPEN_FILES = 8
 
 
+def batch_columns(rows: np.ndarray, names: Collection[str] | None = None) -> dict[str, pa.Array]:
+    """The columns of `rows` (`BATCH_DTYPE`) as Arrow arrays, or those of `names` only."""
+    columns = {}
+    for column in BATCH_COLUMNS:
+        if names is None or column.name in names:
+            values = rows[column.name]
+            mask = values == -1 if column.name in _NULLABLE else None
+            columns[column.name] = pa.array(values, mask=mask if mask is not None and mask.any() else None)
+    return columns
+
+
 class BatchFileWriter:
     """One file of `batches` of many segments; `row` is where those of the next segment begin."""
 
@@ -52,14 +63,8 @@ class BatchFileWriter:
     def add(self, names: Mapping[str, Any], rows: np.ndarray) -> None:
         """Write `rows` (`BATCH_DTYPE`) of a segment: `names` has its broker_id, log_dir, topic, partition and
         segment_base_offset."""
-        if not len(rows):
-            return
-        columns = dict(names)
-        for column in BATCH_COLUMNS:
-            values = rows[column.name]
-            mask = values == -1 if column.name in _NULLABLE else None
-            columns[column.name] = pa.array(values, mask=mask if mask is not None and mask.any() else None)
-        self._file.add(columns, len(rows))
+        if len(rows):
+            self._file.add({**names, **batch_columns(rows)}, len(rows))
 
     def close(self) -> DataFile | None:
         """The file, for the commit; None when no rows came."""

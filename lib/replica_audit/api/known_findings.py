@@ -13,9 +13,9 @@ from replica_audit.auditing.audits.baseline import (
     parse_quality_baseline,
 )
 from replica_audit.auditing.audits.earlier_audit import Earlier, parse_earlier
-from replica_audit.cli.places import local_path
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
+from replica_audit.places import local_path
 from replica_audit.results import Results
 
 

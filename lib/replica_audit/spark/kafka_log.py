@@ -1,0 +1,256 @@
+"""The data source `kafka_log`: rows of a snapshot's log dirs as they are, for any query, without an audit.
+
+`spark.read.format("kafka_log").option("rows", "batches").load(path)`. Its rows are those of the bronze tables that an ingest
+writes, and it reads with the same functions; a file is read by one task. `docs/reference.md` has the options.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from replica_audit.errors import InputError, UsageError
+from replica_audit.spark.dealing import SegmentWork, deal_work
+from replica_audit.spark.row_filters import Condition, matching_rows, may_match, take_filters
+from replica_audit.spark.tasks import parallelism
+from replica_audit.tables import BRONZE_TABLES, Column, ddl
+from replica_audit.warehouse.locations import absolute_location
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.datasource import Filter
+    from pyspark.sql.types import StructType
+
+    from replica_audit.formats.inventory import SegmentFile
+
+FORMAT = "kafka_log"
+
+#: What `rows` may be, and the bronze table that has these rows.
+_TABLES = {
+    "batches": "batches",
+    "epochs": "leader_epochs",
+    "checkpoints": "offset_checkpoints",
+    "leadership": "partition_states",
+}
+
+_OPTIONS = ("path", "rows", "topic", "partition", "broker", "unreadable", "tasks")
+
+#: Columns that all rows of a file have in common.
+_OF_FILES = ("broker_id", "log_dir", "topic", "partition", "segment_base_offset")
+
+#: Spark plans a read with this worker only where it pushes filters down; elsewhere it refuses a reader that takes them.
+_PUSHING_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is read: options, checked, and conditions on columns."""
+
+    path: str
+    rows: str
+    topics: tuple[str, ...]
+    conditions: tuple[Condition, ...]
+    skip_unreadable: bool
+    tasks: int
+
+
+class LogPart(InputPartition):
+    """What one task reads: segments, or all small files where there are none."""
+
+    def __init__(self, number: int, files: tuple[SegmentFile, ...] = ()) -> None:
+        super().__init__(number)
+        self.files = files
+
+
+class KafkaLogSource(DataSource):
+    """Rows of a snapshot; `path` is a directory above log dirs, local, `s3://` or `hdfs://`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        return ddl(columns_of_rows(parse_options(self.options)))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        selection = parse_options(self.options)
+        known = {column.name for column in columns_of_rows(selection)}
+        if unknown := [name for name in schema.fieldNames() if name not in known]:
+            raise UsageError(
+                f"{FORMAT} with rows={selection.rows} has no column {unknown[0]}; it has {', '.join(sorted(known))}"
+            )
+        pushing = _PUSHING_WORKER in sys.modules
+        return (FilteringReader if pushing else LogReader)(selection, schema)
+
+
+def columns_of_rows(selection: Selection) -> tuple[Column, ...]:
+    """Columns of the rows that are read."""
+    return BRONZE_TABLES[_TABLES[selection.rows]]
+
+
+class LogReader(DataSourceReader):
+    """Reads what `selection` chooses, with the columns of `schema` and no others."""
+
+    def __init__(self, selection: Selection, schema: StructType) -> None:
+        self._selection = selection
+        self._conditions = list(selection.conditions)
+        self._schema = schema
+
+    def partitions(self) -> Sequence[LogPart]:
+        from replica_audit.local.audit import open_snapshot
+
+        if self._selection.rows != "batches":
+            return [LogPart(0)]
+        _, inventory = open_snapshot(self._selection.path, self._selection.topics, None)
+        files = [file for file in inventory.segments if may_match(self._conditions, _file_values(file))]
+        parts = deal_work([SegmentWork(file) for file in files], self._selection.tasks)
+        return [LogPart(number, tuple(work.file for work in part)) for number, part in enumerate(parts)]
+
+    def read(self, partition: LogPart) -> Iterator[pa.RecordBatch]:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        schema = to_arrow_schema(self._schema)
+        read = self._read_batches(partition, schema) if partition.files else self._read_small_files(schema)
+        for batch in read:
+            batch = matching_rows(batch, self._conditions)
+            if batch.num_rows:
+                yield batch
+
+    def _read_batches(self, part: LogPart, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        from replica_audit.formats.files.storage import Snapshot
+        from replica_audit.formats.format_error import FormatError
+        from replica_audit.formats.sources import open_source
+        from replica_audit.model import Damage
+        from replica_audit.warehouse.batch_files import batch_columns
+
+        snapshot = Snapshot.open(self._selection.path)
+        for file in part.files:
+            names = _file_values(file)
+            try:
+                with open_source(snapshot, file) as (items, _):
+                    for item in items:
+                        if isinstance(item, Damage):
+                            continue
+                        columns = batch_columns(item, schema.names)
+                        yield pa.RecordBatch.from_arrays(
+                            [
+                                columns[field.name].cast(field.type)
+                                if field.name in columns
+                                else pa.repeat(pa.scalar(names[field.name], field.type), len(item))
+                                for field in schema
+                            ],
+                            schema=schema,
+                        )
+            except (OSError, FormatError) as error:
+                if not self._selection.skip_unreadable:
+                    raise InputError(
+                        f"{file.path} could not be read: {error}; to read the others give option unreadable=skip"
+                    ) from error
+
+    def _read_small_files(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        from replica_audit.auditing.rows.bronze import bronze_rows
+        from replica_audit.local.audit import open_snapshot
+        from replica_audit.warehouse.arrow_types import rows_to_arrow
+
+        _, inventory = open_snapshot(self._selection.path, self._selection.topics, None)
+        rows = bronze_rows(inventory)[_TABLES[self._selection.rows]]
+        yield from rows_to_arrow(rows, schema).to_batches()
+
+
+class FilteringReader(LogReader):
+    """The same where Spark pushes filters down (spark.sql.python.filterPushdown.enabled, from 4.1 on)."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
+        """Takes filters on topic, partition, broker and offsets. Files are left out by the first three only: a damaged log may
+        have a batch in a segment that it does not belong to."""
+        kept = [
+            name
+            for name in ("topic", "partition", "broker_id", "base_offset", "last_offset", "start_offset")
+            if name in self._schema.names
+        ]
+        taken, left = take_filters(filters, kept)
+        self._conditions += taken
+        yield from left
+
+
+def parse_options(options: Mapping[str, str]) -> Selection:
+    """The options of a read; raises UsageError for one that there is none of, or a value that it cannot have."""
+    given = {name.lower(): value for name, value in options.items()}
+    for name in given:
+        if name not in _OPTIONS:
+            near = difflib.get_close_matches(name, _OPTIONS, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(_OPTIONS)}"
+            raise UsageError(f"{FORMAT}: no option {name}; {hint}")
+    if "path" not in given:
+        raise UsageError(f"{FORMAT} reads one snapshot: give its directory to load()")
+    rows = given.get("rows", "batches")
+    if rows not in _TABLES:
+        raise UsageError(f"{FORMAT}: rows is {rows!r}, expected {', '.join(_TABLES)}")
+    unreadable = given.get("unreadable", "fail")
+    if unreadable not in ("fail", "skip"):
+        raise UsageError(f"{FORMAT}: unreadable is {unreadable!r}, expected fail or skip")
+    conditions = [
+        Condition(column, "In", tuple(_number(option, text) for text in _listed(given[option])))
+        for option, column in (("partition", "partition"), ("broker", "broker_id"))
+        if option in given
+    ]
+    tasks = _number("tasks", given["tasks"]) if "tasks" in given else os.cpu_count() or 1
+    topics = tuple(_listed(given.get("topic", "")))
+    return Selection(given["path"], rows, topics, tuple(conditions), unreadable == "skip", tasks)
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _number(option: str, text: str) -> int:
+    if not text.isdigit():
+        raise UsageError(f"{FORMAT}: {option} is {text!r}, expected whole numbers")
+    return int(text)
+
+
+def _file_values(file: SegmentFile) -> dict[str, Any]:
+    values = (file.broker_id, file.log_dir, file.topic, file.partition, file.base_offset)
+    return dict(zip(_OF_FILES, values, strict=True))
+
+
+_registered: weakref.WeakSet = weakref.WeakSet()
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format known to a session that has not found it by itself."""
+    from pyspark.errors import AnalysisException
+
+    if spark in _registered:
+        return
+    try:
+        spark.dataSource.register(KafkaLogSource)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+    _registered.add(spark)
+
+
+def open_rows(
+    spark: SparkSession, path: str, rows: str, options: Mapping[str, str], columns: Sequence[str] = ()
+) -> DataFrame:
+    """The rows of the snapshot at `path` as a DataFrame, with `columns` of them where some are named."""
+    chosen = {"rows": rows, "tasks": str(parallelism(spark)), **options}
+    known = {column.name: column for column in columns_of_rows(parse_options({**chosen, "path": path}))}
+    if unknown := [name for name in columns if name not in known]:
+        raise UsageError(f"no column {unknown[0]} in rows={rows}; there are {', '.join(known)}")
+    register(spark)
+    reader = spark.read.format(FORMAT).options(**chosen)
+    if columns:
+        reader = reader.schema(ddl([known[name] for name in columns]))
+    return reader.load(absolute_location(path))

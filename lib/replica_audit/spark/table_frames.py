@@ -1,0 +1,37 @@
+"""Tables of the warehouse as DataFrames, read from the files that the newest version names.
+
+Spark reads them as Parquet: the session needs nothing of Delta, and no job replays a table's log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from replica_audit.tables import ddl
+from replica_audit.warehouse.delta_tables import Warehouse, columns_of, key_of
+from replica_audit.warehouse.locations import spark_location
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def table_frame(spark: SparkSession, warehouse: Warehouse, table: str, ids: Mapping[str, str | None]) -> DataFrame:
+    """Rows of `table` of one snapshot or audit, with all of its columns; none where the table was never written.
+
+    `ids` has the id that the table is partitioned by, and may have others that rows have to be of (ingest_id).
+    """
+    from pyspark.sql import functions as F
+
+    columns, key = columns_of(table), key_of(table)
+    names = [column.name for column in columns]
+    files = warehouse.files(table, ids[key])
+    if not files:
+        return spark.createDataFrame([], ddl(columns))
+    root = spark_location(warehouse.directory(table))
+    schema = ddl([column for column in columns if column.name != key])
+    rows = spark.read.schema(schema).parquet(*(f"{root}/{path}" for path in files)).withColumn(key, F.lit(ids[key]))
+    for name, value in ids.items():
+        if name in names and name != key:
+            rows = rows.where(F.col(name).eqNullSafe(F.lit(value)))
+    return rows.select(*names)

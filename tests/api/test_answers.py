@@ -1,0 +1,90 @@
+"""What a Python program gets without Spark: the same answers as the command line, typed, and loaded when they are used."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.samples import SAMPLES
+
+import replica_audit
+from replica_audit.cli.main import main
+from replica_audit.errors import UsageError
+from replica_audit.reporting.answer_html import render_answer_html
+
+SAMPLE = str(SAMPLES / "last-replica-standing")
+PACKAGE = Path(replica_audit.__file__).parent
+
+
+def test_the_package_names_its_public_functions_and_types():
+    assert {"audit", "show", "read_batches", "read_metadata_log", "Audit"} <= set(dir(replica_audit))
+    for name in dir(replica_audit):
+        assert getattr(replica_audit, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'adit'"):
+        replica_audit.adit  # noqa: B018
+
+
+def test_the_types_are_shipped_and_name_what_the_package_has():
+    assert (PACKAGE / "py.typed").is_file()
+    tree = ast.parse((PACKAGE / "__init__.pyi").read_text())
+    typed = {
+        alias.asname: f"{node.module}" for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert typed == replica_audit._PLACES
+    for name in ("audit", "show", "read_batches", "read_metadata_log"):
+        annotations = getattr(replica_audit, name).__annotations__
+        assert "return" in annotations and all(annotations.values()), name
+
+
+def test_importing_the_package_loads_nothing_else():
+    program = "import sys, replica_audit; assert not {'numpy', 'pyarrow', 'pyspark'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=PACKAGE.parent)
+
+
+def test_show_answers_as_the_command_does(capsys):
+    answers = replica_audit.show(SAMPLE)
+    status = main(["show", SAMPLE, "--format", "json"])
+    told = json.loads(capsys.readouterr().out)
+    assert (answers.verdict, answers.exit_status) == (told["audit"]["verdict"], status)
+    assert [dict(row) for row in answers.rows("findings")] == told["findings"]
+    assert answers.arrow("partitions").num_rows == len(told["partitions"])
+    assert answers.audit_id == told["audit"]["audit_id"]
+
+
+def test_one_partition_is_printed_as_the_command_prints_it(capsys):
+    row = replica_audit.show(SAMPLE).rows("partitions")[0]
+    place = f"{row['topic']}-{row['partition']}"
+    answers = replica_audit.show(SAMPLE, place)
+    main(["show", SAMPLE, place])
+    assert str(answers).strip() and capsys.readouterr().out.startswith(str(answers).strip()[:200])
+    with pytest.raises(UsageError, match="give a partition such as orders-0"):
+        replica_audit.show(SAMPLE, "orders")
+
+
+def test_arguments_are_checked_as_flags_are():
+    with pytest.raises(UsageError, match=r"protocol \(argument protocol\): 'kip' is not one of"):
+        replica_audit.show(SAMPLE, protocol="kip")
+
+
+def test_the_report_is_the_commands(tmp_path):
+    answers = replica_audit.show(SAMPLE)
+    written = answers.report(str(tmp_path / "report"))
+    assert json.loads((tmp_path / "report" / "verdict.json").read_text()) == answers.verdict_json
+    assert (Path(written) / "index.html").is_file()
+
+
+def test_a_notebook_shows_the_answer_of_the_page_and_escapes_names():
+    answers = replica_audit.show(SAMPLE)
+    html = answers._repr_html_()
+    assert answers.verdict in html and "Do first" in html and "<script" not in html
+    evil = "<img src=x>"
+    tables = {
+        table: [{**row, "topic": evil} if row.get("topic") else row for row in rows]
+        for table, rows in answers.results.tables.items()
+    }
+    shown = render_answer_html(type(answers.results)(answers.results.audit, tables, evil), answers.verdict_json)
+    assert evil not in shown and "&lt;img" in shown

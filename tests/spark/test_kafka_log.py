@@ -1,0 +1,125 @@
+"""The data source: its rows are those that an ingest writes, it reads only what was asked for, and says what is wrong."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from tests.spark.conftest import SILENT
+from tests.support.fixtures import FIXTURES
+
+import replica_audit
+from replica_audit.errors import UsageError
+from replica_audit.spark.kafka_log import FORMAT, KafkaLogSource, parse_options
+from replica_audit.spark.pipeline import open_warehouse, run_ingest
+from replica_audit.spark.row_filters import Condition, may_match
+from replica_audit.tables import BRONZE_TABLES
+from replica_audit.warehouse.attempts import latest_attempt, own_rows
+
+#: Sound and damaged logs, old formats, two log dirs of a broker, and every source of leadership.
+CAPTURES = (
+    "healthy",
+    "compacted-skewed-1",
+    "corrupted-batch-length-huge",
+    "corrupted-tail-garbage",
+    "diverged-unclean",
+    "elr-elected",
+    "jbod-moving",
+    "kip101-restart-3-lost",
+    "live-torn",
+    "old-formats",
+)
+
+TABLES = {
+    "batches": "batches",
+    "epochs": "leader_epochs",
+    "checkpoints": "offset_checkpoints",
+    "leadership": "partition_states",
+}
+
+
+def told(rows) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+@pytest.mark.parametrize("capture", CAPTURES)
+def test_rows_are_those_of_the_tables(spark, settings, tmp_path, capture):
+    path = str(FIXTURES / capture)
+    own = replace(settings, warehouse=str(tmp_path / "warehouse"))
+    snapshot_id = run_ingest(spark, path, own, SILENT)
+    warehouse = open_warehouse(spark, own)
+    attempt = own_rows(latest_attempt(warehouse, "ingest", snapshot_id=snapshot_id))
+    for rows, table in TABLES.items():
+        found = spark.read.format(FORMAT).option("rows", rows).load(path).collect()
+        names = [column.name for column in BRONZE_TABLES[table]]
+        assert told(row.asDict(True) for row in found) == told(warehouse.read(table, names, **attempt)), rows
+
+
+def test_the_functions_of_the_package_read_what_is_chosen(spark):
+    path = str(FIXTURES / "diverged-unclean")
+    batches = replica_audit.read_batches(spark, path)
+    assert batches.columns == [column.name for column in BRONZE_TABLES["batches"]]
+    places = {(row.topic, row.broker_id) for row in batches.select("topic", "broker_id").distinct().collect()}
+    (topic, broker_id) = sorted(places)[0]
+    chosen = replica_audit.read_batches(
+        spark, path, topics=[topic], brokers=[broker_id], columns=["base_offset", "broker_id"]
+    )
+    assert chosen.columns == ["base_offset", "broker_id"]
+    expected = batches.where((batches.topic == topic) & (batches.broker_id == broker_id)).select(
+        "base_offset", "broker_id"
+    )
+    assert sorted(chosen.collect()) == sorted(expected.collect()) != []
+    states = replica_audit.read_metadata_log(spark, path)
+    assert states.count() > 0 and {row.source for row in states.select("source").distinct().collect()} == {
+        "metadata_log"
+    }
+
+
+def test_filters_are_pushed_down_where_spark_does_that(spark):
+    path = str(FIXTURES / "diverged-unclean")
+    batches = spark.read.format(FORMAT).load(path)
+    everything = batches.collect()
+    one = everything[len(everything) // 2]
+    where = (
+        f"topic = '{one.topic}' AND broker_id IN ({one.broker_id}) AND base_offset >= {one.base_offset} AND size > 0"
+    )
+    expected = sorted(
+        row
+        for row in everything
+        if (row.topic, row.broker_id) == (one.topic, one.broker_id) and row.base_offset >= one.base_offset
+    )
+    assert sorted(batches.where(where).collect()) == expected
+    if spark.version < "4.1":
+        return
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        filtered = spark.read.format(FORMAT).load(path).where(where)
+        assert sorted(filtered.collect()) == expected
+        plan = filtered._jdf.queryExecution().executedPlan().toString()
+        # What is left for Spark to look at; the rest of the condition the reader has taken.
+        assert "> 0)" in plan and ">=" not in plan and one.topic not in plan, plan
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "give its directory to load"),
+        ({"path": "x", "rows": "bathces"}, "rows is 'bathces', expected batches, "),
+        ({"path": "x", "topics": "a"}, "no option topics; did you mean topic?"),
+        ({"path": "x", "partition": "one"}, "partition is 'one', expected whole numbers"),
+        ({"path": "x", "unreadable": "no"}, "unreadable is 'no', expected fail or skip"),
+    ],
+)
+def test_wrong_options_are_told(options, said):
+    with pytest.raises(UsageError, match=said):
+        KafkaLogSource(options).schema()
+
+
+def test_files_that_cannot_match_are_left_out():
+    conditions = parse_options({"path": "x", "partition": "0, 2", "Broker": "1"}).conditions
+    assert may_match(conditions, {"partition": 2, "broker_id": 1, "topic": "t"})
+    assert not may_match(conditions, {"partition": 1, "broker_id": 1})
+    assert not may_match([Condition("partition", "LessThan", 5)], {"partition": None})
