@@ -6,6 +6,7 @@
 #   make test      the whole suite but the runs under Airflow, in two processes
 #   make test-spark SPARK=4.0   build/spark-4.0 with the locked packages of that minor of Spark, and every Spark test in it
 #   make test-airflow   .venv-airflow with a locked Airflow 3 (Python 3.11 to 3.13), and the DAG really run in it
+#   make test-s3   build/s3 with a locked S3 server, and snapshots and warehouses in it
 #   make zip       build/replica_audit.zip for spark-submit --py-files
 #   make environment   build/environment.tar.gz for spark-submit --archives: what executors import
 #   make sbom      build/sbom.json: packages and JARs that an installation has (CycloneDX); fails for a licence not yet looked at
@@ -17,7 +18,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: install audit lint test-fast test test-spark sbom advisories test-airflow zip environment lock clean
+.PHONY: install audit lint test-fast test test-spark sbom advisories test-airflow test-s3 zip environment lock clean
 MAKEFLAGS += --no-builtin-rules
 
 # PYTHON=... chooses another interpreter for .venv; IVY_SETTINGS=... a mirror for the JARs.
@@ -92,7 +93,7 @@ build/lint/bin/ruff: $(STAMPS)/venv .locks/lint.txt
 # histories its tests cannot see enough cases.
 FAST_TESTS := tests/formats tests/protocol tests/reporting tests/docs tests/test_imports.py
 test-fast: $(STAMPS)/project
-	@mkdir -p build; chosen="not spark and not session and not chromium and not slow and not airflow"; \
+	@mkdir -p build; chosen="not spark and not session and not chromium and not slow and not airflow and not s3"; \
 	$(RUN) -m pytest -q -m "$$chosen" tests/auditing $(PYTEST_ARGS) > build/tests-fast.log 2>&1 & others=$$!; \
 	status=0; $(RUN) -m pytest -q -m "$$chosen" $(FAST_TESTS) $(PYTEST_ARGS) || status=$$?; \
 	wait $$others || status=$$?; \
@@ -101,7 +102,7 @@ test-fast: $(STAMPS)/project
 # Two processes side by side: the tests that share a Spark session, and all others, whose output is shown at the end.
 test: install
 	@mkdir -p build; \
-	$(RUN) -m pytest -m "not session and not airflow" $(PYTEST_ARGS) > build/tests.log 2>&1 & others=$$!; \
+	$(RUN) -m pytest -m "not session and not airflow and not s3" $(PYTEST_ARGS) > build/tests.log 2>&1 & others=$$!; \
 	status=0; $(RUN) -m pytest -m session $(PYTEST_ARGS) || status=$$?; \
 	wait $$others || status=$$?; \
 	cat build/tests.log; exit $$status
@@ -128,10 +129,10 @@ build/spark-%/.stamp: .locks/build.txt .locks/spark40.txt .locks/spark41.txt $(w
 
 ifeq ($(SPARK),4.2)
 test-spark: install
-	$(RUN) -m pytest -m "spark and not airflow" $(PYTEST_ARGS)
+	$(RUN) -m pytest -m "spark and not airflow and not s3" $(PYTEST_ARGS)
 else
 test-spark: $(OTHER)/.stamp
-	$(OTHER)/bin/python -m pytest -m "spark and not airflow" $(PYTEST_ARGS)
+	$(OTHER)/bin/python -m pytest -m "spark and not airflow and not s3" $(PYTEST_ARGS)
 endif
 
 # Airflow has an environment of its own: its Spark provider brings another half of pyspark into the same directory.
@@ -167,6 +168,16 @@ sbom: install $(SUPPLY)/.stamp
 advisories: $(STAMPS)/venv $(SUPPLY)/.stamp
 	@lock=$$($(RUN) -c 'import sys; print(".locks/py%d%d.txt" % sys.version_info[:2])'); \
 	$(SUPPLY)/bin/pip-audit --strict --disable-pip --no-deps -r "$$lock"
+
+# A local S3 server has an environment of its own, since it brings botocore and a web server.
+S3 := build/s3
+$(S3)/.stamp: $(STAMPS)/venv .locks/s3.txt
+	@rm -rf $(S3); mkdir -p build; $(RUN) -m venv $(S3); echo "installing .locks/s3.txt" >&2; \
+	$(S3)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r .locks/s3.txt; \
+	touch $@
+
+test-s3: install $(S3)/.stamp
+	$(RUN) -m pytest -m s3 $(PYTEST_ARGS)
 
 zip: build/replica_audit.zip
 
@@ -218,6 +229,8 @@ lock:
 	@printf "%s ; python_version < '3.14'\n" apache-airflow==3.3.2 apache-airflow-providers-apache-spark==6.3.4 \
 	  | uv pip compile --quiet - --python-version 3.11 --universal --upgrade --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate --only-binary :all: --no-binary pyspark-client --output-file .locks/airflow.txt
+	@printf 'moto[s3]>=5.2\nflask\nflask-cors\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/s3.txt
 
 clean:
 	rm -rf $(VENV) $(AIRFLOW) build dist replica-audit-warehouse replica-audit-report spark-warehouse metastore_db derby.log lib/*.egg-info

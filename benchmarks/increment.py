@@ -14,19 +14,27 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from large import REPLICAS
 from scan import MIB, make_segment
 
+from replica_audit.cli.progress_lines import Progress
+from replica_audit.config import Settings
+from replica_audit.reporting.audit_json import render_audit_json
+from replica_audit.spark.pipeline import run_audit, run_ingest
+from replica_audit.spark.scanning import ReadBytes
+from replica_audit.spark.session import start_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 SEGMENT_BYTES = 32 * MIB
-_SIZES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def write_days(directory: Path, total_bytes: int, batch_bytes: int, new: float) -> tuple[Path, Path]:
@@ -58,33 +66,16 @@ def write_days(directory: Path, total_bytes: int, batch_bytes: int, new: float) 
     return days
 
 
-def audit(snapshot: Path, warehouse: Path, *more: str) -> tuple[float, str, dict]:
-    """Seconds, what it said on stderr, and the answers without ids and times."""
-    with tempfile.TemporaryDirectory() as report:
-        command = [
-            Path(sys.executable).with_name("replica-audit"),
-            "run",
-            snapshot,
-            "--no-quality",
-            "--fail-on",
-            "never",
-        ]
-        before = time.perf_counter()
-        places = ["--warehouse", warehouse, "--report", report]
-        ran = subprocess.run(list(map(str, [*command, *places, *more])), capture_output=True, text=True, check=False)
-        seconds = time.perf_counter() - before
-        if ran.returncode:
-            raise SystemExit(f"the audit ended with {ran.returncode}:\n{ran.stdout[-2000:]}{ran.stderr[-2000:]}")
-        answers = json.loads(Path(report, "audit.json").read_text())
+def audit(spark: SparkSession, snapshot: Path, warehouse: Path, **more: bool) -> tuple[float, ReadBytes, dict]:
+    """Seconds of ingest and audit, the bytes that the ingest read, and the answers without ids and times."""
+    settings, progress = Settings(warehouse=str(warehouse), quiet=True, **more), Progress(True)
+    before = time.perf_counter()
+    results = run_audit(spark, run_ingest(spark, str(snapshot), settings, progress), settings, progress)
+    seconds = time.perf_counter() - before
+    answers = json.loads(render_audit_json(results))
     for name in ("audit_id", "started", "finished"):
         del answers["audit"][name]
-    return seconds, ran.stderr, answers
-
-
-def read_bytes(said: str) -> float:
-    """The bytes that a run says it read."""
-    (size, unit), *_ = re.findall(r"read ([\d.]+) (\w+) of segments", said)
-    return float(size) * _SIZES[unit]
+    return seconds, progress.reading, answers
 
 
 def main() -> int:
@@ -96,28 +87,27 @@ def main() -> int:
     parser.add_argument("--directory", type=Path, help="where the snapshots are made, and removed again")
     arguments = parser.parse_args()
     place = Path(tempfile.mkdtemp(dir=arguments.directory))
+    spark = start_session("benchmark increment", local=True)
     seconds: dict[str, list[float]] = {"fixed": [], "first": [], "next": [], "full": []}
     try:
         small = write_days(place / "small", 3 * 4096, 1024, 0)[0]
         days = write_days(place / "large", arguments.mib * MIB, arguments.batch_bytes, arguments.new / 100)
         total = sum(file.stat().st_size for file in days[1].rglob("*.log"))
+        audit(spark, small, place / "warm")
         for number in range(arguments.runs):
             warehouse = place / f"warehouse-{number}"
-            seconds["fixed"].append(audit(small, place / f"small-{number}")[0])
-            seconds["first"].append(audit(days[0], warehouse)[0])
-            took, said, answers = audit(days[1], warehouse)
+            seconds["fixed"].append(audit(spark, small, place / f"small-{number}")[0])
+            seconds["first"].append(audit(spark, days[0], warehouse)[0])
+            took, reading, answers = audit(spark, days[1], warehouse)
             seconds["next"].append(took)
-            took, _, full = audit(days[1], place / f"full-{number}", "--full")
+            took, _, fully = audit(spark, days[1], place / f"full-{number}", full=True)
             seconds["full"].append(took)
-            if answers != full:
-                raise SystemExit("the answers of the next day are not those of a full run")
-            share = read_bytes(said) / total
-            print(
-                " ".join(f"{name} {times[-1]:.1f} s" for name, times in seconds.items()),
-                f"read {share:.2%}",
-                flush=True,
-            )
+            if answers != fully:
+                raise SystemExit("the answers of the next day are not those of a full scan")
+            share = reading.read_bytes / total
+            print(" ".join(f"{name} {of[-1]:.2f} s" for name, of in seconds.items()), f"read {share:.2%}", flush=True)
     finally:
+        spark.stop()
         shutil.rmtree(place)
     fixed, first, following, _ = (min(times) for times in seconds.values())
     part = (following - fixed) / (first - fixed)

@@ -7,6 +7,7 @@ import threading
 import time
 from typing import TextIO
 
+from replica_audit.redaction import redact
 from replica_audit.reporting.layout import render_count, render_size
 
 #: Seconds between the lines of a stage where stderr is not a terminal.
@@ -70,8 +71,12 @@ class Progress:
         """Say how many bytes an ingest read, and took over from earlier ones (`spark.scanning.ReadBytes`)."""
         self.reading = reading
         if not self._quiet:
-            self._stream.write(f"replica-audit: {render_reading(*reading)}\n")
-            self._stream.flush()
+            self.warn(render_reading(*reading))
+
+    def warn(self, text: str) -> None:
+        """Say something that is to be read, however quiet it is."""
+        self._stream.write(f"replica-audit: {redact(text)}\n")
+        self._stream.flush()
 
     def _text(self) -> str:
         return render_progress(self._stage, self._files, self._files_total, self._bytes, self._bytes_total)

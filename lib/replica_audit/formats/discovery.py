@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from replica_audit.formats.files.storage import Snapshot
+from replica_audit.formats.files.storage import GREATEST_AHEAD, Snapshot
 from replica_audit.formats.inventory import (
     BrokerLogFile,
     DuplicateReplica,
@@ -19,7 +20,14 @@ from replica_audit.formats.leadership.broker_logs import broker_of_path
 from replica_audit.formats.leadership.leadership_files import RootFiles, read_leaderships
 from replica_audit.formats.log_dirs.file_kinds import is_put_beside, kind_by_name
 from replica_audit.formats.log_dirs.manifest import parse_manifest
-from replica_audit.formats.log_dirs.names import LOG_DIR_FILES, parse_directory_name, parse_file_name
+from replica_audit.formats.log_dirs.names import (
+    LOG_DIR_FILES,
+    META_PROPERTIES,
+    OFFSET_CHECKPOINTS,
+    PARTITION_FILES,
+    parse_directory_name,
+    parse_file_name,
+)
 from replica_audit.formats.log_dirs.owners import (
     Folder,
     arrange_folders,
@@ -70,6 +78,7 @@ class _Discovery:
         self._offset_files: dict[str, dict[str, OffsetFile]] = {}
 
     def inventory(self) -> Inventory:
+        self._snapshot.read_ahead(self._small_files())
         found = find_log_dirs(self._folders)
         # A log dir, or a directory above one, is not a partition, whatever its name.
         log_dir_paths = {folder.path[:end] for folder in found for end in _ends_of_parts(folder.path)}
@@ -114,6 +123,16 @@ class _Discovery:
             size_bytes=sum(entry.size for entry in self._files),
             quarantine=tuple(sorted(self._quarantine, key=lambda row: (row.path, row.code, row.reason))),
         )
+
+    def _small_files(self) -> Iterator[str]:
+        """Files that will be read whole, as far as their names say."""
+        for entry in self._files:
+            folder, _, name = entry.path.rpartition("/")
+            if entry.size > GREATEST_AHEAD or name not in (META_PROPERTIES, *OFFSET_CHECKPOINTS, *PARTITION_FILES):
+                continue
+            at = parse_directory_name(folder.rpartition("/")[2]).topic_partition
+            if name not in PARTITION_FILES or at is None or self._is_wanted(at.topic):
+                yield entry.path
 
     def _tell_problems(self) -> None:
         """A row for each path that could not be looked at, except those that a reader reports itself."""

@@ -19,6 +19,7 @@ from replica_audit.spark.table_frames import table_frame
 from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES
 from replica_audit.warehouse import answers, past
 from replica_audit.warehouse.attempts import latest_attempt, own_rows
+from replica_audit.warehouse.commit_trial import loses_commits
 from replica_audit.warehouse.delta_tables import Warehouse
 
 if TYPE_CHECKING:
@@ -35,6 +36,11 @@ def open_warehouse(spark: SparkSession | None, settings: Settings) -> Warehouse:
 
 def run_ingest(spark: SparkSession, snapshot_uri: str, settings: Settings, progress) -> str:
     """Ingest a snapshot; returns its id. See `ingest.ingest`."""
+    if settings.catalog is None and loses_commits(settings.warehouse):
+        progress.warn(
+            f"the store of {settings.warehouse} has no conditional puts: let one run at a time write to this warehouse, since "
+            "of commits at once all but one may be lost"
+        )
     return ingest(spark, open_warehouse(spark, settings), snapshot_uri, settings, progress)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.spark.dealing import SegmentWork, deal_work
@@ -86,17 +87,19 @@ def scan_task(
 
 def _scan(snapshot: Snapshot, works: Sequence[SegmentWork], directory: str, writer: BatchFileWriter) -> ScannedFiles:
     from replica_audit.auditing.rows.bronze import damage_rows, segment_row
+    from replica_audit.formats.files.read_ahead import run_ahead
     from replica_audit.formats.format_error import FormatError
     from replica_audit.local.opened_snapshot import unreadable_row
-    from replica_audit.spark.segment_scan import scan_one
+    from replica_audit.spark.segment_scan import open_segment, scan_segment_file
 
     found = ScannedFiles(None, [], [], ReadBytes())
-    for file, known in works:
+    for work, opening in run_ahead(partial(open_segment, snapshot), works, snapshot.opens_ahead):
+        file = work.file
         names = {"broker_id": file.broker_id, "log_dir": file.log_dir, "topic": file.topic, "partition": file.partition}
         start = writer.row
         write = _write_to(writer, {**names, "segment_base_offset": file.base_offset})
         try:
-            one = scan_one(snapshot, file, known, directory, write)
+            one = scan_segment_file(snapshot, work, opening.result(), directory, write)
         except _NotWritten as error:
             raise error.__cause__ from None
         except (OSError, FormatError) as error:

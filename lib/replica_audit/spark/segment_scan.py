@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from replica_audit.formats.inventory import SegmentFile
-from replica_audit.formats.segments.known_segments import KnownSegment, Relation, hash_headers, relate, sound_end
+from replica_audit.formats.segments.known_segments import Relation, hash_headers, relate, sound_end
 from replica_audit.formats.segments.scan import scan_segment
 from replica_audit.formats.segments.segment_summary import Summariser, summary_from_json
 from replica_audit.formats.sources import open_source
 from replica_audit.model import Damage, SegmentSummary
+from replica_audit.spark.dealing import SegmentWork
 from replica_audit.warehouse.known_batches import known_batches
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class _Counted:
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self.seek = stream.seek
+        self.seek, self.close = stream.seek, stream.close
         self.count = 0
 
     def read(self, size: int = -1) -> bytes:
@@ -49,41 +50,70 @@ class _Counted:
         return data
 
 
-def scan_one(
+@dataclass(frozen=True, slots=True)
+class OpenSegment:
+    """A segment file that was opened and compared with what is known of it."""
+
+    stream: _Counted
+    last_change: str | None
+    relation: Relation
+    before: SegmentSummary | None
+    """Of `known`, where the file is that one or has grown."""
+
+
+def open_segment(snapshot: Snapshot, work: SegmentWork) -> OpenSegment | None:
+    """Open a segment and see what it is to the one that is known; None for what is no segment file. Raises OSError."""
+    file, known = work
+    if file.source != "segment":
+        return None
+    opened = snapshot.open_file(file.path)
+    try:
+        stream, change = _Counted(opened), snapshot.last_change(file.path, opened)
+        relation = Relation.OTHER
+        if known is not None:
+            before = summary_from_json(known.summary)
+            relation = relate(stream, file.size_bytes, change, snapshot.location, known, before)
+        before = None if relation is Relation.OTHER else before
+        if relation is not Relation.SAME:
+            snapshot.expect(opened, 0 if before is None else sound_end(before))
+        return OpenSegment(stream, change, relation, before)
+    except BaseException:
+        opened.close()
+        raise
+
+
+def scan_segment_file(
     snapshot: Snapshot,
-    file: SegmentFile,
-    known: KnownSegment | None,
+    work: SegmentWork,
+    opened: OpenSegment | None,
     directory: str,
     write: Callable[[np.ndarray], None],
 ) -> ScannedSegment:
-    """Give the batches of `file` to `write`, and summarise them.
+    """Give the batches of a segment, opened by `open_segment`, to `write`, and summarise them. Closes it.
 
-    `known`: the segment of an earlier ingest under its path, whose batches are below `directory`, that of the table
-    `batches`. Raises OSError, FormatError and StaleBatchesError, each perhaps after batches were written.
+    What is known of it has its batches below `directory`, that of the table `batches`. Raises OSError, FormatError and
+    StaleBatchesError, each perhaps after batches were written.
     """
-    if file.source != "segment":
+    file, known = work
+    if opened is None:
         with open_source(snapshot, file) as (items, summariser):
             _pass_on(items, summariser, write)
         none = dict.fromkeys(("last_change", "last_position", "headers"))
         return ScannedSegment(summariser.finish(), none, file.size_bytes)
-    with snapshot.open_file(file.path) as opened:
-        stream, change = _Counted(opened), snapshot.last_change(file.path, opened)
-        before, relation = None, Relation.OTHER
-        if known is not None:
-            before = summary_from_json(known.summary)
-            relation = relate(stream, file.size_bytes, change, snapshot.location, known, before)
-        if relation is Relation.SAME:
-            for rows in known_batches(directory, known, before):
+    with closing(opened.stream) as stream:
+        taken_over = () if opened.before is None else known_batches(directory, known, opened.before)
+        if opened.relation is Relation.SAME:
+            for rows in taken_over:
                 write(rows)
-            marks = {"last_change": change, "last_position": known.last_position, "headers": known.headers}
-            return ScannedSegment(before, marks, stream.count, file.size_bytes, True)
-        grown = relation is Relation.GROWN
-        taken_over = known_batches(directory, known, before) if grown else ()
+            marks = {"last_change": opened.last_change, "last_position": known.last_position, "headers": known.headers}
+            return ScannedSegment(opened.before, marks, stream.count, file.size_bytes, True)
         summariser = Summariser(file.path, file.base_offset, file.size_bytes)
         items = scan_segment(stream, file.size_bytes, file.base_offset, known=taken_over)
         last_position = _pass_on(items, summariser, write)
-        marks = {"last_change": change, "last_position": last_position, "headers": hash_headers(stream, last_position)}
-        return ScannedSegment(summariser.finish(), marks, stream.count, sound_end(before) if grown else 0)
+        headers = hash_headers(stream, last_position)
+        marks = {"last_change": opened.last_change, "last_position": last_position, "headers": headers}
+        known_bytes = 0 if opened.before is None else sound_end(opened.before)
+        return ScannedSegment(summariser.finish(), marks, stream.count, known_bytes)
 
 
 def _pass_on(items, summariser: Summariser, write: Callable[[np.ndarray], None]) -> int | None:

@@ -6,16 +6,23 @@ Nothing here locks, creates or writes. Names that tools like to pass over (dotfi
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import BinaryIO
 
 import pyarrow
 from pyarrow import fs
 
 from replica_audit.formats.files import local_files
+from replica_audit.formats.files.read_ahead import ReadAhead, read_many
 from replica_audit.formats.files.trees import Entry, Tree
 from replica_audit.formats.format_error import FormatError
 from replica_audit.redaction import redact
+
+#: Files of a store that a task has open: each has a piece of it in memory (`read_ahead`).
+OPENED_AHEAD = 8
+
+#: A small file that is larger is not read before it is asked for.
+GREATEST_AHEAD = 1 << 20
 
 #: Small files are read in one piece; no checkpoint is larger than this.
 GREATEST_SMALL_FILE = 64 << 20
@@ -31,6 +38,8 @@ class Snapshot:
         self._filesystem = filesystem
         self._root = root.rstrip("/") or "/"
         self._is_local = isinstance(filesystem, fs.LocalFileSystem)
+        self._times: dict[str, int | None] = {}
+        self._small: dict[str, bytes | BaseException] = {}
 
     @classmethod
     def open(cls, uri: str | os.PathLike[str]) -> Snapshot:
@@ -89,6 +98,7 @@ class Snapshot:
         for info in self._filesystem.get_file_info(selector):
             is_dir = info.type == fs.FileType.Directory
             entries.append(Entry(info.path[start:].rstrip("/"), 0 if is_dir else info.size or 0, is_dir))
+            self._times[entries[-1].path] = info.mtime_ns
         return Tree(tuple(sorted(entries)), ())
 
     def list_directory(self, path: str) -> tuple[Entry, ...]:
@@ -110,15 +120,16 @@ class Snapshot:
         """
         if self._is_local:
             return [local_files.last_change(self.absolute(path)) for path in paths]
-        found = self._filesystem.get_file_info([self.absolute(path) for path in paths])
-        return [None if info.mtime_ns is None else str(info.mtime_ns) for info in found]
+        if not all(path in self._times for path in paths):
+            found = self._filesystem.get_file_info([self.absolute(path) for path in paths])
+            self._times.update((path, info.mtime_ns) for path, info in zip(paths, found, strict=True))
+        return [None if self._times[path] is None else str(self._times[path]) for path in paths]
 
     def last_change(self, path: str, stream: BinaryIO) -> str | None:
         """The same of a file that is open, in words that `is_unchanged` compares: of an object its ETag, where it has one."""
         if self._is_local:
             return local_files.describe_change(os.fstat(stream.fileno()))
-        tag = (stream.metadata() or {}).get(b"ETag")
-        return f"etag {tag.decode()}" if tag else self.last_changes([path])[0]
+        return stream.etag or self.last_changes([path])[0]
 
     def open_file(self, path: str) -> BinaryIO:
         """The file at `path`, seekable, to be closed by the caller.
@@ -129,13 +140,44 @@ class Snapshot:
         if self._is_local:
             return local_files.open_file(self._root, path)
         try:
-            return self._filesystem.open_input_file(self.absolute(path))
+            opened = self._filesystem.open_input_file(self.absolute(path))
+            etag = (opened.metadata() or {}).get("ETag")
         except OSError as error:
-            reason = str(error).replace(self.absolute(path), path).replace(self._root, self.name)
-            raise OSError(redact(f"{path}: could not be opened: {reason}")) from None
+            raise self._in_own_words(path, "opened", error) from None
+
+        def read_at(count: int, position: int) -> bytes:
+            try:
+                return opened.read_at(count, position)
+            except OSError as error:
+                raise self._in_own_words(path, "read", error) from None
+
+        return ReadAhead(read_at, opened.size(), opened.close, etag and f"etag {etag.decode()}")
+
+    def _in_own_words(self, path: str, what: str, error: OSError) -> OSError:
+        reason = str(error).replace(self.absolute(path), path).replace(self._root, self.name)
+        return OSError(redact(f"{path}: could not be {what}: {reason}"))
+
+    def expect(self, stream: BinaryIO, position: int) -> None:
+        """Say that a file that was opened will be read from `position` on."""
+        if not self._is_local:
+            stream.expect(position)
+
+    @property
+    def opens_ahead(self) -> int:
+        """How many files are opened beside the one in use, where opening takes a request; 0 where it takes nothing."""
+        return 0 if self._is_local else OPENED_AHEAD
+
+    def read_ahead(self, paths: Iterable[str]) -> None:
+        """Read small files many at once, where each takes a request, for the `read_bytes` of each that follows."""
+        if not self._is_local:
+            self._small.update(read_many(self.read_bytes, paths))
 
     def read_bytes(self, path: str, limit: int = GREATEST_SMALL_FILE) -> bytes:
         """All of a small file; raises OSError, and FormatError where it is larger than `limit` bytes."""
+        if (known := self._small.pop(path, None)) is not None:
+            if isinstance(known, BaseException):
+                raise known
+            return known
         with self.open_file(path) as file:
             data = file.read(limit + 1)
         if len(data) > limit:

@@ -1,0 +1,172 @@
+"""Objects of a store as seekable files: read in large pieces, the next of them on their way while one is looked at.
+
+A request to a store takes tens of milliseconds whatever its size, and one at a time gets a fraction of the line.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from itertools import islice
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+
+#: What is asked for at once where a file is read on and on, and how many pieces are on their way beside the one in use.
+PIECE_BYTES = 4 << 20
+_AHEAD = 4
+
+#: Requests that a process has under way.
+_CONNECTIONS = 32
+
+
+class ReadAhead(io.RawIOBase):
+    """A binary stream over `read_at(count, position)` of an object of `size_bytes`, which threads may call at once.
+
+    Where reading goes on from where it ended, pieces come ahead of it; a read elsewhere asks for its own bytes only, since
+    headers are looked at here and there in files that are large. Errors are those of `read_at`, at the read that needs the bytes.
+    """
+
+    def __init__(
+        self,
+        read_at: Callable[[int, int], bytes],
+        size_bytes: int,
+        let_go: Callable[[], None] = lambda: None,
+        etag: str | None = None,
+    ) -> None:
+        self.size_bytes = size_bytes
+        self.etag = etag
+        self._read_at = read_at
+        self._let_go = let_go
+        self._position = 0
+        self._end_of_last = -1
+        self._origin = 0
+        self._pieces: dict[int, Future[bytes]] = {}
+
+    def close(self) -> None:
+        """Let go of the object; pieces on their way are not waited for."""
+        if not self.closed:
+            self._forget()
+            self._let_go()
+        super().close()
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def tell(self) -> int:
+        """Where the next read begins."""
+        return self._position
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        """As of any binary file."""
+        self._position = max(0, position + (0, self._position, self.size_bytes)[whence])
+        return self._position
+
+    def read(self, count: int | None = -1) -> bytes:
+        """Up to `count` bytes, fewer only at the end."""
+        start = self._position
+        end = self.size_bytes if count is None or count < 0 else min(self.size_bytes, start + count)
+        if start >= end:
+            return b""
+        goes_on = start == self._end_of_last or end - start >= PIECE_BYTES
+        data = self._from_pieces(start, end) if goes_on or self._has(start, end) else self._read_at(end - start, start)
+        if len(data) != end - start:
+            raise OSError(
+                f"expected {end - start} bytes at {start}, found {len(data)}: the object changed while it was read"
+            )
+        self._position = self._end_of_last = end
+        return data
+
+    def readinto(self, buffer: Any) -> int:
+        """As of any binary file."""
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def expect(self, position: int) -> None:
+        """Say that the file will be read from `position` on: its first piece is asked for at once."""
+        self._forget(position)
+        self._end_of_last = position
+        if position < self.size_bytes:
+            self._ask(0)
+
+    def _forget(self, origin: int = 0) -> None:
+        for piece in self._pieces.values():
+            piece.cancel()
+        self._origin, self._pieces = origin, {}
+
+    def _number(self, position: int) -> int:
+        return (position - self._origin) // PIECE_BYTES
+
+    def _has(self, start: int, end: int) -> bool:
+        return all(number in self._pieces for number in range(self._number(start), self._number(end - 1) + 1))
+
+    def _from_pieces(self, start: int, end: int) -> bytes:
+        if self._number(start) not in self._pieces:
+            self._forget(start)
+        first, last = self._number(start), self._number(end - 1)
+        for number in range(first, min(last + _AHEAD, self._number(self.size_bytes - 1)) + 1):
+            self._ask(number)
+        parts = []
+        for number in range(first, last + 1):
+            base = self._origin + number * PIECE_BYTES
+            parts.append(self._pieces[number].result()[max(0, start - base) : end - base])
+        for number in [number for number in self._pieces if number < last]:
+            del self._pieces[number]
+        return b"".join(parts) if len(parts) > 1 else parts[0]
+
+    def _ask(self, number: int) -> None:
+        if number not in self._pieces:
+            start = self._origin + number * PIECE_BYTES
+            self._pieces[number] = _pool().submit(self._read_at, min(PIECE_BYTES, self.size_bytes - start), start)
+
+
+def run_ahead(work: Callable[[Item], Made], items: Iterable[Item], count: int) -> Iterator[tuple[Item, Future[Made]]]:
+    """Each item with what `work` makes of it, in order, while `work` runs for the `count` items after it.
+
+    Whoever takes an item has to ask its future for the result, or for the error. With a count of 0 nothing runs ahead.
+    """
+    remaining, waiting = iter(items), []
+    while True:
+        for item in islice(remaining, count + 1 - len(waiting)):
+            waiting.append((item, _submit(work, item, count)))
+        if not waiting:
+            return
+        yield waiting.pop(0)
+
+
+def read_many(read: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[tuple[Item, Made | BaseException]]:
+    """What `read` makes of each item, or its error, in order, many at once."""
+    for item, future in run_ahead(read, items, 2 * _CONNECTIONS):
+        error: Any = future.exception()
+        yield item, future.result() if error is None else error
+
+
+def _submit(work: Callable[[Item], Made], item: Item, count: int) -> Future[Made]:
+    if count:
+        # Not the pool of pieces: work that waits for pieces must not keep them from being read.
+        return _openers().submit(work, item)
+    future: Future[Made] = Future()
+    try:
+        future.set_result(work(item))
+    except BaseException as error:
+        future.set_exception(error)
+    return future
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="read-ahead")
+
+
+@cache
+def _openers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="open-ahead")
