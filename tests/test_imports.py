@@ -21,6 +21,7 @@ STEPS = {
     "formats": 1,
     "protocol": 2,
     "auditing": 3,
+    "deciding": 4,
     "verifying": 4,
     "local": 5,
     "reporting": 5,
@@ -32,7 +33,7 @@ STEPS = {
     "jobs": 9,
 }
 
-PURE_ROOMS = ("", "formats", "protocol", "auditing", "verifying", "local", "reporting", "warehouse")
+PURE_ROOMS = ("", "formats", "protocol", "auditing", "deciding", "verifying", "local", "reporting", "warehouse")
 
 #: Who may import what is not for everybody.
 ONLY_IN = {

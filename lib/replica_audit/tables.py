@@ -358,10 +358,23 @@ topic string
 partition int
 candidate_id int
 broker_id int
+kept_to bigint
 dropped_records bigint
 dropped_bytes bigint
 committed_dropped bigint
+first_timestamp_ms bigint
+last_timestamp_ms bigint
+lost_held bigint
+lost_records bigint
+lost_committed bigint
+lost_possible bigint
+lost_at_most boolean
+cut_transactions int
+only_here bigint
+standing string
 clean boolean
+choice string
+reason string
 """),
     "findings": _columns(f"""
 finding_id string

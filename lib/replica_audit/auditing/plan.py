@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.comparing.candidates import chunks_of_candidates
 from replica_audit.auditing.comparing.epoch_rot import doubtful_epochs
 from replica_audit.auditing.comparing.replays import replay_all
 from replica_audit.auditing.comparing.wanted_chunks import chunks_for_keys, needed_chunks
@@ -35,7 +36,17 @@ def needed_batches(evidence: PartitionEvidence) -> dict[CopyKey, set[int]]:
                 of_reference, of_follower = chunks_for_keys(grouping.reference.facts, follower)
                 wanted.setdefault(grouping.reference.facts.key, set()).update(chunks, of_reference)
                 wanted.setdefault(follower.key, set()).update(chunks, of_follower)
+        for key, chunks in candidate_chunks(evidence, grouping).items():
+            wanted.setdefault(key, set()).update(chunks)
     return wanted
+
+
+def candidate_chunks(evidence: PartitionEvidence, grouping: Grouping) -> dict[CopyKey, set[int]]:
+    """Chunks whose batches the costs of an election want to see, by copy."""
+    if grouping.reference is None:
+        return {}
+    tiered = is_tiered(evidence.leadership)
+    return chunks_of_candidates(grouping.reference, grouping.compared, evidence.protocol, tiered)
 
 
 def group_evidence(evidence: PartitionEvidence, rot: Mapping[CopyKey, Sequence[EpochRot]] | None = None) -> Grouping:

@@ -25,6 +25,7 @@ from replica_audit.auditing.findings.catalogue import (
     nearest_codes,
 )
 from replica_audit.cli.capture_plan import capture_plan
+from replica_audit.cli.elect import elect
 from replica_audit.cli.engine import catalog_session, spark_session
 from replica_audit.cli.failure import discard_verdict, leave_verdict
 from replica_audit.cli.history_command import history, say_removed
@@ -162,6 +163,7 @@ COMMANDS: dict[str, Command] = {
     "history": history,
     "show": show,
     "verify": verify,
+    "elect": elect,
     "capture-plan": capture_plan,
     "explain": explain,
 }

@@ -13,7 +13,7 @@ from replica_audit.model import PROTOCOLS
 
 #: Commands with a warehouse.
 _STAGES = ("run", "ingest", "audit", "quality", "report")
-_AUDITING = ("run", "audit", "show", "verify")
+_AUDITING = ("run", "audit", "show", "elect", "verify")
 _ANSWERING = ("run", "audit", "quality", "report", "show")
 
 #: Groups of a command's help, in their order.
@@ -81,11 +81,11 @@ OPTIONS = (
         ("--topic",),
         "input",
         f"{_HELP['topics']}; repeatable",
-        ("run", "ingest", "show", "verify", "history"),
+        ("run", "ingest", "show", "elect", "verify", "history"),
         {"dest": "topics", "metavar": "GLOB", "action": "append"},
     ),
     Option(("--full",), "input", _HELP["full"], ("run", "ingest"), {"action": "store_true"}),
-    Option(("--leadership",), "input", _HELP["leadership"], ("run", "ingest", "show", "verify"), {"metavar": "FILE"}),
+    Option(("--leadership",), "input", _HELP["leadership"], ("run", "ingest", "show", "elect", "verify"), {"metavar": "FILE"}),
     Option(("--kafka-version",), "audit", _HELP["kafka_version"], (*_AUDITING, "capture-plan"), {"metavar": "V"}),
     Option(
         ("--protocol",),

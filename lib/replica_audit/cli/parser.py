@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from replica_audit import __version__
 from replica_audit.cli.capture_plan import add_capture_arguments
+from replica_audit.cli.elect import add_elect_arguments
 from replica_audit.cli.options import GROUPS, OPTIONS, PLACES, one_of
 from replica_audit.cli.output import print_result
 from replica_audit.config import KEYS, nearest
@@ -16,7 +17,7 @@ from replica_audit.errors import UsageError
 from replica_audit.reporting.layout import text_width, wrap
 
 #: Commands of the public interface that this version does not have yet.
-NOT_YET = ("elect", "salvage", "restore")
+NOT_YET = ("salvage", "restore")
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -28,6 +29,7 @@ _COMMANDS = {
     "report": "write the report of a finished audit",
     "history": "show the audits of a warehouse: verdicts over time, when findings first appeared",
     "show": "audit in the terminal, without Spark: one partition, or the triage of all",
+    "elect": "say what each choice of leader costs, which is best, and how it is carried out",
     "verify": "say of two snapshots of one cluster whether every follower kept exactly what it should have",
     "capture-plan": "print how to copy the log dirs of given brokers, as a shell script",
     "explain": "say what a finding or a verdict means, how it is proven and what to do; alone: list all codes",
@@ -43,6 +45,7 @@ _ARGUMENTS = {
     "run": "SNAPSHOT",
     "ingest": "SNAPSHOT",
     "show": "SNAPSHOT [TOPIC-PARTITION]",
+    "elect": "SNAPSHOT [TOPIC-PARTITION...]",
     "verify": "BEFORE AFTER",
     "capture-plan": "BROKER...",
     "explain": "[CODE]",
@@ -169,12 +172,14 @@ def _add_version(parser: argparse.ArgumentParser) -> None:
 def _add_arguments(name: str, command: argparse.ArgumentParser) -> None:
     arguments = command.add_argument_group("arguments")
     # The snapshot may be left out together with --print-config; parse_arguments asks for it otherwise.
-    if name in ("run", "ingest", "show"):
+    if name in ("run", "ingest", "show", "elect"):
         text = "directory or URI of the copied log dirs"
         arguments.add_argument("snapshot", metavar="SNAPSHOT", nargs="?", help=text)
     if name == "show":
         text = "for example orders-0; without, all partitions are triaged"
         arguments.add_argument("topic_partition", metavar="TOPIC-PARTITION", nargs="?", help=text)
+    if name == "elect":
+        add_elect_arguments(command, arguments)
     if name == "verify":
         arguments.add_argument("before", metavar="BEFORE", nargs="?", help="the log dirs as they were")
         arguments.add_argument("after", metavar="AFTER", nargs="?", help="those of the same cluster, copied later")

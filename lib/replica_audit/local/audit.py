@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -11,10 +11,10 @@ from replica_audit.auditing.findings.catalogue import audit_verdict
 from replica_audit.auditing.findings.log_dirs import LogDirTally
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.partition import PartitionEvidence, audit_partition
-from replica_audit.auditing.rows.answer_rows import report_rows
 from replica_audit.auditing.rows.evidence import AuditOptions, options_row, resolve_options
 from replica_audit.auditing.rows.failures import failure_rows
 from replica_audit.config import Settings
+from replica_audit.deciding.election_rows import decided_rows
 from replica_audit.errors import InputError, UsageError
 from replica_audit.formats.discovery import discover
 from replica_audit.formats.files.storage import Snapshot
@@ -105,8 +105,12 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
     return _audit(opened, settings, started, Unseen())
 
 
-def audit_all(uri: str, settings: Settings, progress: Progress | None = None) -> Results:
+def audit_all(
+    uri: str, settings: Settings, progress: Progress | None = None, asked: Collection[TopicPartition] = ()
+) -> Results:
     """Audit every partition of the snapshot at `uri` that `settings.topics` match: the answers of a run.
+
+    What an election would cost is told of those that are `asked` for too, where there is nothing to decide.
 
     Raises UsageError and InputError as `open_snapshot` does.
     """
@@ -114,12 +118,18 @@ def audit_all(uri: str, settings: Settings, progress: Progress | None = None) ->
     snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership)
     options = audit_options(inventory, settings)
     opened = OpenedSnapshot.read(snapshot, inventory, options, settings.topics)
-    return _audit(opened, settings, started, progress or Unseen())
+    return _audit(opened, settings, started, progress or Unseen(), asked)
 
 
-def _audit(opened: OpenedSnapshot, settings: Settings, started: str, progress: Progress) -> Results:
+def _audit(
+    opened: OpenedSnapshot,
+    settings: Settings,
+    started: str,
+    progress: Progress,
+    asked: Collection[TopicPartition] = (),
+) -> Results:
     """The answers of all partitions of `opened`. Those that have to ask the coordinator wait until it is read, once."""
-    gathered = _Gathered(opened, settings)
+    gathered = _Gathered(opened, settings, asked)
     files = [file for partition in opened.partitions for file in opened.files(partition)]
     size_bytes = sum(file.size_bytes for file in files)
     progress.begin("auditing", len(files), size_bytes)
@@ -154,8 +164,9 @@ def _conclude_all(opened: OpenedSnapshot, gathered: _Gathered, progress: Progres
 class _Gathered:
     """Rows of the report tables, partition after partition."""
 
-    def __init__(self, opened: OpenedSnapshot, settings: Settings) -> None:
+    def __init__(self, opened: OpenedSnapshot, settings: Settings, asked: Collection[TopicPartition]) -> None:
         self._opened = opened
+        self._asked = asked
         self._settings = settings
         self._read = RecordReader(opened.snapshot)
         self._tables: dict[str, list[Row]] = {table: [] for table in REPORT_TABLES}
@@ -166,7 +177,8 @@ class _Gathered:
         """Audit one partition and add its rows; one that raises is told as such."""
         try:
             batches = self._opened.read_batches(examined)
-            tables = report_rows(audit_partition(examined.evidence, batches, self._read, transactions))
+            audit = audit_partition(examined.evidence, batches, self._read, transactions)
+            tables = decided_rows(audit, batches, self._asked)
         except Exception as error:
             tables = self._failed(examined.evidence.topic_partition, error, examined.evidence)
         tables["quarantine"] = examined.rows["quarantine"]

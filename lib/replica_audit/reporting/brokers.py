@@ -1,42 +1,12 @@
-"""What is known of the brokers themselves: which were up when they were copied, and what stopping one would cost."""
+"""What stopping a broker would cost."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from replica_audit.reporting.similar_findings import Row, newest_states
+from replica_audit.deciding.present_state import newest_states
+from replica_audit.reporting.similar_findings import Row
 from replica_audit.results import Results
-
-#: Sources of leadership that say who is up now: a listing comes from a controller, `user` and `inferred` from nowhere.
-_LISTINGS = ("topics_describe", "zookeeper")
-
-
-def find_up(results: Results) -> Mapping[int, bool]:
-    """Whether each broker was up when it was copied; a broker of which nothing tells is left out.
-
-    In order of trust: what the manifest says of its copy; the clean-shutdown flag, which a broker deletes as it starts;
-    the newest metadata log, which knows who is fenced; a listing, where who leads or is in sync is up.
-    """
-    up: dict[int, bool] = {}
-    for row in results.rows("high_watermarks"):
-        if row["leadership_source"] in _LISTINGS and row["leader_id"] is not None:
-            up.update(dict.fromkeys((row["leader_id"], *(row["isr"] or ())), True))
-    for row in results.rows("partition_states"):
-        if row["fenced"] is not None:
-            up.update({broker_id: broker_id not in row["fenced"] for broker_id in row["replicas"] or ()})
-    for row in results.rows("replicas"):
-        if row["clean_shutdown"]:
-            up[row["broker_id"]] = False
-    kinds: dict[int, set[str]] = defaultdict(set)
-    for item in (results.audit.get("inputs") or {}).get("brokers") or ():
-        kinds[item["broker_id"]].add(item["kind"])
-    for broker_id, said in kinds.items():
-        # A broker that was copied both before and after it stopped is told by what is in the copies.
-        if len({kind == "live" for kind in said}) == 1:
-            up[broker_id] = said == {"live"}
-    return up
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from replica_audit.auditing.findings.catalogue import CATALOGUE, SEVERITIES, at_or_above
-from replica_audit.reporting.brokers import Cost, find_up, stop_cost
+from replica_audit.deciding.present_state import find_up, newest_states
+from replica_audit.reporting.brokers import Cost, stop_cost
 from replica_audit.reporting.conditions import Conditions
 from replica_audit.reporting.finding_text import worst_first
 from replica_audit.reporting.layout import clean, render_count
@@ -25,7 +26,7 @@ from replica_audit.reporting.sentences import (
     plain_text,
     verb,
 )
-from replica_audit.reporting.similar_findings import Row, newest_states
+from replica_audit.reporting.similar_findings import Row
 from replica_audit.results import Results
 
 KEEP_DOWN = Template(

@@ -44,25 +44,6 @@ def render_lost(row: Row, column: str) -> str:
     return f"at most {count}" if row["lost_at_most"] and count else str(count)
 
 
-#: Sources of leadership, the least trusted first.
-_TRUST = ("user", "topics_describe", "zookeeper", "metadata_log")
-
-
-def states_of_source(states: Sequence[Row]) -> list[Row]:
-    """Of one partition's rows of `partition_states` those of its most trusted source, oldest first, tentative ones left out."""
-    known = [row for row in states if row["source"] in _TRUST and not row["uncommitted"]]
-    best = max((_TRUST.index(row["source"]) for row in known), default=0)
-    return sorted((row for row in known if row["source"] == _TRUST[best]), key=lambda row: row["entry"] or 0)
-
-
-def newest_states(results: Results) -> dict[tuple[str, int], Row]:
-    """The newest state of each partition that any source knows."""
-    grouped: dict[tuple[str, int], list[Row]] = defaultdict(list)
-    for row in results.rows("partition_states"):
-        grouped[row["topic"], row["partition"]].append(row)
-    return {place: states[-1] for place, rows in grouped.items() if (states := states_of_source(rows))}
-
-
 def rows_by_partition(results: Results) -> Iterator[tuple[Row, Rows]]:
     """Each partition with its rows of `DETAIL_TABLES`, in the order of `worst_partitions`."""
     grouped: dict[str, dict[tuple, list[Row]]] = {}

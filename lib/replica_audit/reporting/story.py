@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replica_audit.auditing.findings.catalogue import SEVERITIES
+from replica_audit.deciding.present_state import states_of_source
 from replica_audit.reporting.agreement import tell_agreement
 from replica_audit.reporting.conditions import NO_FILES_CODES, may_have_lost
 from replica_audit.reporting.differences import tell_differences, tell_truncations
@@ -18,7 +19,7 @@ from replica_audit.reporting.sentences import (
     end_sentence,
     join_words,
 )
-from replica_audit.reporting.similar_findings import Row, Rows, states_of_source
+from replica_audit.reporting.similar_findings import Row, Rows
 from replica_audit.results import Results
 
 #: Findings that are told; the tables below the story have them all.

@@ -179,8 +179,8 @@ def audit_group(group: Group, work: PartitionWork) -> Answer:
     from replica_audit.auditing.partition import audit_partition
     from replica_audit.auditing.pieces import plan_pieces
     from replica_audit.auditing.plan import needed_batches, open_producers
-    from replica_audit.auditing.rows.answer_rows import report_rows
     from replica_audit.auditing.rows.failures import failure_rows
+    from replica_audit.deciding.election_rows import decided_rows
     from replica_audit.formats.segments.record_reader import RecordReader
     from replica_audit.warehouse.batch_files import read_batches
 
@@ -194,7 +194,7 @@ def audit_group(group: Group, work: PartitionWork) -> Answer:
         needed = needed_batches(evidence)
         batches = read_batches(work.directory, rows.get("segments", ()), needed) if needed else {}
         read = RecordReader(work.location)
-        return Answer(report_rows(audit_partition(evidence, batches, read, work.transactions or {})))
+        return Answer(decided_rows(audit_partition(evidence, batches, read, work.transactions or {}), batches))
     except Exception as error:
         return Answer(failure_rows(TopicPartition(*place), error, work.options.cluster_id))
 
@@ -256,13 +256,24 @@ def conclude_pieces(group: Group, parts: Sequence[dict[CopyKey, AlignedPair] | A
     """Audit one partition of which every piece was compared."""
     from replica_audit.auditing.partition import audit_partition
     from replica_audit.auditing.pieces import join_pieces
+    from replica_audit.auditing.plan import candidate_chunks, group_evidence
     from replica_audit.auditing.rows.answer_rows import report_rows
     from replica_audit.auditing.rows.failures import failure_rows
+    from replica_audit.deciding.election_rows import decided_rows
+    from replica_audit.warehouse.batch_files import read_batches
 
+    place, rows = group
     if failed := next((part for part in parts if isinstance(part, Answer)), None):
         return failed
     try:
         evidence, aligned = _evidence(group, work), join_pieces(parts)
-        return Answer(report_rows(audit_partition(evidence, transactions=work.transactions or {}, aligned=aligned)))
+        audit = audit_partition(evidence, transactions=work.transactions or {}, aligned=aligned)
+        grouping = group_evidence(evidence)
+        chunks = candidate_chunks(evidence, grouping)
+        held = {facts.key: facts.chunks for facts in grouping.compared}
+        if sum(held[key][number].batch_count for key, some in chunks.items() for number in some) > work.piece_batches:
+            # What each election costs asks for all that differs at once: more than one task should have.
+            return Answer(report_rows(audit))
+        return Answer(decided_rows(audit, read_batches(work.directory, rows.get("segments", ()), chunks)))
     except Exception as error:
-        return Answer(failure_rows(TopicPartition(*group[0]), error, work.options.cluster_id))
+        return Answer(failure_rows(TopicPartition(*place), error, work.options.cluster_id))

@@ -43,7 +43,7 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class Piece:
     """A batch, or the part of it in question, on one broker. Pieces with one `identity` hold the same records."""
 
     broker_id: int
@@ -71,7 +71,7 @@ def count_loss(reference: ReplicaFacts, comparisons: Sequence[Comparison], short
     """
     if not all(_is_known(reference, item) for item in comparisons):
         return Loss(None)
-    pieces: list[_Piece] = []
+    pieces: list[Piece] = []
     for item in comparisons:
         pieces += [piece for run in item.runs for piece in _of_run(item, run)]
         if item.follower.broker_id in shorter:
@@ -86,6 +86,17 @@ def count_loss(reference: ReplicaFacts, comparisons: Sequence[Comparison], short
         held={broker: _sum(one.held.get(broker, Count()) for one in counted) for broker in brokers},
         only_here={broker: _sum(one.only_here.get(broker, Count()) for one in counted) for broker in brokers},
     )
+
+
+def committed_ahead(reference: ReplicaFacts, follower: ReplicaFacts) -> int:
+    """Up to where records past the reference's end, of its own leadership, were committed: by its own checkpoint or the
+    follower's; -1 where neither tells."""
+    own = follower.directory.high_watermark_checkpoint
+    marks = [
+        reference.directory.high_watermark_checkpoint,
+        own if own is not None and own <= follower.log_end_offset else None,
+    ]
+    return max((mark for mark in marks if mark is not None), default=-1)
 
 
 def count_run(item: Comparison, run: Run) -> Count:
@@ -108,32 +119,30 @@ def _is_known(reference: ReplicaFacts, item: Comparison) -> bool:
     return not item.problems and (item.compaction is None or item.compaction.complete)
 
 
-def _of_run(item: Comparison, run: Run) -> list[_Piece]:
+def _of_run(item: Comparison, run: Run) -> list[Piece]:
     if not is_lost(run):
         return []
     broker, until = item.follower.broker_id, -1 if run.committed_end is None else run.committed_end
-    return [_piece(broker, batch, run.start_offset, run.end_offset, until) for batch in run.batches if _has_data(batch)]
-
-
-def _ahead(reference: ReplicaFacts, item: Comparison) -> Iterator[_Piece]:
-    """What the reference had and lost. Its own checkpoint, or the follower's, proves how far that was committed."""
-    follower = item.follower
-    own = follower.directory.high_watermark_checkpoint
-    marks = [
-        reference.directory.high_watermark_checkpoint,
-        own if own is not None and own <= follower.log_end_offset else None,
+    return [
+        piece_of(broker, batch, run.start_offset, run.end_offset, until) for batch in run.batches if has_data(batch)
     ]
-    until = max((mark for mark in marks if mark is not None), default=-1)
+
+
+def _ahead(reference: ReplicaFacts, item: Comparison) -> Iterator[Piece]:
+    """What the reference had and lost."""
+    until = committed_ahead(reference, item.follower)
     for batch in item.alignment.ahead:
-        if _has_data(batch):
-            yield _piece(follower.broker_id, batch, batch.base_offset, batch.end_offset, until)
+        if has_data(batch):
+            yield piece_of(item.follower.broker_id, batch, batch.base_offset, batch.end_offset, until)
 
 
-def _has_data(batch: Batch) -> bool:
+def has_data(batch: Batch) -> bool:
+    """Whether a batch can be read and has records that producers sent."""
     return batch.crc_valid and batch.record_count != 0 and not (batch.magic >= 2 and batch.attributes & CONTROL)
 
 
-def _piece(broker_id: int, batch: Batch, start: int, end: int, committed_end: int) -> _Piece:
+def piece_of(broker_id: int, batch: Batch, start: int, end: int, committed_end: int) -> Piece:
+    """The part of a batch in [start, end), of whose records those below `committed_end` were proven committed."""
     start, end = max(batch.base_offset, start), min(batch.end_offset, end)
     span = batch.end_offset - batch.base_offset
     dense, whole = batch.record_count in (span, -1), end - start == span
@@ -141,7 +150,7 @@ def _piece(broker_id: int, batch: Batch, start: int, end: int, committed_end: in
     # Without an epoch nothing but the record itself tells two of them apart.
     identity = (batch.epoch,) if batch.epoch is not None else (None, batch.base_offset, batch.last_offset, batch.crc)
     exact = batch.record_count >= 0 and (dense or whole)
-    return _Piece(broker_id, identity, start, end, count, committed_end, batch.crc, exact)
+    return Piece(broker_id, identity, start, end, count, committed_end, batch.crc, exact)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,14 +161,14 @@ class _Counted:
     only_here: Mapping[int, Count]
 
 
-def _clusters(pieces: Iterable[_Piece]) -> Iterator[list[_Piece]]:
+def _clusters(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
     """Pieces of one identity that overlap, directly or through others."""
-    grouped: dict[tuple, list[_Piece]] = defaultdict(list)
+    grouped: dict[tuple, list[Piece]] = defaultdict(list)
     for piece in pieces:
         grouped[piece.identity].append(piece)
     for same in grouped.values():
         same.sort(key=lambda piece: (piece.start_offset, piece.end_offset))
-        cluster: list[_Piece] = []
+        cluster: list[Piece] = []
         end = -1
         for piece in same:
             if cluster and piece.start_offset >= end:
@@ -171,7 +180,7 @@ def _clusters(pieces: Iterable[_Piece]) -> Iterator[list[_Piece]]:
             yield cluster
 
 
-def _count(cluster: Sequence[_Piece]) -> _Counted:
+def _count(cluster: Sequence[Piece]) -> _Counted:
     """One cluster: by offsets where every offset has a record, else by the batches' own numbers."""
     brokers = {piece.broker_id for piece in cluster}
     until = max(piece.committed_end for piece in cluster)
@@ -186,7 +195,7 @@ def _count(cluster: Sequence[_Piece]) -> _Counted:
     return _Counted(total, at_most, held, only)
 
 
-def _union(pieces: Sequence[_Piece], until: int) -> tuple[Count, bool]:
+def _union(pieces: Sequence[Piece], until: int) -> tuple[Count, bool]:
     """Distinct records of overlapping pieces, those below `until` committed, and whether that is a bound only."""
     if not pieces:
         return Count(), False
@@ -202,7 +211,24 @@ def _union(pieces: Sequence[_Piece], until: int) -> tuple[Count, bool]:
     return Count(most, min(most, max(0, until - start))), not whole
 
 
-def _covered(pieces: Sequence[_Piece], until: int) -> int:
+def count_beyond(pieces: Sequence[Piece], held: Sequence[Piece] = ()) -> tuple[Count, bool]:
+    """Distinct records of `pieces` that none of `held` has, and whether that is an upper bound only."""
+    total, at_most = Count(), False
+    kept = {id(piece) for piece in held}
+    for cluster in _clusters((*pieces, *held)):
+        inside = [piece for piece in cluster if id(piece) in kept]
+        if len(inside) == len(cluster):
+            continue
+        until = max(piece.committed_end for piece in cluster)
+        whole, bound = _union(cluster, until)
+        rest, _ = _union(inside, until)
+        records, committed = max(0, whole.records - rest.records), max(0, whole.committed - rest.committed)
+        total = Count(total.records + records, total.committed + committed)
+        at_most = at_most or (bound and records > 0)
+    return total, at_most
+
+
+def _covered(pieces: Sequence[Piece], until: int) -> int:
     """Offsets below `until` that any of `pieces`, which are sorted by their starts, covers."""
     count, reached = 0, -1
     for piece in pieces:

@@ -1,0 +1,79 @@
+"""Every replica of a partition as its next leader: what the others keep then, and which batches tell what they drop."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from replica_audit.auditing.comparing.chunks import chunks_at
+from replica_audit.auditing.comparing.replays import replay_all
+from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.auditing.replicas.reference import Reference
+from replica_audit.protocol.truncation import Replay
+
+
+def as_leader(reference: Reference, candidate: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Reference:
+    """`candidate` elected in an epoch after all that are known; a broker that was killed has recovered its log before."""
+    epochs = [epoch for facts in replicas for epoch, _ in (*facts.lineage, *(facts.file_lineage or ()))]
+    latest = max([-1 if reference.leader_epoch is None else reference.leader_epoch, *epochs])
+    end = candidate.following_end_offset
+    if end < candidate.log_end_offset:
+        start = min(candidate.log_start_offset, end)
+        lineage = candidate.lineage.truncate_from_end(end)
+        candidate = replace(candidate, log_start_offset=start, log_end_offset=end, lineage=lineage)
+    return Reference(
+        facts=candidate,
+        leader_id=candidate.broker_id,
+        leader_epoch=latest + 1 if latest >= 0 else None,
+        source=reference.source,
+        isr=None,
+        elr=(),
+    )
+
+
+def replay_candidate(leader: Reference, follower: ReplicaFacts, protocol: str, tiered: bool) -> Replay:
+    """What `follower` keeps once it follows `leader`, which `as_leader` made.
+
+    Where nothing is known of the follower's own high watermark, nothing is dropped for it.
+    """
+    mark = None if follower.knows_high_watermark else follower.log_end_offset
+    return replay_all(leader, follower, tiered, mark)[protocol]
+
+
+def chunks_of_candidates(
+    reference: Reference, replicas: Sequence[ReplicaFacts], protocol: str, tiered: bool
+) -> dict[tuple[int, str], set[int]]:
+    """Chunks whose batches the costs of all candidates want, by copy: those that replicas do not hold alike or the
+    reference does not have, and those that a cut, an end or a recorded high watermark goes through.
+
+    A chunk that only some hold, all of them as the reference does, is counted by its digest.
+    """
+    wanted: dict[tuple[int, str], set[int]] = defaultdict(set)
+    holders: dict[int, list[ReplicaFacts]] = defaultdict(list)
+    for facts in replicas:
+        for number in facts.chunks:
+            holders[number].append(facts)
+    for number, some in holders.items():
+        contents = {(chunk.digest, chunk.batch_count) for chunk in (facts.chunks[number] for facts in some)}
+        if len(contents) > 1 or all(facts is not reference.facts for facts in some):
+            for facts in some:
+                wanted[facts.key].add(number)
+    if not wanted and len({facts.log_end_offset for facts in replicas}) < 2:
+        return {}
+    offsets = {facts.following_end_offset for facts in replicas}
+    offsets |= {mark for facts in replicas if (mark := facts.directory.high_watermark_checkpoint) is not None}
+    cuts: dict[tuple[int, str], set[int]] = defaultdict(set)
+    for candidate in replicas:
+        leader = as_leader(reference, candidate, replicas)
+        for facts in replicas:
+            if facts is not candidate:
+                cuts[facts.key].add(replay_candidate(leader, facts, protocol, tiered).truncate_to)
+    for facts in replicas:
+        for offset in (*offsets, *cuts[facts.key]):
+            wanted[facts.key] |= chunks_at(facts, offset)
+    split = {number for chunks in wanted.values() for number in chunks}
+    for number in split:
+        for facts in holders[number]:
+            wanted[facts.key].add(number)
+    return {key: chunks for key, chunks in wanted.items() if chunks}

@@ -1,0 +1,140 @@
+"""Which replica had best lead, and why: whoever loses the fewest records that may have been acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from replica_audit.auditing.findings.finding import Case
+from replica_audit.auditing.replicas.reference import current_epoch
+from replica_audit.deciding.costs import CandidateCost
+from replica_audit.wording import count
+
+#: By what right each of these would lead, best first.
+STANDINGS = ("leader", "isr", "elr", "last_known", "out_of_sync", "unknown", "unassigned")
+CLEAN = ("leader", "isr", "elr")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The best candidate of a partition, the worst where another one loses more, and why."""
+
+    best: CandidateCost
+    worst: CandidateCost | None
+    reason: str
+    """One sentence."""
+    is_present_leader: bool
+
+
+def standing(case: Case, broker_id: int) -> str:
+    """By what right a replica would lead: one of `STANDINGS`. Eligible ones count where nobody is in sync (KIP-966)."""
+    leadership = case.leadership
+    if leadership is not None and leadership.replicas is not None and broker_id not in leadership.replicas:
+        return "unassigned"
+    if case.reference.leader_id == broker_id and leadership is not None and leadership.source != "inferred":
+        return "leader"
+    if leadership is None or leadership.isr is None:
+        return "unknown"
+    if broker_id in leadership.isr:
+        return "isr"
+    if not leadership.isr and broker_id in leadership.elr:
+        return "elr"
+    if not leadership.isr and not leadership.elr and leadership.last_known_elr == (broker_id,):
+        return "last_known"
+    return "out_of_sync"
+
+
+def is_clean(name: str) -> bool | None:
+    """Whether an election by that right is clean; None where it is not known who is in sync."""
+    return None if name == "unknown" else name in CLEAN
+
+
+def choose(case: Case, costs: Sequence[CandidateCost]) -> Choice | None:
+    """The choice among the replicas that are assigned; None without any.
+
+    First whoever loses the fewest records that may have been acknowledged with acks=all, then the fewest that are proven
+    committed, then the fewest at all. Of equals the present leader, then who is elected cleanly, then the later epoch, the
+    longer log, the earlier log start, and the place in the assignment: length never goes before the epoch.
+    """
+    standings = {cost.broker_id: standing(case, cost.broker_id) for cost in costs}
+    electable = [cost for cost in costs if standings[cost.broker_id] != "unassigned"]
+    if not electable:
+        return None
+    order = (case.leadership.replicas if case.leadership else None) or ()
+
+    def rank(cost: CandidateCost) -> tuple:
+        broker, facts = cost.broker_id, cost.facts
+        place = order.index(broker) if broker in order else len(order)
+        return (
+            *_loss(cost),
+            STANDINGS.index(standings[broker]),
+            -current_epoch(facts),
+            -facts.following_end_offset,
+            facts.log_start_offset,
+            place,
+            broker,
+        )
+
+    ranked = sorted(electable, key=rank)
+    best, worst = ranked[0], max(ranked, key=_loss)
+    worst = None if _loss(worst) == _loss(best) else worst
+    leads = standings[best.broker_id] == "leader"
+    return Choice(best, worst, _reason(case, best, ranked[1:], standings), leads)
+
+
+def _loss(cost: CandidateCost) -> tuple[int, int, int]:
+    return cost.lost_acknowledged, cost.lost_committed, cost.lost_records
+
+
+def _reason(case: Case, best: CandidateCost, others: Sequence[CandidateCost], standings: dict[int, str]) -> str:
+    """Why `best` is best, in one sentence."""
+    name = f"broker {best.broker_id}"
+    if not others:
+        return f"{name} has the only log that is known"
+    equals = [cost for cost in others if _loss(cost) == _loss(best)]
+    rest = [cost for cost in others if _loss(cost) != _loss(best)]
+    loses = f"{name} loses {_say_loss(best)}"
+    if rest:
+        least = min(rest, key=_loss)
+        against = f"broker {least.broker_id}{', the next best,' if len(rest) > 1 else ''} would lose {_say_loss(least)}"
+        loses = f"{loses}; {against}"
+    if not equals:
+        return loses
+    same = " and ".join(f"broker {cost.broker_id}" for cost in equals)
+    return f"{loses}; {same} would lose as much, and {name} {_advantage(case, best, equals, standings)}"
+
+
+def _advantage(case: Case, best: CandidateCost, equals: Sequence[CandidateCost], standings: dict[int, str]) -> str:
+    """What decides between candidates that lose the same."""
+    own = standings[best.broker_id]
+    if own == "leader":
+        return "leads already"
+    if all(STANDINGS.index(standings[cost.broker_id]) > STANDINGS.index(own) for cost in equals) and own in CLEAN:
+        return "is in sync" if own == "isr" else "is eligible"
+    if own == "last_known" and all(standings[cost.broker_id] != own for cost in equals):
+        return "led last"
+    if all(current_epoch(cost.facts) < current_epoch(best.facts) for cost in equals):
+        return "has the later leader epoch"
+    end = best.facts.following_end_offset
+    if all(
+        (current_epoch(cost.facts), cost.facts.following_end_offset) < (current_epoch(best.facts), end)
+        for cost in equals
+    ):
+        return "has the longer log of that epoch"
+    return "comes first in the assignment" if case.leadership and case.leadership.replicas else "has the lowest id"
+
+
+def _say_loss(cost: CandidateCost) -> str:
+    """A loss in words: `43 committed records`, `3 records, 1 of them committed`, `nothing`."""
+    if not cost.lost_records:
+        return "nothing"
+    most = "at most " if cost.at_most else ""
+    if cost.lost_committed == cost.lost_records:
+        return most + count(cost.lost_records, "committed record")
+    parts = []
+    if cost.lost_committed:
+        parts.append(f"{cost.lost_committed} of them committed")
+    if cost.lost_possible:
+        parts.append(f"{cost.lost_possible} of them possibly committed")
+    text = most + count(cost.lost_records, "record")
+    return f"{text}, {' and '.join(parts)}" if parts else f"{text}, none of them known to be committed"

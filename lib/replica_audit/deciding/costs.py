@@ -1,0 +1,176 @@
+"""The cost matrix: each replica as leader, what every other one keeps and drops then, and what no log holds any more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from replica_audit.auditing.comparing.candidates import as_leader, chunks_of_candidates, replay_candidate
+from replica_audit.auditing.comparing.chunks import Tally, batches_in
+from replica_audit.auditing.comparing.epoch_rot import restore_epochs
+from replica_audit.auditing.comparing.loss import Count, count_beyond
+from replica_audit.auditing.findings.finding import Case
+from replica_audit.auditing.partition import PartitionAudit
+from replica_audit.auditing.replicas.copies_of_partition import is_tiered
+from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
+from replica_audit.deciding.held_records import Holding, Marked, as_possible, holding
+from replica_audit.formats.segments.batches import BATCH_DTYPE
+from replica_audit.formats.segments.open_transactions import open_at_end
+from replica_audit.protocol.lineage import Lineage
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerCost:
+    """What one replica keeps and drops once a candidate leads; the candidate itself keeps [its log start, `kept_to`)."""
+
+    broker_id: int
+    kept_to: int
+    dropped: Tally = Tally()
+    committed_dropped: int = 0
+    lost_held: int = 0
+    """Of the records that no log holds then, those that this one held."""
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateCost:
+    """What follows when one replica leads and all others have followed it."""
+
+    facts: ReplicaFacts
+    followers: tuple[FollowerCost, ...]
+    """Every replica, the candidate too, by broker id."""
+    lost_records: int
+    """Distinct records that no log holds any more."""
+    lost_committed: int
+    """Of these, proven committed."""
+    lost_possible: int
+    """Of these, possibly committed besides."""
+    at_most: bool
+    """The numbers are upper bounds: of some of it only offsets tell how many records there are."""
+    cut_transactions: int
+    """Transactions of which the candidate has a part, and a part is lost."""
+    only_here: int
+    """Records that no other replica holds."""
+
+    @property
+    def broker_id(self) -> int:
+        return self.facts.broker_id
+
+    @property
+    def lost_acknowledged(self) -> int:
+        """Records lost that may have been acknowledged with acks=all."""
+        return self.lost_committed + self.lost_possible
+
+
+def candidate_costs(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]) -> tuple[CandidateCost, ...]:
+    """The costs of every replica as leader, by broker id, under the protocol of the audit; none without a case.
+
+    `batches` (`BATCH_DTYPE`) are those that `needed_batches` asked for.
+    """
+    case = audit.case
+    if case is None:
+        return ()
+    shorter = {item.broker_id for item in audit.findings if item.code == "REP-LEADER-SHORTER"}
+    tiered = is_tiered(case.leadership)
+    replicas = sorted(
+        (case.reference.facts, *(item.follower for item in case.comparisons)), key=lambda facts: facts.broker_id
+    )
+    wanted = chunks_of_candidates(case.reference, replicas, case.protocol, tiered)
+    holdings = {}
+    for facts in replicas:
+        rows = restore_epochs(batches.get(facts.key, np.empty(0, BATCH_DTYPE)), facts.rot)
+        loaded = frozenset(wanted.get(facts.key, ()))
+        holdings[facts.broker_id] = holding(case, facts, batches_in(rows, loaded), loaded)
+    ahead = _uncontradicted(case, shorter)
+    return tuple(_cost(case, facts, replicas, holdings, tiered, ahead) for facts in replicas)
+
+
+def _cost(
+    case: Case,
+    candidate: ReplicaFacts,
+    replicas: Sequence[ReplicaFacts],
+    holdings: Mapping[int, Holding],
+    tiered: bool,
+    uncontradicted: Collection[tuple[int, int]],
+) -> CandidateCost:
+    own = holdings[candidate.broker_id]
+    end = candidate.following_end_offset
+    cuts = {candidate.broker_id: end, **_cuts(case, candidate, replicas, tiered)}
+    stays = candidate is case.reference.facts and case.reference.leader_id == candidate.broker_id
+    ahead = uncontradicted if stays else ()
+    held, dropped, producers = list(own.parted(end)[0]), {}, set()
+    for broker, cut in cuts.items():
+        kept, gone = holdings[broker].parted(cut)
+        held += kept if broker != candidate.broker_id else ()
+        compacted = candidate.compacted or holdings[broker].facts.compacted
+        gone = [item for item in gone if not (compacted and _was_cleaned(candidate, item))]
+        dropped[broker] = [item for item in gone if (broker, item.piece.start_offset) not in ahead]
+        producers |= holdings[broker].producers_dropped(cut)
+    lost = [item for items in dropped.values() for item in items]
+    count, at_most = _count(lost, held)
+    possible, _ = count_beyond(as_possible(lost), as_possible(held))
+    others = [one for broker, one in holdings.items() if broker != candidate.broker_id]
+    alone, _ = _count(
+        [
+            item
+            for item in own.marked
+            if not any(_was_cleaned(one.facts, item) for one in others if one.facts.compacted)
+        ],
+        [item for one in others for item in one.marked],
+    )
+    return CandidateCost(
+        facts=candidate,
+        followers=tuple(
+            FollowerCost(
+                broker_id=broker,
+                kept_to=cuts[broker],
+                dropped=holdings[broker].dropped(cuts[broker]),
+                committed_dropped=_count(holdings[broker].parted(cuts[broker])[1])[0].committed,
+                lost_held=_count(dropped[broker], held)[0].records,
+            )
+            for broker in sorted(cuts)
+        ),
+        lost_records=count.records,
+        lost_committed=count.committed,
+        lost_possible=max(0, possible.committed - count.committed),
+        at_most=at_most or any(facts.compacted for facts in replicas) and count.records > 0,
+        cut_transactions=len(producers & set(open_at_end(candidate.segments))) if lost else 0,
+        only_here=alone.records,
+    )
+
+
+def _cuts(case: Case, candidate: ReplicaFacts, replicas: Sequence[ReplicaFacts], tiered: bool) -> dict[int, int]:
+    """By broker, where each other replica's log is cut: under the reference as the audit itself says it."""
+    if candidate is case.reference.facts:
+        return {item.follower.broker_id: item.replays[case.protocol].truncate_to for item in case.comparisons}
+    leader = as_leader(case.reference, candidate, replicas)
+    return {
+        facts.broker_id: replay_candidate(leader, facts, case.protocol, tiered).truncate_to
+        for facts in replicas
+        if facts is not candidate
+    }
+
+
+def _uncontradicted(case: Case, shorter: Collection[int]) -> set[tuple[int, int]]:
+    """(broker, base offset) of what followers have past a leader's end and it may have, too: it was copied earlier."""
+    return {
+        (item.follower.broker_id, batch.base_offset)
+        for item in case.comparisons
+        if item.follower.broker_id not in shorter
+        for batch in item.alignment.ahead
+    }
+
+
+def _count(items: Iterable[Marked], held: Iterable[Marked] = ()) -> tuple[Count, bool]:
+    return count_beyond([item.piece for item in items], [item.piece for item in held])
+
+
+def _was_cleaned(facts: ReplicaFacts, item: Marked) -> bool:
+    """Whether a compacted log had the records too, by its lineage: its cleaner removed them, no election."""
+    piece = item.piece
+    return piece.end_offset <= facts.log_end_offset and _writes(facts.lineage, item.leader_epoch, piece.start_offset)
+
+
+def _writes(lineage: Lineage, leader_epoch: int | None, offset: int) -> bool:
+    return leader_epoch is not None and lineage.epoch_for_offset(offset) == leader_epoch

@@ -1,0 +1,173 @@
+"""The decision for each partition, from the rows of the cost matrix and the present state."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+
+from replica_audit.deciding.groups import GroupOffset, count_hits
+from replica_audit.deciding.plan import Candidate, Conflict, Decision, PartitionThen, ReplicaThen, Source
+from replica_audit.deciding.present_state import Place, PresentState, Row
+from replica_audit.errors import UsageError
+from replica_audit.protocol.controller import next_leader
+from replica_audit.protocol.lineage import Lineage
+from replica_audit.results import Results
+
+#: Copies that are compared: others are not of the partition as it is.
+_COMPARED = ("leader", "reference", "compared")
+
+
+class Matrix:
+    """The rows of `elections` by partition and candidate, and those of the replicas beside them."""
+
+    def __init__(self, results: Results) -> None:
+        self.rows: dict[Place, dict[int, dict[int, Row]]] = defaultdict(lambda: defaultdict(dict))
+        for row in results.rows("elections"):
+            self.rows[row["topic"], row["partition"]][row["candidate_id"]][row["broker_id"]] = row
+        self.replicas: dict[Place, dict[int, Row]] = defaultdict(dict)
+        for row in results.rows("replicas"):
+            if row["role"] in _COMPARED:
+                self.replicas[row["topic"], row["partition"]][row["broker_id"]] = row
+
+    def places(self) -> list[Place]:
+        return sorted(self.rows)
+
+    def kept_to(self, place: Place, candidate_id: int, broker_id: int) -> int | None:
+        """Where a replica's log is cut under a candidate; the candidate's own end for itself; None where not known."""
+        row = self.rows.get(place, {}).get(candidate_id, {}).get(broker_id)
+        return None if row is None else row["kept_to"]
+
+    def best(self, place: Place) -> int | None:
+        return next((one for one, rows in self.rows[place].items() if rows[one]["choice"] == "best"), None)
+
+
+def decide(
+    matrix: Matrix,
+    state: PresentState,
+    asked: Collection[Place],
+    candidate_id: int | None,
+    groups: Sequence[GroupOffset] | None,
+) -> tuple[list[Decision], list[Conflict]]:
+    """Decisions for the partitions `asked` for, all with costs where none is, and those for which there can be none.
+
+    `candidate_id` is taken for all of them in place of the best. Raises UsageError where a partition has no such replica.
+    """
+    found, conflicts = [], []
+    for place in sorted(asked) if asked else matrix.places():
+        if place not in matrix.rows:
+            conflicts.append(Conflict(*place, "no log of it can be read, so that nothing tells what an election costs"))
+            continue
+        best = matrix.best(place)
+        chosen = best if candidate_id is None else candidate_id
+        if chosen is None:
+            conflicts.append(Conflict(*place, "no replica in the snapshot is assigned to it"))
+            continue
+        if chosen not in matrix.rows[place]:
+            known = ", ".join(map(str, sorted(matrix.rows[place])))
+            raise UsageError(
+                f"--candidate {chosen}: {place[0]}-{place[1]} has no such replica in the snapshot, but {known}"
+            )
+        found.append(_decision(matrix, state, place, chosen, candidate_id is not None, groups))
+    return found, conflicts
+
+
+def _decision(
+    matrix: Matrix,
+    state: PresentState,
+    place: Place,
+    chosen: int,
+    asked: bool,
+    groups: Sequence[GroupOffset] | None,
+) -> Decision:
+    rows, registration = matrix.rows[place], state.partitions.get(place)
+    kafka = None if registration is None else next_leader(registration, state.up, unclean=registration.unclean)
+    leader = None if registration is None else registration.leader_id
+    own = rows[chosen][chosen]
+    reason = own["reason"]
+    if reason is None:
+        best = matrix.best(place)
+        reason = f"broker {chosen} was asked for" + ("" if best is None else f"; broker {best} would lose the least")
+    of_place = None if groups is None else [one for one in groups if (one.topic, one.partition) == place]
+    return Decision(
+        topic=place[0],
+        partition=place[1],
+        candidate_id=chosen,
+        reason=reason,
+        asked=asked,
+        present_leader_id=leader,
+        kafka_choice_id=None if kafka is None else kafka.broker_id,
+        kafka_choice_right=None if kafka is None else kafka.right,
+        procedure="none",
+        candidates=tuple(_candidate(matrix, place, one, leader, of_place) for one in sorted(rows) if one in rows[one]),
+        salvage=tuple(_sources(rows[chosen], matrix.replicas[place])),
+    )
+
+
+def _candidate(
+    matrix: Matrix, place: Place, broker_id: int, leader: int | None, groups: Sequence[GroupOffset] | None
+) -> Candidate:
+    row, replica = matrix.rows[place][broker_id][broker_id], matrix.replicas[place].get(broker_id)
+    hits = None
+    if groups is not None and replica is not None:
+        read = matrix.kept_to(place, broker_id, broker_id if leader is None else leader)
+        lineage = Lineage(tuple((epoch, start) for epoch, start in replica["epochs"]))
+        hits = count_hits(groups, lineage, row["kept_to"], row["kept_to"] if read is None else read)
+    return Candidate(
+        candidate_id=broker_id,
+        standing=row["standing"],
+        clean=row["clean"],
+        log_end_offset=row["kept_to"],
+        lost_records=row["lost_records"],
+        lost_committed=row["lost_committed"],
+        lost_possible=row["lost_possible"],
+        lost_at_most=row["lost_at_most"],
+        cut_transactions=row["cut_transactions"],
+        groups_hit=hits,
+    )
+
+
+def _sources(rows: Mapping[int, Row], replicas: Mapping[int, Row]) -> list[Source]:
+    """Brokers that together hold what is lost, those with the most first; the same records are taken from one only."""
+    found: list[Source] = []
+    seen, taken = set(), 0
+    for row in sorted(rows.values(), key=lambda row: (-row["lost_held"], row["broker_id"])):
+        replica = replicas.get(row["broker_id"])
+        if not row["lost_held"] or taken >= row["lost_records"] or replica is None:
+            continue
+        start, end = max(row["kept_to"], replica["log_start_offset"]), replica["log_end_offset"]
+        if (start, end, row["lost_held"]) not in seen:
+            seen.add((start, end, row["lost_held"]))
+            taken += row["lost_held"]
+            found.append(Source(row["broker_id"], replica["log_dir"], start, end, row["lost_held"]))
+    return found
+
+
+def rests_on(results: Results, matrix: Matrix, places: Collection[Place]) -> list[PartitionThen]:
+    """What the plan of `places` stands on: who led, who was in sync, where every log began and ended."""
+    found = []
+    for row in results.rows("partitions"):
+        place = (row["topic"], row["partition"])
+        if place not in places:
+            continue
+        states = [one for one in results.rows("partition_states") if (one["topic"], one["partition"]) == place]
+        elr = max((tuple(one["elr"] or ()) for one in states[-1:]), default=())
+        found.append(
+            PartitionThen(
+                *place,
+                topic_id=row["topic_id"],
+                leader_id=row["leader_id"],
+                leader_epoch=row["leader_epoch"],
+                isr=None if row["isr"] is None else tuple(row["isr"]),
+                elr=elr,
+                replicas=tuple(
+                    ReplicaThen(
+                        broker,
+                        replica["log_start_offset"],
+                        replica["log_end_offset"],
+                        tuple((epoch, start) for epoch, start in replica["epochs"]),
+                    )
+                    for broker, replica in sorted(matrix.replicas[place].items())
+                ),
+            )
+        )
+    return found

@@ -1,0 +1,57 @@
+"""The plan for a whole cluster out of the answers of an audit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from replica_audit import __version__
+from replica_audit.auditing.rows.evidence import parse_kafka_version
+from replica_audit.deciding.commands import BOOTSTRAP, Tools
+from replica_audit.deciding.decisions import Matrix, decide, rests_on
+from replica_audit.deciding.groups import GroupOffset
+from replica_audit.deciding.plan import Plan
+from replica_audit.deciding.planning import make_steps
+from replica_audit.deciding.present_state import Place, present_state
+from replica_audit.results import Results
+
+
+def plan_elections(
+    results: Results,
+    *,
+    asked: Collection[Place] = (),
+    candidate_id: int | None = None,
+    up: Iterable[int] | None = None,
+    stopped_cleanly: Iterable[int] | None = None,
+    bootstrap: str = BOOTSTRAP,
+    client_config: str | None = None,
+    groups: Sequence[GroupOffset] | None = None,
+) -> Plan:
+    """The plan for the partitions `asked` for, all that have something to decide where none is.
+
+    `results` have rows of `elections` for these. `candidate_id` is taken in place of the best; `up` and `stopped_cleanly`
+    go before what fencing and flags show. Raises UsageError for a candidate that a partition does not have.
+    """
+    options = results.audit.get("options") or {}
+    version = parse_kafka_version(options.get("kafka_version"))
+    matrix = Matrix(results)
+    state = present_state(results, version, up, stopped_cleanly)
+    decisions, conflicts = decide(matrix, state, asked, candidate_id, groups)
+    tools = Tools(version, bootstrap, client_config)
+    decisions, steps, held, more, alternatives = make_steps(state, matrix, decisions, tools)
+    return Plan(
+        cluster_id=results.audit.get("cluster_id"),
+        tool_version=__version__,
+        kafka_version=options.get("kafka_version"),
+        mode=state.mode,
+        protocol=options.get("protocol") or "fetch",
+        up=tuple(sorted(state.up)),
+        down=tuple(sorted(state.brokers - state.up)),
+        stopped_cleanly=tuple(sorted(state.clean)),
+        unknown=tuple(sorted(state.unknown)),
+        decisions=tuple(decisions),
+        steps=tuple(steps),
+        keep_down=tuple(held),
+        conflicts=(*conflicts, *more),
+        alternatives=tuple(alternatives),
+        rests_on=tuple(rests_on(results, matrix, {(one.topic, one.partition) for one in decisions})),
+    )

@@ -1,0 +1,70 @@
+"""The cost matrix as rows of the `elections` table, beside those of the audit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from replica_audit.auditing.partition import PartitionAudit
+from replica_audit.auditing.replicas.facts import CopyKey
+from replica_audit.auditing.rows.answer_rows import report_rows
+from replica_audit.deciding.choice import choose, is_clean, standing
+from replica_audit.deciding.costs import candidate_costs
+from replica_audit.model import TopicPartition
+
+#: Verdicts of partitions in which there is nothing to decide.
+CALM = ("CONSISTENT", "LAGGING")
+
+
+def decided_rows(
+    audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray], asked: Collection[TopicPartition] = ()
+) -> dict[str, list[dict]]:
+    """`report_rows` with `elections` filled: of a partition that is neither consistent nor lagging, has no leader, or is
+    `asked` for.
+    """
+    rows = report_rows(audit)
+    leadership = audit.evidence.leadership
+    leaderless = leadership is not None and leadership.source != "inferred" and leadership.leader_id is None
+    if audit.verdict not in CALM or leaderless or audit.evidence.topic_partition in asked:
+        rows["elections"] += election_rows(audit, batches)
+    return rows
+
+
+def election_rows(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]) -> list[dict]:
+    """A row for each candidate and each replica, itself too; what is of the candidate stands in each of its rows."""
+    case = audit.case
+    costs = candidate_costs(audit, batches)
+    choice = choose(case, costs) if case is not None else None
+    rows = []
+    for cost in costs:
+        name = standing(case, cost.broker_id)
+        is_best = choice is not None and choice.best is cost
+        is_worst = choice is not None and choice.worst is cost
+        rows += [
+            {
+                "topic": audit.evidence.topic_partition.topic,
+                "partition": audit.evidence.topic_partition.partition,
+                "candidate_id": cost.broker_id,
+                "broker_id": one.broker_id,
+                "kept_to": one.kept_to,
+                "dropped_records": one.dropped.record_count,
+                "dropped_bytes": one.dropped.size_bytes,
+                "committed_dropped": one.committed_dropped,
+                "first_timestamp_ms": one.dropped.first_timestamp_ms,
+                "last_timestamp_ms": one.dropped.last_timestamp_ms,
+                "lost_held": one.lost_held,
+                "lost_records": cost.lost_records,
+                "lost_committed": cost.lost_committed,
+                "lost_possible": cost.lost_possible,
+                "lost_at_most": cost.at_most,
+                "cut_transactions": cost.cut_transactions,
+                "only_here": cost.only_here,
+                "standing": name,
+                "clean": is_clean(name),
+                "choice": "best" if is_best else "worst" if is_worst else None,
+                "reason": choice.reason if is_best else None,
+            }
+            for one in cost.followers
+        ]
+    return rows

@@ -1,0 +1,198 @@
+"""A plan: for each partition the choice, and the steps that carry all choices out, in order (docs/reference.md, elect).
+
+`plan.json` is `plan_object` of it. Everything in it is plain: dataclasses of strings, numbers, tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Records that the choice loses and a copy still has: [start, end) of one broker's log."""
+
+    broker_id: int
+    log_dir: str | None
+    start_offset: int
+    end_offset: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What one replica as leader costs; as the `elections` table has it."""
+
+    candidate_id: int
+    standing: str
+    clean: bool | None
+    log_end_offset: int
+    lost_records: int
+    lost_committed: int
+    lost_possible: int
+    lost_at_most: bool
+    cut_transactions: int
+    groups_hit: int | None
+    """Consumer groups that have read records it loses; None where no group's offsets are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whom to let lead one partition, and why."""
+
+    topic: str
+    partition: int
+    candidate_id: int
+    reason: str
+    asked: bool
+    """The candidate was given, not chosen."""
+    present_leader_id: int | None
+    kafka_choice_id: int | None
+    """Whom the controller would elect as things are; None: nobody."""
+    kafka_choice_right: str | None
+    """stays, isr, elr, last_known or unclean."""
+    procedure: str
+    """none, start, elect, reorder, or unplanned where no step brings it about (`conflicts` says why)."""
+    candidates: tuple[Candidate, ...]
+    salvage: tuple[Source, ...]
+    """Where the records that are lost can be taken from before."""
+
+    @property
+    def chosen(self) -> Candidate:
+        return next(one for one in self.candidates if one.candidate_id == self.candidate_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A replica's log after a step. A restart adds epochs, so that `leader_epoch` is the least that it can be."""
+
+    topic: str
+    partition: int
+    broker_id: int
+    leader_id: int | None
+    leader_epoch: int | None
+    truncate_to: int | None
+    """Where its log is cut as it begins to follow; None where it is not cut, or leads."""
+    log_end_offset: int
+    """Where it ends when it has followed, if nothing was written meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step. `commands` are for a POSIX shell on a host with Kafka's tools; those of stop, start and copy on the broker's own."""
+
+    number: int
+    action: str
+    """copy, forbid_unclean, stop, start, elect, reorder, check, restore_config or verify."""
+    text: str
+    brokers: tuple[int, ...] = ()
+    partitions: tuple[tuple[str, int], ...] = ()
+    commands: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Files that the commands read, by name: their content."""
+    before: tuple[str, ...] = ()
+    """What must hold before it."""
+    after: tuple[Prediction, ...] = ()
+    leaders: tuple[tuple[str, int, int | None], ...] = ()
+    """(topic, partition, leader) of the plan's partitions after it."""
+    irreversible: str | None = None
+    """What is not possible any more after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A broker that must not be started before a step."""
+
+    broker_id: int
+    until_step: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A partition whose choice no step brings about, and why."""
+
+    topic: str
+    partition: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """The way through the Admin API (H10): the same replicas in another order, then an unclean election."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaThen:
+    """A replica as the plan found it."""
+
+    broker_id: int
+    log_start_offset: int | None
+    log_end_offset: int | None
+    epochs: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionThen:
+    """What the plan rests on: `elect --check` compares it with a later snapshot."""
+
+    topic: str
+    partition: int
+    topic_id: str | None
+    leader_id: int | None
+    leader_epoch: int | None
+    isr: tuple[int, ...] | None
+    elr: tuple[int, ...]
+    replicas: tuple[ReplicaThen, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One plan for the whole cluster."""
+
+    cluster_id: str | None
+    tool_version: str
+    kafka_version: str | None
+    mode: str | None
+    """kraft or zookeeper; None where nothing tells."""
+    protocol: str
+    up: tuple[int, ...]
+    down: tuple[int, ...]
+    stopped_cleanly: tuple[int, ...]
+    unknown: tuple[int, ...]
+    """Brokers of which nothing tells whether they are up; they are among `down`."""
+    decisions: tuple[Decision, ...]
+    steps: tuple[Step, ...]
+    keep_down: tuple[Held, ...]
+    conflicts: tuple[Conflict, ...]
+    alternatives: tuple[Alternative, ...]
+    rests_on: tuple[PartitionThen, ...]
+
+    @property
+    def changes_leaders(self) -> bool:
+        """Whether any partition is to get another leader than it has."""
+        return any(one.procedure != "none" for one in self.decisions)
+
+
+def plan_object(plan: Plan) -> dict[str, Any]:
+    """The content of plan.json."""
+    fields = asdict(plan)
+    fields["steps"] = [
+        {
+            **step,
+            "partitions": [{"topic": topic, "partition": number} for topic, number in step["partitions"]],
+            "leaders": [
+                {"topic": topic, "partition": number, "leader_id": leader} for topic, number, leader in step["leaders"]
+            ],
+        }
+        for step in fields["steps"]
+    ]
+    return {"schema_version": SCHEMA_VERSION, **fields}

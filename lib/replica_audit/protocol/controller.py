@@ -1,0 +1,120 @@
+"""What the controller makes of a partition as brokers stop, start and are elected (docs/semantics.md, H).
+
+Kafka: `PartitionChangeBuilder.electLeader` and `ReplicationControlManager` (KRaft, KIP-966 for eligible leader replicas);
+the controller of ZooKeeper's time does the same without eligible ones (`Election.leaderForOffline`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A partition as the controller has it. Epochs grow with every change of leader, also to none."""
+
+    replicas: tuple[int, ...]
+    """In the order of the assignment."""
+    leader_id: int | None
+    leader_epoch: int
+    isr: frozenset[int]
+    elr: frozenset[int] = frozenset()
+    last_known: tuple[int, ...] = ()
+    """LastKnownElr: with one member, the leader that was lost last."""
+    min_isr: int = 1
+    unclean: bool = False
+    """unclean.leader.election.enable, as it is in force."""
+    has_elr: bool = False
+    """Eligible leader replicas are in force in this cluster."""
+
+    @property
+    def entitled(self) -> frozenset[int]:
+        """Who is elected cleanly: the ISR, or where it is empty the eligible leader replicas."""
+        return self.isr or self.elr
+
+
+@dataclass(frozen=True, slots=True)
+class NextLeader:
+    """Whom an election finds, and by which right: stays, isr, elr, last_known or unclean."""
+
+    broker_id: int
+    right: str
+
+    @property
+    def clean(self) -> bool:
+        return self.right in ("stays", "isr", "elr")
+
+
+def next_leader(partition: Registration, alive: AbstractSet[int], *, unclean: bool) -> NextLeader | None:
+    """Whom an election among the brokers `alive` finds; None: nobody (H2, H4, H6). `unclean`: it may be anybody."""
+    entitled = partition.entitled
+    if partition.leader_id in entitled & alive:
+        return NextLeader(partition.leader_id, "stays")
+    for broker in partition.replicas:
+        if broker in entitled and broker in alive:
+            return NextLeader(broker, "isr" if partition.isr else "elr")
+    if partition.has_elr and not entitled and len(partition.last_known) == 1 and partition.last_known[0] in alive:
+        return NextLeader(partition.last_known[0], "last_known")
+    if unclean:
+        first = next((broker for broker in partition.replicas if broker in alive), None)
+        return None if first is None else NextLeader(first, "unclean")
+    return None
+
+
+def elect(partition: Registration, alive: AbstractSet[int], *, unclean: bool = False) -> Registration:
+    """After the election that a change brings about; `unclean`: one that an operator asks for, which needs no setting.
+
+    Nothing changes where a leader stays (H1).
+    """
+    found = next_leader(partition, alive, unclean=unclean or partition.unclean)
+    if found is None:
+        if partition.leader_id is None:
+            return partition
+        return replace(partition, leader_id=None, leader_epoch=partition.leader_epoch + 1)
+    if found.right == "stays":
+        return partition
+    led = replace(partition, leader_id=found.broker_id, leader_epoch=partition.leader_epoch + 1, last_known=())
+    if found.right == "isr":
+        return led
+    alone = frozenset({found.broker_id})
+    return replace(led, isr=alone, elr=partition.elr - alone if found.right == "elr" else frozenset())
+
+
+def prefer(partition: Registration, alive: AbstractSet[int]) -> Registration:
+    """After a preferred election: the first of the assignment, if it is in sync; without a leader nothing (H3, H9)."""
+    first = partition.replicas[0]
+    if partition.leader_id in (None, first) or first not in partition.isr & alive:
+        return partition
+    return replace(partition, leader_id=first, leader_epoch=partition.leader_epoch + 1)
+
+
+def stop_broker(partition: Registration, broker_id: int, alive: AbstractSet[int]) -> Registration:
+    """After a broker was fenced or stopped; `alive` are those that remain. The last in sync stays so, or becomes eligible."""
+    left = partition.isr - {broker_id}
+    if broker_id not in partition.isr or (not left and not partition.has_elr):
+        return elect(partition, alive)
+    elr, last_known = partition.elr, partition.last_known
+    if partition.has_elr and len(left) < partition.min_isr:
+        elr = (elr | partition.isr) - left
+    if not left and partition.leader_id is not None:
+        last_known = (partition.leader_id,)
+    after = elect(replace(partition, isr=left, elr=elr), alive)
+    return replace(after, last_known=last_known if after.leader_id is None else ())
+
+
+def start_broker(partition: Registration, broker_id: int, alive: AbstractSet[int], *, clean: bool) -> Registration:
+    """After a broker came back; `alive` are all with it. One that was killed is neither in sync nor eligible (KIP-966)."""
+    if partition.has_elr and not clean:
+        gone = frozenset({broker_id})
+        partition = replace(partition, isr=partition.isr - gone, elr=partition.elr - gone)
+    return elect(partition, alive)
+
+
+def catch_up(partition: Registration, alive: AbstractSet[int]) -> Registration:
+    """After every replica that is alive has fetched to the leader's end: they are in sync. Nothing without a leader."""
+    if partition.leader_id is None:
+        return partition
+    isr = partition.isr | (frozenset(partition.replicas) & alive)
+    enough = len(isr) >= partition.min_isr
+    return replace(partition, isr=isr, elr=frozenset() if enough else partition.elr - isr)

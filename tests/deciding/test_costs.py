@@ -1,0 +1,162 @@
+"""The cost matrix of captures beside what was acknowledged, and of small clusters by hand."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+from tests.auditing.captures import FIXTURES, audit_capture, truth
+from tests.auditing.scenario import Broker, audit, written
+from tests.formats.captures import batches_of, scan_file
+from tests.support.encoder import encode_batch, encode_marker
+
+from replica_audit.formats.segments.records import decode_records
+
+#: Captures in which replicas hold different records, or nobody leads.
+DECIDED = (
+    "diverged-unclean",
+    "diverged-multi",
+    "diverged-multi2",
+    "diverged-clean",
+    "elr-leaderless",
+    "elr-elected",
+    "last-replica-elr-2-cut",
+    "last-replica-standing-2-cut",
+    "quorum3-1-unclean",
+    "txn-failover-1-unclean",
+    "kafka-3.6-diverged-unclean",
+    "kafka-3.9-diverged-unclean",
+    "zk-2.8-diverged-unclean",
+)
+
+
+class _Values:
+    """In place of keyed hashes those that truth.json has: of the value alone."""
+
+    nothing = 0
+
+    def hash(self, *parts: bytes | None) -> int:
+        return int(hashlib.sha256(parts[-1] or b"").hexdigest()[:16], 16)
+
+
+@cache
+def held(capture: str, broker: int, partition: str) -> frozenset[tuple[int, int]]:
+    """(offset, hash of the value) of every record that one replica holds."""
+    found = set()
+    for directory in (FIXTURES / capture).glob(f"broker-{broker}/**/{partition}"):
+        for path in directory.glob("*.log"):
+            content = path.read_bytes()
+            for batch in batches_of(scan_file(path)):
+                start, size = int(batch["position"]), int(batch["size"])
+                for record in decode_records(content[start : start + size], _Values()):
+                    if not record["control"]:
+                        found.add((int(record["offset"]), int(record["content"])))
+    return frozenset(found)
+
+
+@cache
+def acknowledged(capture: str, promised: bool) -> dict[str, frozenset[tuple[int, int]]]:
+    """What producers were told is there, by partition; `promised`: what Kafka promises to keep, which is what acks=all
+    was answered for, and all that a leader wrote which alone was in sync."""
+    found = defaultdict(set)
+    for row in truth(capture)["produced"]:
+        one = dict(zip(truth(capture)["produced_columns"], row, strict=True))
+        name = f"{one['topic']}-{one['partition']}"
+        if one["error"] is not None or one["offset"] is None or one["offset"] < 0:
+            continue
+        phase = truth(capture)["phases"].get(one["phase"]) or {}
+        _, isr = (phase.get("leader_isr") or {}).get(name) or (None, None)
+        least = int(truth(capture)["topics"][one["topic"]]["config"].get("min.insync.replicas", 1))
+        if promised and one["acks"] != "all" and (isr is None or len(isr) > 1 or least > 1):
+            continue
+        value = one["value_sha256_16"] or hashlib.sha256(b"").hexdigest()[:16]
+        found[name].add((one["offset"], int(value, 16)))
+    return {name: frozenset(items) for name, items in found.items()}
+
+
+def elections(capture: str) -> list[tuple[str, list[dict]]]:
+    """Partitions with their rows of the cost matrix."""
+    answers = audit_capture(capture)
+    return [(name, list(results.rows("elections"))) for name, results in answers.items() if results.rows("elections")]
+
+
+@pytest.mark.parametrize("capture", DECIDED)
+def test_the_best_choice_loses_no_more_acknowledged_records_than_any_other(capture: str) -> None:
+    promised, told = acknowledged(capture, True), acknowledged(capture, False)
+    decided = [(name, rows) for name, rows in elections(capture) if name in told]
+    assert decided
+    for name, rows in decided:
+        own = [row for row in rows if row["candidate_id"] == row["broker_id"]]
+        copies = {row["candidate_id"]: held(capture, row["candidate_id"], name) for row in own}
+        everything = frozenset().union(*copies.values())
+        kept = promised.get(name, frozenset()) & everything
+        lost = {broker: len(kept - copy) for broker, copy in copies.items()}
+        (best,) = [row["candidate_id"] for row in own if row["choice"] == "best"]
+        assert lost[best] == min(lost.values()), (name, best, lost)
+        for row in own:
+            # Nothing that was acknowledged is missing from the number that the matrix gives.
+            gone = (told[name] & everything) - copies[row["candidate_id"]]
+            assert len(gone) <= row["lost_records"], (name, row)
+            assert lost[row["candidate_id"]] <= row["lost_committed"] + row["lost_possible"], (name, row, lost)
+
+
+@pytest.mark.parametrize("capture", DECIDED)
+def test_the_matrix_of_the_leader_is_what_the_audit_says_of_it(capture: str) -> None:
+    for name, results in audit_capture(capture).items():
+        (partition,) = results.rows("partitions")
+        for row in results.rows("elections"):
+            if row["candidate_id"] != partition["reference_id"] or row["broker_id"] == row["candidate_id"]:
+                continue
+            (told,) = [
+                one
+                for one in results.rows("truncations")
+                if (one["broker_id"], one["protocol"]) == (row["broker_id"], "fetch")
+            ]
+            same = ("dropped_records", "dropped_bytes", "committed_dropped")
+            assert row["kept_to"] == told["truncate_to"], name
+            assert [row[key] for key in same] == [told[key] for key in same], name
+            if partition["leader_id"] is not None:
+                assert row["lost_committed"] == partition["lost_committed"], name
+                # What a clean election left behind is gone too, though it does not count as a loss.
+                pending = [one for one in results.rows("divergences") if one["code"] == "DIV-TAIL-PENDING"]
+                assert row["lost_records"] == partition["lost_records"] or pending, name
+
+
+def own_rows(answer) -> dict[int, dict]:
+    return {row["candidate_id"]: row for row in answer.tables["elections"] if row["candidate_id"] == row["broker_id"]}
+
+
+def test_a_calm_partition_has_no_matrix(tmp_path: Path) -> None:
+    same = Broker(written(0, 20, 1))
+    assert audit(tmp_path, {1: same, 2: same}, isr=(1, 2)).tables["elections"] == []
+
+
+def test_the_same_records_on_two_brokers_are_lost_once(tmp_path: Path) -> None:
+    leader = Broker([*written(0, 30, 1), *written(30, 40, 2)])
+    old = Broker([*written(0, 30, 1), *written(30, 50, 1)], high_watermark=45)
+    rows = own_rows(audit(tmp_path, {1: leader, 2: old, 3: old}, isr=(1,)))
+    assert (rows[1]["lost_records"], rows[1]["lost_committed"]) == (20, 15)
+    assert rows[2]["lost_records"] == rows[3]["lost_records"] == 10
+    assert rows[2]["only_here"] == rows[3]["only_here"] == 0
+    assert rows[1]["only_here"] == 10
+    assert rows[2]["choice"] == "best" and rows[1]["choice"] == "worst"
+
+
+def test_the_epoch_goes_before_length(tmp_path: Path) -> None:
+    """Broker 2 is longer by records of an old epoch; broker 1 has those of the later one, and nobody leads."""
+    later = Broker([*written(0, 30, 1), *written(30, 33, 3)], high_watermark=33)
+    longer = Broker([*written(0, 30, 1), *written(30, 90, 2)], high_watermark=30)
+    rows = own_rows(audit(tmp_path, {1: later, 2: longer}, leader=1, isr=(1,)))
+    assert rows[1]["lost_committed"] == 0 and rows[2]["lost_committed"] == 3
+
+
+def test_a_transaction_that_is_partly_lost_is_counted(tmp_path: Path) -> None:
+    begun = encode_batch(30, 3, 1, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    rest = encode_batch(33, 3, 1, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    leader = Broker([*written(0, 30, 1), begun, *written(33, 36, 2)])
+    other = Broker([*written(0, 30, 1), begun, rest, encode_marker(36, "COMMIT", 1, producer_id=7, producer_epoch=0)])
+    rows = own_rows(audit(tmp_path, {1: leader, 2: other}, isr=(1,)))
+    assert (rows[1]["cut_transactions"], rows[2]["cut_transactions"]) == (1, 0)

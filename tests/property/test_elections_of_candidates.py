@@ -1,0 +1,75 @@
+"""What the cost matrix says of each candidate is what the simulated cluster loses when it is elected."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from tests.property.capture import to_model
+from tests.property.cluster import Cluster
+from tests.property.history import HISTORIES, histories, narrate
+from tests.property.test_truncation import lineage_of_batches, lineage_of_cache
+
+from replica_audit.auditing.partition import audit_partition
+from replica_audit.deciding.costs import candidate_costs
+from replica_audit.model import PROTOCOLS
+
+
+def carried_out(cluster: Cluster, candidate: int) -> Cluster:
+    """The cluster after `candidate` was started alone and elected, and everybody else has followed it."""
+    after = copy.deepcopy(cluster)
+    for broker_id in after.replicas:
+        if after.replicas[broker_id].alive:
+            after.crash(broker_id, 0)
+    after.restart(candidate)
+    after.elect(candidate)
+    for broker_id in after.replicas:
+        if broker_id != candidate:
+            after.restart(broker_id)
+    for _ in range(40):
+        for broker_id in after.replicas:
+            if broker_id != candidate:
+                after.fetch(broker_id, 50)
+    return after
+
+
+def lost(cluster: Cluster, after: Cluster) -> dict[bytes, int]:
+    """Batches that some replica had and none has: their numbers of records."""
+    left = {batch.content for replica in after.replicas.values() for batch in replica.batches}
+    return {
+        batch.content: batch.end_offset - batch.base_offset
+        for replica in cluster.replicas.values()
+        for batch in replica.batches
+        if batch.content not in left
+    }
+
+
+def is_intact(cluster: Cluster) -> bool:
+    """Whether every epoch file says what the batches say, and epochs never go back: KIP-101 goes by the file."""
+    return all(
+        list(lineage_of_cache(replica)) == list(lineage_of_batches(replica))
+        and [batch.leader_epoch for batch in replica.batches] == sorted(batch.leader_epoch for batch in replica.batches)
+        for replica in cluster.replicas.values()
+    )
+
+
+@pytest.mark.parametrize("lost_tails", [False, True], ids=["whole logs", "lost tails"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_predicted_loss_is_what_the_cluster_loses(protocol: str, lost_tails: bool) -> None:
+    lossy = 0
+    options = {"protocol": protocol, "retention": False, "lost_tails": lost_tails}
+    for seed, cluster in histories(max(40, HISTORIES // 4), 7_000_000, **options):
+        if protocol == "kip-101" and not is_intact(cluster):
+            continue
+        evidence, batches = to_model(cluster, quiesced=True, protocol=protocol)
+        audit = audit_partition(evidence, batches)
+        for cost in candidate_costs(audit, batches):
+            gone = lost(cluster, carried_out(cluster, cost.broker_id))
+            committed = sum(count for content, count in gone.items() if content in cluster.committed)
+            told = f"candidate {cost.broker_id}: {cost}\n{narrate(seed, cluster)}"
+            assert cost.lost_records == sum(gone.values()), told
+            assert cost.lost_committed <= committed, f"{committed}; {told}"
+            # Where a leader lost the end of its own log, nothing may be left that tells what was committed.
+            assert committed <= cost.lost_acknowledged or lost_tails, f"{committed}; {told}"
+            lossy += bool(gone)
+    assert lossy > 20

@@ -1,0 +1,96 @@
+"""Whom the controller elects as brokers stop and start: what was tried on real brokers (docs/semantics.md, H)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from replica_audit.protocol.controller import (
+    NextLeader,
+    Registration,
+    catch_up,
+    elect,
+    next_leader,
+    prefer,
+    start_broker,
+    stop_broker,
+)
+
+LED = Registration((0, 1, 2), 1, 5, frozenset({1, 2}))
+LEADERLESS = replace(LED, leader_id=None, isr=frozenset({1}))
+
+
+def test_an_unclean_election_changes_nothing_while_there_is_a_leader() -> None:
+    assert elect(LED, {0, 1, 2}, unclean=True) == LED
+
+
+def test_without_a_leader_the_first_live_one_in_the_assignment_is_elected() -> None:
+    assert next_leader(LEADERLESS, {2, 0}, unclean=True) == NextLeader(0, "unclean")
+    assert next_leader(LEADERLESS, {2}, unclean=True) == NextLeader(2, "unclean")
+    dead_eligible = replace(LEADERLESS, isr=frozenset(), elr=frozenset({1}), has_elr=True)
+    assert elect(dead_eligible, {0, 2}, unclean=True).leader_id == 0
+    led = elect(LEADERLESS, {2}, unclean=True)
+    assert (led.leader_id, led.leader_epoch, led.isr) == (2, 6, frozenset({2}))
+
+
+def test_without_a_leader_a_preferred_election_does_nothing() -> None:
+    assert prefer(LEADERLESS, {0, 1, 2}) == LEADERLESS
+
+
+def test_a_preferred_election_moves_to_the_first_in_sync_only() -> None:
+    assert prefer(replace(LED, replicas=(2, 1, 0)), {0, 1, 2}).leader_id == 2
+    assert prefer(LED, {0, 1, 2}) == LED
+
+
+@pytest.mark.parametrize(("allowed", "leader"), [(True, 0), (False, None)])
+def test_where_unclean_elections_are_allowed_whoever_returns_first_leads(allowed: bool, leader: int | None) -> None:
+    down = replace(LEADERLESS, unclean=allowed)
+    assert start_broker(down, 0, {0}, clean=True).leader_id == leader
+
+
+def test_the_last_known_leader_is_elected_when_nobody_is_in_sync_or_eligible() -> None:
+    lost = replace(LEADERLESS, isr=frozenset(), last_known=(1,), has_elr=True)
+    assert next_leader(lost, {0, 1}, unclean=False) == NextLeader(1, "last_known")
+    assert next_leader(lost, {0, 2}, unclean=False) is None
+    assert next_leader(replace(lost, elr=frozenset({2})), {0, 1}, unclean=True) == NextLeader(0, "unclean")
+    assert next_leader(replace(lost, last_known=(1, 2)), {0, 1}, unclean=False) is None
+    assert next_leader(replace(lost, has_elr=False), {1}, unclean=False) is None
+    led = elect(lost, {1})
+    assert (led.isr, led.elr, led.last_known) == (frozenset({1}), frozenset(), ())
+
+
+def test_a_last_leader_that_stopped_cleanly_is_eligible_and_leads_again() -> None:
+    alone = replace(LED, isr=frozenset({1}), has_elr=True)
+    down = stop_broker(alone, 1, set())
+    assert (down.leader_id, down.isr, down.elr, down.last_known) == (None, frozenset(), frozenset({1}), (1,))
+    back = start_broker(down, 1, {0, 1}, clean=True)
+    assert (back.leader_id, back.isr, back.elr) == (1, frozenset({1}), frozenset())
+    assert start_broker(down, 0, {0}, clean=True).leader_id is None
+
+
+def test_one_that_was_killed_is_not_eligible_when_it_returns() -> None:
+    down = stop_broker(replace(LED, isr=frozenset({1}), has_elr=True), 1, set())
+    assert next_leader(start_broker(down, 1, {1}, clean=False), {1}, unclean=False) is not None
+    both = replace(down, elr=frozenset({0, 1}))
+    back = start_broker(both, 1, {1}, clean=False)
+    assert (back.leader_id, back.elr) == (None, frozenset({0}))
+
+
+def test_without_eligible_replicas_the_last_in_sync_stays_so() -> None:
+    down = stop_broker(replace(LED, isr=frozenset({1})), 1, {0})
+    assert (down.leader_id, down.isr) == (None, frozenset({1}))
+    assert start_broker(down, 1, {0, 1}, clean=False).leader_id == 1
+
+
+def test_a_leader_that_stops_is_followed_by_the_next_in_sync() -> None:
+    after = stop_broker(LED, 1, {0, 2})
+    assert (after.leader_id, after.leader_epoch, after.isr) == (2, 6, frozenset({2}))
+
+
+def test_below_min_isr_those_that_leave_are_eligible_until_enough_are_back() -> None:
+    led = replace(LED, isr=frozenset({0, 1}), min_isr=2, has_elr=True)
+    left = stop_broker(led, 0, {1, 2})
+    assert (left.leader_id, left.isr, left.elr) == (1, frozenset({1}), frozenset({0}))
+    assert catch_up(left, {1, 2}).elr == frozenset()
+    assert catch_up(stop_broker(left, 1, {2}), {2}).isr == frozenset()
