@@ -92,13 +92,19 @@ def copy_command(broker_id: int, places: Iterable[Place]) -> str:
 
 
 def election_file(places: Iterable[Place]) -> str:
-    """What kafka-leader-election.sh reads: the partitions."""
-    return json.dumps({"partitions": [{"topic": topic, "partition": number} for topic, number in places]}) + "\n"
+    """What kafka-leader-election.sh reads: the partitions, one a line."""
+    return _file({}, [{"topic": topic, "partition": number} for topic, number in places])
 
 
 def reassignment_file(assignments: Iterable[tuple[Place, tuple[int, ...]]]) -> str:
-    """What kafka-reassign-partitions.sh reads: replicas in their order."""
+    """What kafka-reassign-partitions.sh reads: replicas in their order, a partition a line."""
     partitions = [
         {"topic": topic, "partition": number, "replicas": list(replicas)} for (topic, number), replicas in assignments
     ]
-    return json.dumps({"version": 1, "partitions": partitions}) + "\n"
+    return _file({"version": 1}, partitions)
+
+
+def _file(head: dict[str, int], partitions: Iterable[dict]) -> str:
+    begin = "".join(f"{json.dumps(name)}: {value}, " for name, value in head.items())
+    lines = ",\n".join(f"  {json.dumps(one)}" for one in partitions)
+    return f'{{{begin}"partitions": [\n{lines}\n]}}\n'

@@ -77,6 +77,8 @@ class Prediction:
     leader_epoch: int | None
     truncate_to: int | None
     """Where its log is cut as it begins to follow; None where it is not cut, or leads."""
+    dropped_records: int
+    """In the batches above the cut."""
     log_end_offset: int
     """Where it ends when it has followed, if nothing was written meanwhile."""
 

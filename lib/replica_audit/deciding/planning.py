@@ -477,6 +477,7 @@ class _Attempt:
                     leader_id=leader,
                     leader_epoch=epoch if place in self.state.epoch_said else None,
                     truncate_to=None if broker == choice else kept,
+                    dropped_records=self.matrix.rows[place][choice][broker]["dropped_records"],
                     log_end_offset=end,
                 )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from replica_audit.deciding.plan import Candidate, Decision, Plan, Prediction, Step
-from replica_audit.reporting.layout import align_columns, clean, paint, render_range, wrap
+from replica_audit.reporting.layout import align_columns, clean, paint, render_range, text_width, wrap
 from replica_audit.reporting.sentences import capitalise, join_some
 from replica_audit.wording import count
 
@@ -118,13 +119,28 @@ def _step(step: Step) -> Iterator[str]:
     for condition in step.before:
         yield from wrap(f"before: {condition}.", "   ", "           ")
     for name, content in step.files.items():
-        yield f"   printf '%s' '{clean(content.rstrip())}' > {name}"
+        first, *more = content.rstrip("\n").split("\n")
+        yield f"   printf '%s\\n' '{clean(first)}"
+        yield from (f"   {clean(line)}" for line in more[:-1])
+        yield f"   {clean(more[-1])}' > {name}"
     for command in step.commands:
-        yield f"   {clean(command)}"
+        yield from wrap_command(command, "   ")
     for text in tell_predictions(step.after):
         yield from wrap(text, "   ", "     ")
     if step.irreversible:
         yield from wrap(f"not to be undone: {step.irreversible}.", "   ", "     ")
+
+
+def wrap_command(command: str, indent: str) -> Iterator[str]:
+    """A command for a POSIX shell in lines that are short enough, each but the last with a backslash at its end."""
+    line = indent
+    for number, word in enumerate(map(shlex.quote, shlex.split(clean(command)))):
+        longer = f"{line}{' ' if number else ''}{word}"
+        if number and len(longer) > text_width() - 2:
+            yield f"{line} \\"
+            longer = f"{indent}  {word}"
+        line = longer
+    yield line
 
 
 def tell_predictions(after: Sequence[Prediction]) -> Iterator[str]:
@@ -135,7 +151,7 @@ def tell_predictions(after: Sequence[Prediction]) -> Iterator[str]:
     for (topic, partition, leader), some in by_place.items():
         epoch = some[0].leader_epoch
         since = "" if epoch is None else f" in leader epoch {epoch} or later"
-        cuts = [f"broker {one.broker_id} is cut to {one.truncate_to}" for one in some if one.truncate_to is not None]
+        cuts = [f"broker {one.broker_id} is cut to {one.truncate_to}" for one in some if one.dropped_records]
         text = f"then: {clean(topic)}-{partition} has broker {leader} as leader{since} and ends at {some[0].log_end_offset}"
         yield "; ".join([text, *cuts])
 
