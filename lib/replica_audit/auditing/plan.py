@@ -45,8 +45,7 @@ def candidate_chunks(evidence: PartitionEvidence, grouping: Grouping) -> dict[Co
     """Chunks whose batches the costs of an election want to see, by copy."""
     if grouping.reference is None:
         return {}
-    tiered = is_tiered(evidence.leadership)
-    return chunks_of_candidates(grouping.reference, grouping.compared, evidence.protocol, tiered)
+    return chunks_of_candidates(grouping.reference, grouping.compared, evidence.protocol, evidence.is_tiered)
 
 
 def group_evidence(evidence: PartitionEvidence, rot: Mapping[CopyKey, Sequence[EpochRot]] | None = None) -> Grouping:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from replica_audit.auditing.findings.finding import Case
+from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.reference import current_epoch
 from replica_audit.deciding.costs import CandidateCost
 from replica_audit.wording import count

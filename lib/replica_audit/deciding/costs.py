@@ -11,9 +11,8 @@ from replica_audit.auditing.comparing.candidates import as_leader, chunks_of_can
 from replica_audit.auditing.comparing.chunks import Tally, batches_in
 from replica_audit.auditing.comparing.epoch_rot import restore_epochs
 from replica_audit.auditing.comparing.loss import Count, count_beyond
-from replica_audit.auditing.findings.finding import Case
+from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.partition import PartitionAudit
-from replica_audit.auditing.replicas.copies_of_partition import is_tiered
 from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
 from replica_audit.deciding.held_records import Holding, Marked, as_possible, holding
 from replica_audit.formats.segments.batches import BATCH_DTYPE
@@ -72,7 +71,7 @@ def candidate_costs(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]
     if case is None:
         return ()
     shorter = {item.broker_id for item in audit.findings if item.code == "REP-LEADER-SHORTER"}
-    tiered = is_tiered(case.leadership)
+    tiered = audit.evidence.is_tiered
     replicas = sorted(
         (case.reference.facts, *(item.follower for item in case.comparisons)), key=lambda facts: facts.broker_id
     )

@@ -15,7 +15,7 @@ from replica_audit.auditing.comparing.compared_batches import Batch
 from replica_audit.auditing.comparing.comparison import Comparison
 from replica_audit.auditing.comparing.loss import Piece, committed_ahead, has_data, piece_of
 from replica_audit.auditing.comparing.runs import Run
-from replica_audit.auditing.findings.finding import Case
+from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.formats.segments.batches import TRANSACTIONAL
 from replica_audit.model import ChunkDigest

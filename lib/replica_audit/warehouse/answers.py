@@ -15,7 +15,15 @@ from replica_audit.warehouse.attempts import latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 
 #: Tables that the audit stage computes; `quarantine` is the snapshot's, the others belong to other commands.
-REPORTED_TABLES = ("partitions", "replicas", "high_watermarks", "divergences", "truncations", "findings")
+REPORTED_TABLES = (
+    "partitions",
+    "replicas",
+    "high_watermarks",
+    "divergences",
+    "truncations",
+    "elections",
+    "findings",
+)
 
 #: Rows of the timeline in audit.json; of more, those that deviate go first. The Delta table has all of them.
 REPORTED_TIMELINE_ROWS = 100_000
