@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from replica_audit.auditing.comparing.aligned_pair import batches_in
 from replica_audit.auditing.comparing.candidates import as_leader, chunks_of_candidates, replay_candidate
-from replica_audit.auditing.comparing.chunks import Tally, batches_in
+from replica_audit.auditing.comparing.chunks import Tally
 from replica_audit.auditing.comparing.epoch_rot import restore_epochs
 from replica_audit.auditing.comparing.loss import Count, count_beyond
 from replica_audit.auditing.findings.case import Case
