@@ -17,7 +17,7 @@ from replica_audit.auditing.comparing.loss import Piece, committed_ahead, has_da
 from replica_audit.auditing.comparing.runs import Run
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.facts import ReplicaFacts
-from replica_audit.formats.segments.batches import TRANSACTIONAL
+from replica_audit.formats.segments.attributes import TRANSACTIONAL
 from replica_audit.model import ChunkDigest
 
 #: Protocols under which a clean election keeps all that was committed.
