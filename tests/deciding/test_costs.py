@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -36,10 +37,18 @@ DECIDED = (
 class _Values:
     """In place of keyed hashes those that truth.json has: of the value alone."""
 
-    nothing = 0
+    nothing = bytes(8)
 
-    def hash(self, *parts: bytes | None) -> int:
-        return int(hashlib.sha256(parts[-1] or b"").hexdigest()[:16], 16)
+    def digest(self, *parts: bytes | None) -> bytes:
+        return hashlib.sha256(parts[-1] or b"").digest()[:8]
+
+    def digests(self, key: bytes | None, value: bytes | None) -> tuple[bytes, bytes]:
+        return self.digest(key), self.digest(value)
+
+
+def number_of(hexadecimal: str) -> int:
+    """The first half of a hash as a row of decoded records has it."""
+    return int.from_bytes(bytes.fromhex(hexadecimal), sys.byteorder)
 
 
 @cache
@@ -73,7 +82,7 @@ def acknowledged(capture: str, promised: bool) -> dict[str, frozenset[tuple[int,
         if promised and one["acks"] != "all" and (isr is None or len(isr) > 1 or least > 1):
             continue
         value = one["value_sha256_16"] or hashlib.sha256(b"").hexdigest()[:16]
-        found[name].add((one["offset"], int(value, 16)))
+        found[name].add((one["offset"], number_of(value)))
     return {name: frozenset(items) for name, items in found.items()}
 
 
