@@ -515,6 +515,10 @@ options string
 """)
 
 
+#: Raised when rows get a meaning that an earlier version would misread. A new column is not such a change: older readers ignore it.
+SCHEMA_VERSION = 1
+
+
 def ddl(columns: tuple[Column, ...]) -> str:
     """Spark DDL of `columns`, e.g. for `StructType.fromDDL`."""
     return ", ".join(f"`{column.name}` {column.type}" for column in columns)

@@ -14,7 +14,7 @@ import pytest
 from replica_audit.errors import InputError, UsageError
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.model import CHUNK_OFFSETS
-from replica_audit.tables import AUDITS, BRONZE_TABLES, REPORT_TABLES
+from replica_audit.tables import AUDITS, BRONZE_TABLES, REPORT_TABLES, SCHEMA_VERSION
 from replica_audit.warehouse.arrow_types import arrow_schema, arrow_type
 from replica_audit.warehouse.attempts import attempts, finished_attempts, latest_attempt, record_attempt
 from replica_audit.warehouse.batch_files import BatchFileWriter, check_batch_files, read_batches
@@ -230,3 +230,18 @@ def test_a_writer_that_got_nothing_leaves_no_file(warehouse):
     writer.add({**SEGMENT, "segment_base_offset": 0}, batches(0, 0))
     assert writer.close() is None
     assert read_batches(warehouse.directory("batches"), [], {}) == {}
+
+
+def test_a_table_with_a_later_schema_is_refused_and_not_touched(warehouse, tmp_path):
+    from deltalake import DeltaTable
+
+    warehouse.append("leader_epochs", epochs(2), IDS)
+    table = DeltaTable(warehouse.directory("leader_epochs"))
+    assert table.metadata().description == f"replica-audit, schema {SCHEMA_VERSION}"
+    table.alter.set_table_description(f"replica-audit, schema {SCHEMA_VERSION + 1}")
+    for use in (lambda: warehouse.read("leader_epochs"), lambda: warehouse.append("leader_epochs", epochs(1), IDS)):
+        with pytest.raises(
+            InputError, match=f"its schema is {SCHEMA_VERSION + 1}, expected at most {SCHEMA_VERSION}; upgrade"
+        ):
+            use()
+    assert DeltaTable(table.table_uri).version() == table.version()

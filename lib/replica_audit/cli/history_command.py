@@ -8,7 +8,6 @@ from dataclasses import asdict
 from replica_audit.cli.engine import catalog_session
 from replica_audit.cli.output import print_note, print_result, stdout_colour
 from replica_audit.config import Settings
-from replica_audit.errors import UsageError
 from replica_audit.places import check_outputs
 from replica_audit.reporting.audit_history import render_history
 from replica_audit.reporting.audit_json import render_object
@@ -16,14 +15,15 @@ from replica_audit.reporting.layout import render_count
 
 
 def history(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Show verdicts over time and when findings first appeared; with `--prune` remove first what is not kept."""
+    """Show verdicts over time and when findings first appeared; with `--prune` remove first what is not kept, and what killed runs left."""
     check_outputs(None, settings, report=False)
-    if arguments.prune and settings.keep_days is None and settings.keep_audits is None:
-        raise UsageError("--prune: keep_days or keep_audits has to be set (see conf/audit.yaml); without, all are kept")
     with catalog_session("replica-audit history", settings) as spark:
-        from replica_audit.spark.pipeline import load_past, prune
+        from replica_audit.spark.pipeline import load_past, prune, sweep_rows
 
         if arguments.prune:
+            swept = sweep_rows(spark, settings)
+            if swept and not settings.quiet:
+                print_note(f"removed from the warehouse: {render_count(swept, 'row')} of runs that did not finish")
             say_removed(*prune(spark, settings, vacuum=True), settings)
         past = load_past(spark, settings, arguments.limit)
     if settings.format == "json":

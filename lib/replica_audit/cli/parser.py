@@ -194,7 +194,7 @@ def _add_arguments(name: str, command: argparse.ArgumentParser) -> None:
     if name == "history":
         text = "only the latest N audits (default: all)"
         command.add_argument("--limit", metavar="N", type=_count, help=text)
-        text = "first remove audits that keep_days and keep_audits do not keep"
+        text = "first remove audits that keep_days and keep_audits do not keep, and what killed runs left"
         command.add_argument("--prune", action="store_true", help=text)
     if name in ("report", "quality"):
         text = "which finished audit (default: the latest)"

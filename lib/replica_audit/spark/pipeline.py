@@ -21,6 +21,7 @@ from replica_audit.warehouse import answers, past
 from replica_audit.warehouse.attempts import latest_attempt, own_rows
 from replica_audit.warehouse.commit_trial import loses_commits
 from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.sweeping import sweep
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,6 +71,11 @@ def prune(spark: SparkSession | None, settings: Settings, *, vacuum: bool = Fals
     """Remove the audits that the settings do not keep. See `past.apply_retention`."""
     warehouse = open_warehouse(spark, settings)
     return past.apply_retention(warehouse, settings.keep_days, settings.keep_audits, vacuum=vacuum)
+
+
+def sweep_rows(spark: SparkSession | None, settings: Settings) -> int:
+    """Delete what killed runs left; how many rows. See `sweeping.sweep`."""
+    return sweep(open_warehouse(spark, settings))
 
 
 def count_segments(spark: SparkSession | None, snapshot_id: str, settings: Settings) -> list[dict[str, Any]]:

@@ -9,22 +9,36 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
 from replica_audit import __version__
 from replica_audit.errors import InputError
-from replica_audit.tables import AUDIT_COLUMNS, AUDITS, BRONZE_TABLES, INGEST_COLUMNS, REPORT_TABLES, Column
+from replica_audit.tables import (
+    AUDIT_COLUMNS,
+    AUDITS,
+    BRONZE_TABLES,
+    INGEST_COLUMNS,
+    REPORT_TABLES,
+    SCHEMA_VERSION,
+    Column,
+)
 from replica_audit.warehouse.arrow_types import arrow_schema, arrow_to_rows, rows_to_arrow
 from replica_audit.warehouse.locations import absolute_location, open_directory
 from replica_audit.warehouse.table_reads import list_files, read_file
 
 #: Column that each table is partitioned by.
 _BRONZE_KEY, _REPORT_KEY = "snapshot_id", "audit_id"
+
+#: A table's description, which says what schema its rows have.
+_DESCRIPTION = f"replica-audit, schema {SCHEMA_VERSION}"
+_SCHEMA = re.compile(r"replica-audit, schema (\d{1,9})")
 
 _PERIODS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 
@@ -126,6 +140,19 @@ class Warehouse:
             return []
         return [path for path, value in list_files(handle, key_of(table)) if value == key]
 
+    def owners(self, table: str, column: str, before: datetime) -> Iterator[tuple[str | None, int]]:
+        """Values of a string column in the files committed before `before`, file by file, each with its number of rows."""
+        handle = self._open(table)
+        if handle is None:
+            return
+        filesystem, root = open_directory(handle.table_uri)
+        schema = pa.schema([arrow_schema(columns_of(table)).field(column)])
+        key = key_of(table)
+        for path, value in list_files(handle, key, before):
+            of_file = read_file(filesystem, f"{root}/{path}", schema, {key: value}, {})
+            for one in of_file[column].value_counts().to_pylist():
+                yield one["values"], one["counts"]
+
     def append(self, table: str, rows: Iterable[Mapping[str, Any]], ids: Mapping[str, str | None]) -> None:
         """Add rows (dicts without the ids) in one commit."""
         from deltalake import write_deltalake
@@ -135,7 +162,7 @@ class Warehouse:
         if handle is not None and not data.num_rows:
             return
         # Two runs may make a table at once: both find it made, and both have their rows in it.
-        making = {} if handle is not None else {"partition_by": key_of(table), "configuration": self._periods}
+        making = {} if handle is not None else {"partition_by": key_of(table), "configuration": self._periods, "description": _DESCRIPTION}
         write_deltalake(
             handle or self._made(table),
             data if handle is None else _with_dropped_columns(data, handle),
@@ -228,7 +255,7 @@ class Warehouse:
         if uri is None:
             return None
         try:
-            return self._migrated(table, DeltaTable(uri))
+            return self._migrated(table, self._readable(table, DeltaTable(uri)))
         except TableNotFoundError:
             if not make:
                 return None
@@ -238,6 +265,7 @@ class Warehouse:
             mode="ignore",
             partition_by=key_of(table),
             configuration=self._periods,
+            description=_DESCRIPTION,
             commit_properties=self._properties_of_commit(),
         )
 
@@ -248,6 +276,17 @@ class Warehouse:
             os.makedirs(uri, exist_ok=True)
         return uri
 
+    def _readable(self, table: str, handle):
+        """The table, unless a later version of the project gave its rows a meaning that this one does not know."""
+        described = _SCHEMA.fullmatch(handle.metadata().description or "")
+        found = int(described[1]) if described else 1
+        if found > SCHEMA_VERSION:
+            raise InputError(
+                f"{self.name}/{table} was written by a later version of replica-audit: its schema is {found}, expected "
+                f"at most {SCHEMA_VERSION}; upgrade (this is {__version__}), or give another --warehouse"
+            )
+        return handle
+
     def _migrated(self, table: str, handle):
         """A table of an earlier version gets the columns that came since."""
         known = {column.name for column in handle.schema().fields}
@@ -255,6 +294,7 @@ class Warehouse:
         if new:
             from deltalake import Schema
 
+            handle.alter.set_table_description(_DESCRIPTION)
             handle.alter.add_columns(Schema.from_arrow(arrow_schema(new)).fields)
             handle.update_incremental()
         return handle

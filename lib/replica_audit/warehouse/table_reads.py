@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -13,15 +14,23 @@ from pyarrow import fs
 from replica_audit.errors import InputError
 
 
-def list_files(handle, key: str | None) -> list[tuple[str, str | None]]:
-    """Path, relative to the table, and partition of each file of its version, in order of the path.
+def list_files(handle, key: str | None, before: datetime | None = None) -> list[tuple[str, str | None]]:
+    """Path, relative to the table, and partition of each file of its version, in order of the path; `before`: of files
+    that were committed before it.
 
     Files are read one by one: deltalake's data set skips those whose statistics lack a column, and it is not in all.
     """
     if handle.protocol().min_reader_version > 1:
         raise InputError(f"{handle.table_uri} is a Delta table with reader features, expected none: turn them off")
     actions = pa.table(handle.get_add_actions(flatten=True)).to_pylist()
+    moment = None if before is None else before.timestamp() * 1000
+    actions = [row for row in actions if moment is None or _milliseconds(row["modification_time"]) < moment]
     return sorted((unquote(row["path"]), row[f"partition.{key}"] if key else None) for row in actions)
+
+
+def _milliseconds(time: int | datetime) -> float:
+    """deltalake gives a number or a time without zone, by version."""
+    return time if isinstance(time, int) else time.replace(tzinfo=timezone.utc).timestamp() * 1000
 
 
 def read_file(
