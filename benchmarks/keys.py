@@ -78,7 +78,7 @@ def write_snapshot(directory: Path, keys: int) -> None:
 
 def compare(directory: Path, keys: int) -> None:
     """Audit the one partition of the snapshot in this process; prints what it took."""
-    from replica_audit.auditing.partition import audit_partition
+    from replica_audit.auditing.conclusion import conclude
     from replica_audit.auditing.rows.evidence import AuditOptions
     from replica_audit.formats.segments.record_reader import RecordReader
     from replica_audit.local.audit import open_snapshot
@@ -89,7 +89,7 @@ def compare(directory: Path, keys: int) -> None:
     (partition,) = opened.partitions
     examined = opened.examine(partition)
     before, begin = peak_bytes(), time.perf_counter()
-    audited = audit_partition(examined.evidence, opened.read_batches(examined), RecordReader(snapshot))
+    audited = conclude(examined.plan, opened.read_batches(examined), RecordReader(snapshot))
     took, peak = time.perf_counter() - begin, peak_bytes()
     (found,) = [item.compaction.keys for item in audited.case.comparisons]
     print(f"{found.differing} keys in {took:.1f} s: peak {peak / 1e6:.0f} MB, {before / 1e6:.0f} MB of it before")

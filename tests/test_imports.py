@@ -98,6 +98,14 @@ def test_every_room_is_on_a_step() -> None:
     assert rooms <= set(STEPS), rooms - set(STEPS)
 
 
+def test_a_module_name_stands_for_one_module() -> None:
+    paths = [path.relative_to(LIBRARY) for path in LIBRARY.rglob("*.py") if path.name != "__init__.py"]
+    by_name: dict[str, list[str]] = {}
+    for path in paths:
+        by_name.setdefault(path.name, []).append(str(path))
+    assert not {name: found for name, found in by_name.items() if len(found) > 1}
+
+
 @pytest.mark.parametrize(
     ("line", "room"),
     [

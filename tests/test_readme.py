@@ -188,7 +188,7 @@ def test_the_query_finds_what_the_first_audit_found(spark, tmp_path):
 
 
 def test_columns_that_are_told_exist():
-    from replica_audit.warehouse.answers import REPORTED_TABLES
+    from replica_audit.warehouse.answer_tables import REPORTED_TABLES
 
     told = told_columns()
     assert set(told) >= {*REPORTED_TABLES, "audits"}
@@ -227,7 +227,7 @@ def test_verdicts_severities_statuses_protocols_commands_and_tables_are_told():
     commands = "\n".join(_rows("command"))
     assert all(re.search(rf"(replica-audit |`){name}\b", commands) for name in COMMANDS)
     from replica_audit.spark.observation_jobs import TIMELINE_TABLE
-    from replica_audit.warehouse.answers import REPORTED_TABLES
+    from replica_audit.warehouse.answer_tables import REPORTED_TABLES
 
     told = set(re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in _rows("table"))))
     assert told == {*BRONZE_TABLES, *REPORTED_TABLES, TIMELINE_TABLE, "quality", "audits"}

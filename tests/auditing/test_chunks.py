@@ -11,8 +11,9 @@ import pytest
 from replica_audit.auditing import plan
 from replica_audit.auditing.comparing.chunks import tally_batches, tally_from
 from replica_audit.auditing.comparing.compared_batches import batches_of
-from replica_audit.auditing.partition import PartitionEvidence, audit_partition
-from replica_audit.auditing.plan import needed_batches
+from replica_audit.auditing.conclusion import conclude
+from replica_audit.auditing.partition_evidence import PartitionEvidence
+from replica_audit.auditing.plan import plan_audit
 from replica_audit.auditing.replicas.facts import replica_facts
 from replica_audit.auditing.rows.answer_rows import report_rows
 from replica_audit.formats.segments.batches import BATCH_DTYPE
@@ -190,10 +191,10 @@ def only(batches: dict, wanted: dict) -> dict:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_chunks_asked_for_are_enough(seed, monkeypatch):
     evidence, batches = make(seed)
-    wanted = needed_batches(evidence)
-    seen = report_rows(audit_partition(evidence, only(batches, wanted)))
+    wanted = plan_audit(evidence).batches
+    seen = report_rows(conclude(plan_audit(evidence), only(batches, wanted)))
     monkeypatch.setattr(plan, "needed_chunks", lambda one, other, _: {*one.facts.chunks, *other.chunks})
-    whole = report_rows(audit_partition(evidence, batches))
+    whole = report_rows(conclude(plan_audit(evidence), batches))
     for table in whole:
         assert seen[table] == whole[table], (seed, table)
 
@@ -203,9 +204,9 @@ def test_the_seeds_cover_what_matters(monkeypatch):
     for seed in SEEDS:
         evidence, batches = make(seed)
         chunks = {key: set((rows["base_offset"] // CHUNK_OFFSETS).tolist()) for key, rows in batches.items()}
-        wanted = needed_batches(evidence)
+        wanted = plan_audit(evidence).batches
         spared += any(wanted.get(key, set()) < chunks[key] for key in chunks)
-        tables = report_rows(audit_partition(evidence, only(batches, wanted)))
+        tables = report_rows(conclude(plan_audit(evidence), only(batches, wanted)))
         runs += bool(tables["divergences"])
         cuts_inside += any(row["truncate_to"] % CHUNK_OFFSETS for row in tables["truncations"])
     assert spared > 30, "too few audits are spared a chunk"
@@ -248,8 +249,8 @@ def test_a_hole_beside_a_chunks_border_is_found_on_either_side(hole, reversed_ro
         NAME.topic, NAME.partition, "user", leader_id=1, leader_epoch=0, isr=(1, 2), replicas=(1, 2)
     )
     evidence = PartitionEvidence(NAME, tuple(replicas), leadership)
-    wanted = needed_batches(evidence)
+    wanted = plan_audit(evidence).batches
     assert max(len(chunks) for chunks in wanted.values()) < 3
-    rows = report_rows(audit_partition(evidence, only(batches, wanted)))["divergences"]
+    rows = report_rows(conclude(plan_audit(evidence), only(batches, wanted)))["divergences"]
     end = next(header.end for header in headers if header.base == hole)
     assert [(row["code"], row["start_offset"], row["end_offset"]) for row in rows] == [("DIV-HIDDEN", hole, end)]

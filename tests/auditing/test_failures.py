@@ -64,8 +64,8 @@ def test_show_answers_all_others(monkeypatch, caplog, kind, where):
     topics = Settings(topics=("ledger",))
     before = audit_all(str(FIXTURE), topics)
     if where == "audit":
-        by_evidence = failing(snapshot.audit_partition, error, lambda evidence: evidence.topic_partition)
-        monkeypatch.setattr(snapshot, "audit_partition", by_evidence)
+        by_evidence = failing(snapshot.conclude, error, lambda plan: plan.evidence.topic_partition)
+        monkeypatch.setattr(snapshot, "conclude", by_evidence)
     else:
         by_place = failing(opened_snapshot.partition_evidence, error, lambda place: place)
         monkeypatch.setattr(opened_snapshot, "partition_evidence", by_place)

@@ -13,9 +13,10 @@ from tests.auditing.test_chunks import make
 from replica_audit.auditing import pieces
 from replica_audit.auditing.comparing import aligned_pair
 from replica_audit.auditing.comparing import chunks as chunk_sums
-from replica_audit.auditing.partition import PartitionEvidence, audit_partition
+from replica_audit.auditing.conclusion import conclude
+from replica_audit.auditing.partition_evidence import PartitionEvidence
 from replica_audit.auditing.pieces import PieceAligner, join_pieces, plan_pieces
-from replica_audit.auditing.plan import needed_batches
+from replica_audit.auditing.plan import plan_audit
 from replica_audit.auditing.rows.answer_rows import report_rows
 from replica_audit.auditing.rows.evidence import AuditOptions
 from replica_audit.formats.segments import digests
@@ -29,7 +30,7 @@ SEEDS = range(150)
 
 def by_pieces(evidence: PartitionEvidence, batches: Mapping, planned: list, read=None, transactions=None) -> dict:
     """Report rows out of pieces that see no batch but those that they ask for."""
-    parts, aligner = [], PieceAligner(evidence)
+    parts, aligner = [], PieceAligner(plan_audit(evidence))
     for piece in planned:
         wanted = aligner.wanted(piece)
         seen = {
@@ -39,17 +40,17 @@ def by_pieces(evidence: PartitionEvidence, batches: Mapping, planned: list, read
         }
         parts.append(aligner.align(piece, seen, read))
     aligned = join_pieces(parts)
-    return report_rows(audit_partition(evidence, None, read, transactions, aligned))
+    return report_rows(conclude(plan_audit(evidence), None, read, transactions, aligned))
 
 
 def test_pieces_have_the_answers_of_the_whole():
     cut = differing = 0
     for seed in SEEDS:
         evidence, batches = make(seed)
-        planned = plan_pieces(evidence, 20)
+        planned = plan_pieces(plan_audit(evidence), 20)
         if not planned:
             continue
-        whole = report_rows(audit_partition(evidence, batches))
+        whole = report_rows(conclude(plan_audit(evidence), batches))
         found = by_pieces(evidence, batches, planned)
         for table in whole:
             assert found[table] == whole[table], (seed, table)
@@ -73,11 +74,11 @@ def compared_both_ways(uri: str) -> tuple[int, int]:
     count = differing = 0
     for partition in opened.partitions:
         examined = opened.examine(partition)
-        planned = plan_pieces(examined.evidence, 1)
+        planned = plan_pieces(examined.plan, 1)
         batches, read = opened.read_batches(examined), RecordReader(snapshot)
         if planned:
-            whole = report_rows(audit_partition(examined.evidence, batches, read))
-            found = by_pieces(examined.evidence, batches, planned, RecordReader(snapshot))
+            whole = report_rows(conclude(examined.plan, batches, read))
+            found = by_pieces(examined.plan.evidence, batches, planned, RecordReader(snapshot))
             for table in whole:
                 assert found[table] == whole[table], (uri, partition, table)
             count += len(planned)
@@ -113,7 +114,7 @@ def test_what_cannot_be_cut_is_compared_as_a_whole(tmp_path, small_chunks):
         snapshot, inventory = open_snapshot(str(place), (), None)
         opened = OpenedSnapshot.read(snapshot, inventory, AuditOptions(), ())
         (partition,) = opened.partitions
-        evidence = opened.examine(partition).evidence
-        assert needed_batches(evidence)
-        assert bool(plan_pieces(evidence, 1)) is is_cut
-        assert plan_pieces(evidence, 1000) == []
+        plan = opened.examine(partition).plan
+        assert plan.batches
+        assert bool(plan_pieces(plan, 1)) is is_cut
+        assert plan_pieces(plan, 1000) == []

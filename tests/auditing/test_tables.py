@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.auditing.captures import audit_capture
 
-from replica_audit.auditing.partition import PartitionEvidence, audit_partition
+from replica_audit.auditing.conclusion import conclude
+from replica_audit.auditing.partition_evidence import PartitionEvidence
+from replica_audit.auditing.plan import plan_audit
 from replica_audit.auditing.rows.answer_rows import report_rows
 from replica_audit.model import TopicPartition
 from replica_audit.tables import REPORT_TABLES
@@ -25,7 +27,7 @@ def test_rows_are_those_of_their_tables(capture):
 
 
 def test_a_partition_without_any_replica_has_them_too():
-    audit = audit_partition(PartitionEvidence(TopicPartition("orders", 0), ()))
+    audit = conclude(plan_audit(PartitionEvidence(TopicPartition("orders", 0), ())))
     rows = report_rows(audit)
     for table in ("partitions", "findings"):
         assert [list(row) for row in rows[table]] == [[column.name for column in REPORT_TABLES[table]]], table

@@ -10,7 +10,8 @@ from tests.property.cluster import Cluster
 from tests.property.history import HISTORIES, histories, narrate
 from tests.property.test_truncation import common_prefix_end
 
-from replica_audit.auditing.partition import PartitionAudit, audit_partition
+from replica_audit.auditing.conclusion import PartitionAudit, conclude
+from replica_audit.auditing.plan import plan_audit
 
 #: Half of the histories at most: an audit costs some milliseconds.
 AUDITED = max(1, HISTORIES // 2)
@@ -26,7 +27,7 @@ def _audits(
         said = source or SOURCES[seed % len(SOURCES)]
         quiesced = (True, None)[seed // len(SOURCES) % 2]
         evidence, batches = to_model(cluster, source=said, quiesced=quiesced, protocol=protocol)
-        audit = audit_partition(evidence, batches)
+        audit = conclude(plan_audit(evidence), batches)
         told = "\n".join(f"  {f.severity} {f.code} broker {f.broker_id} {f.message}" for f in audit.findings)
         mark = audit.case.high_watermark
         story = (
@@ -172,7 +173,7 @@ def test_the_order_of_the_replicas_changes_nothing():
         evidence, batches = to_model(cluster)
         turned, _ = to_model(cluster)
         turned = type(turned)(turned.topic_partition, tuple(reversed(turned.replicas)), turned.leadership)
-        one, other = audit_partition(evidence, batches), audit_partition(turned, batches)
+        one, other = conclude(plan_audit(evidence), batches), conclude(plan_audit(turned), batches)
         assert (one.verdict, one.findings) == (other.verdict, other.findings)
 
 
@@ -205,7 +206,7 @@ def test_a_leader_that_was_copied_before_its_followers_makes_nothing_critical():
         leader.checkpoint = min(leader.checkpoint, leader.log_end)
         leader.recovery_point = min(leader.recovery_point, leader.log_end)
         evidence, batches = to_model(cluster)
-        audit = audit_partition(evidence, batches)
+        audit = conclude(plan_audit(evidence), batches)
         story = f"{[(f.severity, f.code, f.message) for f in audit.findings]}\n{narrate(seed, cluster)}"
         assert not [f for f in audit.findings if f.severity == "critical"], story
         assert any(item.alignment.ahead for item in audit.case.comparisons), story

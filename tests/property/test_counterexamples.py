@@ -6,12 +6,13 @@ from tests.property.capture import to_model
 from tests.property.cluster import Cluster
 from tests.property.history import narrate
 
-from replica_audit.auditing.partition import PartitionAudit, audit_partition
+from replica_audit.auditing.conclusion import PartitionAudit, conclude
+from replica_audit.auditing.plan import plan_audit
 
 
 def _audit(cluster: Cluster, source: str = "metadata_log") -> PartitionAudit:
     evidence, batches = to_model(cluster, source=source)
-    return audit_partition(evidence, batches)
+    return conclude(plan_audit(evidence), batches)
 
 
 def test_the_log_start_of_an_emptied_outsider_bounds_nothing_on_another_lineage():

@@ -10,7 +10,8 @@ from tests.property.cluster import Cluster
 from tests.property.history import HISTORIES, histories, narrate
 from tests.property.test_truncation import lineage_of_batches, lineage_of_cache
 
-from replica_audit.auditing.partition import audit_partition
+from replica_audit.auditing.conclusion import conclude
+from replica_audit.auditing.plan import plan_audit
 from replica_audit.deciding.costs import candidate_costs
 from replica_audit.model import PROTOCOLS
 
@@ -62,7 +63,7 @@ def test_the_predicted_loss_is_what_the_cluster_loses(protocol: str, lost_tails:
         if protocol == "kip-101" and not is_intact(cluster):
             continue
         evidence, batches = to_model(cluster, quiesced=True, protocol=protocol)
-        audit = audit_partition(evidence, batches)
+        audit = conclude(plan_audit(evidence), batches)
         for cost in candidate_costs(audit, batches):
             gone = lost(cluster, carried_out(cluster, cost.broker_id))
             committed = sum(count for content, count in gone.items() if content in cluster.committed)

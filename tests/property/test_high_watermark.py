@@ -16,8 +16,10 @@ from tests.property.capture import to_model
 from tests.property.cluster import Cluster
 from tests.property.history import HISTORIES, histories, narrate
 
+from replica_audit.auditing.conclusion import conclude
 from replica_audit.auditing.leadership.bounds import HighWatermark
-from replica_audit.auditing.partition import PartitionEvidence, audit_partition
+from replica_audit.auditing.partition_evidence import PartitionEvidence
+from replica_audit.auditing.plan import plan_audit
 
 AUDITED = max(1, HISTORIES // 3)
 SOURCES = ("metadata_log", "topics_describe", "user")
@@ -49,7 +51,7 @@ def true_bounds(cluster: Cluster) -> tuple[int, int]:
 
 
 def marked(evidence: PartitionEvidence, batches: dict) -> tuple[HighWatermark, str]:
-    audit = audit_partition(evidence, batches)
+    audit = conclude(plan_audit(evidence), batches)
     mark = audit.case.high_watermark
     told = "\n".join(f"  {f.severity} {f.code} broker {f.broker_id} {f.message}" for f in audit.findings)
     return mark, f"{mark}\n{told}"

@@ -12,9 +12,9 @@ from tests.property.cluster import Cluster
 from tests.property.history import HISTORIES, histories, narrate
 from tests.property.replica import Batch, Replica
 
+from replica_audit.auditing.conclusion import PartitionAudit, conclude
 from replica_audit.auditing.findings.families.div_records import code_of_run
-from replica_audit.auditing.partition import PartitionAudit, audit_partition
-from replica_audit.auditing.plan import needed_batches
+from replica_audit.auditing.plan import plan_audit
 
 COUNT = max(1, HISTORIES // 3)
 SOURCES = ("metadata_log", "topics_describe", "user", "inferred")
@@ -25,7 +25,7 @@ def _audit(cluster: Cluster, seed: int, configs: dict[str, str] | None = None) -
     evidence, batches = to_model(cluster, source=SOURCES[seed % len(SOURCES)], quiesced=True)
     if configs is not None and evidence.leadership is not None:
         evidence = replace(evidence, leadership=replace(evidence.leadership, configs=configs))
-    return audit_partition(evidence, {key: rows for key, rows in batches.items() if key in needed_batches(evidence)})
+    return conclude(plan_audit(evidence), {key: rows for key, rows in batches.items() if key in plan_audit(evidence).batches})
 
 
 def _story(seed: int, cluster: Cluster, audit: PartitionAudit, what: str) -> str:

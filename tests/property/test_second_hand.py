@@ -9,7 +9,9 @@ import pytest
 from tests.property.capture import to_model
 from tests.property.history import HISTORIES, histories, narrate
 
-from replica_audit.auditing.partition import PartitionEvidence, audit_partition
+from replica_audit.auditing.conclusion import conclude
+from replica_audit.auditing.partition_evidence import PartitionEvidence
+from replica_audit.auditing.plan import plan_audit
 from replica_audit.model import CheckpointFile, ReplicaDir
 
 NOT_GIVEN = CheckpointFile("not_given", "")
@@ -48,7 +50,7 @@ def test_text_never_says_worse_than_files_nor_calls_a_conflict_consistent(source
     verdicts: Counter[str] = Counter()
     for seed, cluster in histories(max(1, HISTORIES)):
         evidence, batches = to_model(cluster, source=source, quiesced=(True, None)[seed % 2])
-        files, text = audit_partition(evidence, batches), audit_partition(as_text(evidence), batches)
+        files, text = conclude(plan_audit(evidence), batches), conclude(plan_audit(as_text(evidence)), batches)
         told = "\n".join(f"  {one.severity} {one.code} broker {one.broker_id} {one.message}" for one in text.findings)
         story = f"leadership by {source}: files {files.verdict}, text {text.verdict}\n{told}\n{narrate(seed, cluster)}"
         verdicts[text.verdict] += 1

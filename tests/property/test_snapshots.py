@@ -8,7 +8,8 @@ import pytest
 from tests.property.capture import TOPIC, to_directory, to_model
 from tests.property.history import play
 
-from replica_audit.auditing.partition import audit_partition
+from replica_audit.auditing.conclusion import conclude
+from replica_audit.auditing.plan import plan_audit
 from replica_audit.auditing.rows.answer_rows import report_rows
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_one
@@ -34,7 +35,7 @@ def test_files_and_memory_give_the_same_answers(seed: int, source: str, tmp_path
     from_files = audit_one(str(tmp_path), TopicPartition(TOPIC, 0), Settings())
 
     evidence, batches = to_model(cluster, source=source, quiesced=quiesced)
-    in_memory = report_rows(audit_partition(evidence, batches))
+    in_memory = report_rows(conclude(plan_audit(evidence), batches))
 
     for table in ("partitions", "replicas", "high_watermarks", "divergences", "truncations"):
         unordered = [sorted(map(str, _comparable(rows))) for rows in (from_files.rows(table), in_memory[table])]

@@ -13,9 +13,10 @@ from tests.property.cluster import Cluster
 from tests.property.history import HISTORIES, go_on, histories, narrate
 from tests.property.replica import Batch, Replica
 
-from replica_audit.auditing.partition import audit_partition
-from replica_audit.verifying.moments import Pairing
-from replica_audit.verifying.partition import PartitionVerification, verify_partition
+from replica_audit.auditing.conclusion import conclude
+from replica_audit.auditing.plan import plan_audit
+from replica_audit.verifying.pairing import Pairing
+from replica_audit.verifying.verified_partition import PartitionVerification, verify_partition
 
 COUNT = max(1, HISTORIES // 3)
 
@@ -43,7 +44,7 @@ def _pair(seed: int, before: Cluster, lost_tails: bool) -> _Pair:
     after.events.append("-- the later snapshot --")
     go_on(after, seed, 5 + seed % 40, lost_tails)
     (old, old_rows), (new, new_rows) = (to_model(cluster) for cluster in (before, after))
-    audits = [audit_partition(old, old_rows), audit_partition(new, new_rows)]
+    audits = [conclude(plan_audit(old), old_rows), conclude(plan_audit(new), new_rows)]
     result = verify_partition(Pairing(audits[0].case, audits[1].case, old_rows, new_rows))
     told = "\n".join(f"  {row}" for row in (*result.verifications, *result.gone))
     return _Pair(before, after, result, f"{told}\n{narrate(seed, after)}")

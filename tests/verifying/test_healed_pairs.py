@@ -10,7 +10,7 @@ from tests.auditing.captures import CAPTURES, FIXTURES, batch_keys, truth
 from tests.formats.captures import batches_of, scan_file
 
 from replica_audit.config import Settings
-from replica_audit.local.verification import verify_snapshots
+from replica_audit.local.two_snapshots import verify_snapshots
 from replica_audit.verifying.verification import Verification
 
 FETCH = (

@@ -16,7 +16,7 @@ from tests.support.logdirs import PartitionFiles, manifest_text, write_log_dir
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
 from replica_audit.errors import InputError
-from replica_audit.local.verification import verify_snapshots
+from replica_audit.local.two_snapshots import verify_snapshots
 
 Verify = Callable[..., dict[int, dict[str, Any]]]
 

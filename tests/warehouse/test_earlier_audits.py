@@ -8,7 +8,7 @@ from tests.support.fixtures import FIXTURES
 from replica_audit.auditing.audits.gone import losses_of_rows
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_all
-from replica_audit.warehouse.answers import REPORTED_TABLES
+from replica_audit.warehouse.answer_tables import REPORTED_TABLES
 from replica_audit.warehouse.attempts import record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.earlier_rows import earlier_rows

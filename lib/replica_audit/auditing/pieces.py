@@ -1,7 +1,7 @@
 """A large partition compared piece by piece: a piece is a stretch of chunks that no batch reaches out of.
 
 Pieces know nothing of each other, so they may be compared anywhere. What they hand over is what differs, and of all else
-sums: `audit_partition` concludes from that as from the batches themselves.
+sums: `conclude` does with that as from the batches themselves.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from replica_audit.auditing.comparing.contents import RecordSource, has_segments
 from replica_audit.auditing.comparing.epoch_rot import may_be_confirmed
 from replica_audit.auditing.comparing.replays import replay_all
 from replica_audit.auditing.comparing.wanted_chunks import cut_chunks
-from replica_audit.auditing.partition import PartitionEvidence
-from replica_audit.auditing.plan import epoch_doubts, group_evidence, pair_needs
+from replica_audit.auditing.plan import Plan
 from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.model import CHUNK_OFFSETS
@@ -31,19 +30,19 @@ Piece = tuple[int, ...]
 _OUT_OF_PLACE = {"gap", "regression", "duplicate", "epoch_regression"}
 
 
-def plan_pieces(evidence: PartitionEvidence, limit: int) -> list[Piece]:
-    """The chunks that the audit of a partition wants, cut into pieces of about `limit` batches, all replicas together.
+def plan_pieces(plan: Plan, limit: int) -> list[Piece]:
+    """The chunks that a plan wants, cut into pieces of about `limit` batches, all replicas together.
 
     None where they are no more than `limit` in all, and where a comparison cannot be cut: of compacted logs, of logs
     known from texts or tables only, and of those with batches whose offset or epoch looks out of place.
     """
-    grouping = group_evidence(evidence)
+    grouping = plan.grouping
     copies = {facts.key: facts for facts in grouping.compared}
     if grouping.reference is None or not all(map(_is_divisible, copies.values())):
         return []
-    if any(may_be_confirmed(one, copies[one.key]) for one in epoch_doubts(evidence, grouping)):
+    if any(may_be_confirmed(one, copies[one.key]) for one in plan.doubts):
         return []
-    numbers = sorted(set().union(*(chunks for _, chunks in pair_needs(evidence, grouping))))
+    numbers = sorted(set().union(*(chunks for _, chunks in plan.pairs)))
     held = {
         number: [facts.chunks[number] for facts in grouping.compared if number in facts.chunks] for number in numbers
     }
@@ -64,10 +63,9 @@ def plan_pieces(evidence: PartitionEvidence, limit: int) -> list[Piece]:
 class PieceAligner:
     """Lays the followers of one partition beside the reference, in the chunks of one piece after another."""
 
-    def __init__(self, evidence: PartitionEvidence) -> None:
-        grouping = group_evidence(evidence)
-        self._reference, self._tiered = grouping.reference, evidence.is_tiered
-        self._needs = list(pair_needs(evidence, grouping))
+    def __init__(self, plan: Plan) -> None:
+        self._reference, self._tiered = plan.grouping.reference, plan.evidence.is_tiered
+        self._needs = plan.pairs
 
     def wanted(self, piece: Piece) -> dict[CopyKey, set[int]]:
         """Chunks whose batches `align` wants to see, by copy."""

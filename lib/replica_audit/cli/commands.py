@@ -31,12 +31,13 @@ from replica_audit.cli.failure import discard_verdict, leave_verdict
 from replica_audit.cli.history_command import history, say_removed
 from replica_audit.cli.interruption import INTERRUPTION
 from replica_audit.cli.output import print_error, print_note, print_result, stdout_colour
-from replica_audit.cli.places import check_files, check_outputs, check_snapshot
 from replica_audit.cli.progress_lines import Progress
 from replica_audit.cli.quality_command import quality
+from replica_audit.cli.snapshot_place import check_snapshot
 from replica_audit.cli.verify_command import verify
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
+from replica_audit.places import check_files, check_outputs
 from replica_audit.reporting.audit_json import render_audit_json, render_object
 from replica_audit.reporting.explanation import render_catalogue, render_explanation, render_family, render_verdict
 from replica_audit.reporting.partition_page import render_partition

@@ -8,11 +8,12 @@ import os
 from typing import Any
 
 from replica_audit.cli.output import print_note, print_result, stdout_colour
-from replica_audit.cli.places import check_files, check_snapshot, lies_inside
 from replica_audit.cli.progress_lines import Progress
+from replica_audit.cli.snapshot_place import check_snapshot
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
+from replica_audit.places import check_files, lies_inside
 from replica_audit.reporting.audit_json import render_object
 
 
@@ -40,7 +41,7 @@ def elect(arguments: argparse.Namespace, settings: Settings) -> int:
     """Print what each choice of leader costs and the plan; 1 where a partition that was asked for has none, or with
     `--check` where anything has moved."""
     from replica_audit.deciding.election_plan import plan_elections
-    from replica_audit.deciding.plan import plan_object
+    from replica_audit.deciding.plan_parts import plan_object
     from replica_audit.local.audit import audit_all
     from replica_audit.reporting.election_plan_text import render_plan
 

@@ -85,7 +85,13 @@ OPTIONS = (
         {"dest": "topics", "metavar": "GLOB", "action": "append"},
     ),
     Option(("--full",), "input", _HELP["full"], ("run", "ingest"), {"action": "store_true"}),
-    Option(("--leadership",), "input", _HELP["leadership"], ("run", "ingest", "show", "elect", "verify"), {"metavar": "FILE"}),
+    Option(
+        ("--leadership",),
+        "input",
+        _HELP["leadership"],
+        ("run", "ingest", "show", "elect", "verify"),
+        {"metavar": "FILE"},
+    ),
     Option(("--kafka-version",), "audit", _HELP["kafka_version"], (*_AUDITING, "capture-plan"), {"metavar": "V"}),
     Option(
         ("--protocol",),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 
 from replica_audit.cli.output import print_result, stdout_colour
-from replica_audit.cli.places import check_files, check_snapshot
 from replica_audit.cli.progress_lines import Progress
+from replica_audit.cli.snapshot_place import check_snapshot
 from replica_audit.config import Settings
+from replica_audit.places import check_files
 from replica_audit.reporting.verification_text import render_verification, render_verification_json
 
 
@@ -16,7 +17,7 @@ def verify(arguments: argparse.Namespace, settings: Settings) -> int:
     check_snapshot(arguments.before)
     check_snapshot(arguments.after)
     check_files(settings)
-    from replica_audit.local.verification import verify_snapshots
+    from replica_audit.local.two_snapshots import verify_snapshots
 
     found = verify_snapshots(arguments.before, arguments.after, settings, Progress(settings.quiet))
     if settings.format == "json":

@@ -12,8 +12,8 @@ from replica_audit.auditing.comparing.candidates import as_leader, chunks_of_can
 from replica_audit.auditing.comparing.chunks import Tally
 from replica_audit.auditing.comparing.epoch_rot import restore_epochs
 from replica_audit.auditing.comparing.loss import Count, count_beyond
+from replica_audit.auditing.conclusion import PartitionAudit
 from replica_audit.auditing.findings.case import Case
-from replica_audit.auditing.partition import PartitionAudit
 from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
 from replica_audit.deciding.held_records import Holding, Marked, as_possible, holding
 from replica_audit.formats.segments.batches import BATCH_DTYPE
@@ -66,7 +66,7 @@ class CandidateCost:
 def candidate_costs(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]) -> tuple[CandidateCost, ...]:
     """The costs of every replica as leader, by broker id, under the protocol of the audit; none without a case.
 
-    `batches` (`BATCH_DTYPE`) are those that `needed_batches` asked for.
+    `batches` (`BATCH_DTYPE`) are those that the plan asked for.
     """
     case = audit.case
     if case is None:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 from replica_audit.deciding.groups import GroupOffset, count_hits
-from replica_audit.deciding.plan import Candidate, Conflict, Decision, PartitionThen, ReplicaThen, Source
+from replica_audit.deciding.plan_parts import Candidate, Conflict, Decision, PartitionThen, ReplicaThen, Source
 from replica_audit.deciding.present_state import Place, PresentState, Row
 from replica_audit.errors import UsageError
 from replica_audit.protocol.controller import next_leader

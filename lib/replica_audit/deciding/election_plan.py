@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Sequence
 
 from replica_audit import __version__
 from replica_audit.auditing.rows.evidence import parse_kafka_version
-from replica_audit.deciding.commands import BOOTSTRAP, Tools
 from replica_audit.deciding.decisions import Matrix, decide, rests_on
 from replica_audit.deciding.groups import GroupOffset
-from replica_audit.deciding.plan import Plan
+from replica_audit.deciding.kafka_commands import BOOTSTRAP, Tools
+from replica_audit.deciding.plan_parts import Plan
 from replica_audit.deciding.planning import make_steps
 from replica_audit.deciding.present_state import Place, present_state
 from replica_audit.results import Results

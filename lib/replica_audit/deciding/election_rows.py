@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from replica_audit.auditing.partition import PartitionAudit
+from replica_audit.auditing.conclusion import PartitionAudit
 from replica_audit.auditing.replicas.facts import CopyKey
 from replica_audit.auditing.rows.answer_rows import report_rows
 from replica_audit.deciding.choice import choose, is_clean, standing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from replica_audit.deciding.plan import SCHEMA_VERSION, Plan, plan_object
+from replica_audit.deciding.plan_parts import SCHEMA_VERSION, Plan, plan_object
 from replica_audit.errors import UsageError
 
 _WORDS = {

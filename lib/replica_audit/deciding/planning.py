@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from replica_audit.deciding.commands import Tools, copy_command, election_file, reassignment_file
 from replica_audit.deciding.decisions import Matrix
 from replica_audit.deciding.imagined_cluster import Change, ImaginedCluster
-from replica_audit.deciding.plan import Alternative, Conflict, Decision, Held, Prediction, Step
+from replica_audit.deciding.kafka_commands import Tools, copy_command, election_file, reassignment_file
+from replica_audit.deciding.plan_parts import Alternative, Conflict, Decision, Held, Prediction, Step
 from replica_audit.deciding.present_state import Place, PresentState
 from replica_audit.deciding.rounds import Round, order_rounds, takers
 from replica_audit.wording import brokers as name_brokers

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from replica_audit import __version__
+from replica_audit.auditing.conclusion import conclude
 from replica_audit.auditing.findings.catalogue import audit_verdict
 from replica_audit.auditing.findings.log_dirs import LogDirTally
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
-from replica_audit.auditing.partition import PartitionEvidence, audit_partition
+from replica_audit.auditing.partition_evidence import PartitionEvidence
 from replica_audit.auditing.rows.evidence import AuditOptions, options_row, resolve_options
 from replica_audit.auditing.rows.failures import failure_rows
 from replica_audit.config import Settings
@@ -146,16 +147,17 @@ def _conclude_all(opened: OpenedSnapshot, gathered: _Gathered, progress: Progres
     for partition in opened.partitions:
         try:
             examined = opened.examine(partition)
+            has_to_wait = bool(examined.plan.producers)
         except Exception as error:
             gathered.fail(partition, error)
         else:
-            if examined.producers:
+            if has_to_wait:
                 waiting.append(examined)
             else:
                 gathered.conclude(examined, {})
         of_one = opened.files(partition)
         progress.advance(len(of_one), sum(file.size_bytes for file in of_one))
-    states, unread = opened.read_transactions(frozenset().union(*(one.producers for one in waiting)))
+    states, unread = opened.read_transactions(frozenset().union(*(one.plan.producers for one in waiting)))
     for examined in waiting:
         gathered.conclude(examined, states)
     return unread
@@ -177,10 +179,10 @@ class _Gathered:
         """Audit one partition and add its rows; one that raises is told as such."""
         try:
             batches = self._opened.read_batches(examined)
-            audit = audit_partition(examined.evidence, batches, self._read, transactions)
+            audit = conclude(examined.plan, batches, self._read, transactions)
             tables = decided_rows(audit, batches, self._asked)
         except Exception as error:
-            tables = self._failed(examined.evidence.topic_partition, error, examined.evidence)
+            tables = self._failed(examined.plan.evidence.topic_partition, error, examined.plan.evidence)
         tables["quarantine"] = examined.rows["quarantine"]
         tables["partition_states"] = examined.rows["partition_states"]
         tables["high_watermark_timeline"] = examined.timeline

@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from replica_audit.auditing.leadership.deviations import assigned_replicas, summary_row, timeline_of
-from replica_audit.auditing.partition import PartitionEvidence
-from replica_audit.auditing.plan import needed_batches, open_producers
+from replica_audit.auditing.plan import Plan, plan_audit
 from replica_audit.auditing.replicas.facts import CopyKey
 from replica_audit.auditing.rows.bronze import bronze_rows, damage_rows, quarantine_row, segment_row
 from replica_audit.auditing.rows.evidence import EVIDENCE_TABLES, LOG_EVENTS, TIMELINE, AuditOptions, partition_evidence
@@ -36,14 +35,13 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """One partition after its segments were scanned: its rows, its evidence, and what of the coordinator it asks."""
+    """One partition after its segments were scanned: its rows, and what its audit asks for."""
 
     rows: dict[str, list[Row]]
     """Of the bronze tables; `quarantine` has what this partition's files gave."""
     timeline: list[Row]
-    evidence: PartitionEvidence
+    plan: Plan
     files: tuple[SegmentFile, ...]
-    producers: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True)
@@ -127,11 +125,11 @@ class OpenedSnapshot:
         facts[LOG_EVENTS] = self._events.get(partition, [])
         facts[TIMELINE] = [summary_row(course)] if course is not None else []
         evidence = partition_evidence(partition, facts, self.options)
-        return Examined(rows, timeline, evidence, files, frozenset(open_producers(evidence)))
+        return Examined(rows, timeline, plan_audit(evidence), files)
 
     def read_batches(self, examined: Examined) -> dict[CopyKey, np.ndarray]:
         """Batches of the chunks that the audit of a partition wants, by scanning the files of those copies once more."""
-        return self.read_chunks(examined, needed_batches(examined.evidence))
+        return self.read_chunks(examined, examined.plan.batches)
 
     def read_chunks(self, examined: Examined, wanted: Mapping[CopyKey, Collection[int]]) -> dict[CopyKey, np.ndarray]:
         """Batches of `wanted` chunks, by copy."""

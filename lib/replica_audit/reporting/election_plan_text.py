@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from replica_audit.deciding.plan import Candidate, Decision, Plan, Prediction, Step
+from replica_audit.deciding.plan_parts import Candidate, Decision, Plan, Prediction, Step
 from replica_audit.reporting.layout import align_columns, clean, paint, render_range, text_width, wrap
 from replica_audit.reporting.sentences import capitalise, join_some
 from replica_audit.wording import count

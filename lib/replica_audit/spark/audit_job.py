@@ -27,7 +27,7 @@ from replica_audit.results import Results
 from replica_audit.spark.observation_jobs import write_timeline
 from replica_audit.spark.partition_jobs import Group, PartitionWork, audit_partitions, may_be_many
 from replica_audit.tables import BRONZE_TABLES
-from replica_audit.warehouse.answers import (
+from replica_audit.warehouse.answer_tables import (
     REPORTED_TABLES,
     assemble_results,
     reported_rows,

@@ -19,7 +19,7 @@ from replica_audit.auditing.rows.evidence import AuditOptions
 from replica_audit.model import TopicPartition, TransactionState
 from replica_audit.spark.coordinator_job import read_transactions
 from replica_audit.spark.tasks import deal, parallelism, run_joined, run_tasks
-from replica_audit.warehouse.answers import REPORTED_TABLES
+from replica_audit.warehouse.answer_tables import REPORTED_TABLES
 from replica_audit.warehouse.batch_files import check_batch_files
 from replica_audit.warehouse.delta_tables import DataFile
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from replica_audit.auditing.comparing.aligned_pair import AlignedPair
-    from replica_audit.auditing.partition import PartitionEvidence
     from replica_audit.auditing.pieces import Piece
+    from replica_audit.auditing.plan import Plan
     from replica_audit.auditing.replicas.facts import CopyKey
 
 #: (topic, partition) and its evidence: rows by table, as `partition_evidence` takes them.
@@ -176,9 +176,8 @@ def _deal(groups: Sequence[Group], cores: int) -> list[list[Group]]:
 
 def audit_group(group: Group, work: PartitionWork) -> Answer:
     """Audit one partition, or say what it waits for. One that raises is told as such, and all others are answered."""
-    from replica_audit.auditing.partition import audit_partition
+    from replica_audit.auditing.conclusion import conclude
     from replica_audit.auditing.pieces import plan_pieces
-    from replica_audit.auditing.plan import needed_batches, open_producers
     from replica_audit.auditing.rows.failures import failure_rows
     from replica_audit.deciding.election_rows import decided_rows
     from replica_audit.formats.segments.record_reader import RecordReader
@@ -186,15 +185,15 @@ def audit_group(group: Group, work: PartitionWork) -> Answer:
 
     place, rows = group
     try:
-        evidence = _evidence(group, work)
-        if work.transactions is None and (producers := open_producers(evidence)):
-            return Answer(producers=frozenset(producers))
-        if pieces := _may_be_large(rows, work) and plan_pieces(evidence, work.piece_batches):
+        plan = _plan(group, work)
+        if work.transactions is None and plan.producers:
+            return Answer(producers=plan.producers)
+        if pieces := _may_be_large(rows, work) and plan_pieces(plan, work.piece_batches):
             return Answer(pieces=tuple(pieces))
-        needed = needed_batches(evidence)
+        needed = plan.batches
         batches = read_batches(work.directory, rows.get("segments", ()), needed) if needed else {}
-        read = RecordReader(work.location)
-        return Answer(decided_rows(audit_partition(evidence, batches, read, work.transactions or {}), batches))
+        audit = conclude(plan, batches, RecordReader(work.location), work.transactions or {})
+        return Answer(decided_rows(audit, batches))
     except Exception as error:
         return Answer(failure_rows(TopicPartition(*place), error, work.options.cluster_id))
 
@@ -203,11 +202,12 @@ def _may_be_large(rows: Mapping[str, Sequence[dict]], work: PartitionWork) -> bo
     return sum(row["batch_count"] or 0 for row in rows.get("segments", ())) > work.piece_batches
 
 
-def _evidence(group: Group, work: PartitionWork) -> PartitionEvidence:
+def _plan(group: Group, work: PartitionWork) -> Plan:
+    from replica_audit.auditing.plan import plan_audit
     from replica_audit.auditing.rows.evidence import partition_evidence
 
     place, rows = group
-    return partition_evidence(TopicPartition(*place), rows, work.options)
+    return plan_audit(partition_evidence(TopicPartition(*place), rows, work.options))
 
 
 def _run_pieces(
@@ -244,7 +244,7 @@ def compare_pieces(
     aligner = None
     for piece in pieces:
         try:
-            aligner = aligner or PieceAligner(_evidence(group, work))
+            aligner = aligner or PieceAligner(_plan(group, work))
             batches = read_batches(work.directory, rows.get("segments", ()), aligner.wanted(piece))
             found = aligner.align(piece, batches, RecordReader(work.location))
         except Exception as error:
@@ -254,9 +254,8 @@ def compare_pieces(
 
 def conclude_pieces(group: Group, parts: Sequence[dict[CopyKey, AlignedPair] | Answer], work: PartitionWork) -> Answer:
     """Audit one partition of which every piece was compared."""
-    from replica_audit.auditing.partition import audit_partition
+    from replica_audit.auditing.conclusion import conclude
     from replica_audit.auditing.pieces import join_pieces
-    from replica_audit.auditing.plan import candidate_chunks, group_evidence
     from replica_audit.auditing.rows.answer_rows import report_rows
     from replica_audit.auditing.rows.failures import failure_rows
     from replica_audit.deciding.election_rows import decided_rows
@@ -266,11 +265,10 @@ def conclude_pieces(group: Group, parts: Sequence[dict[CopyKey, AlignedPair] | A
     if failed := next((part for part in parts if isinstance(part, Answer)), None):
         return failed
     try:
-        evidence, aligned = _evidence(group, work), join_pieces(parts)
-        audit = audit_partition(evidence, transactions=work.transactions or {}, aligned=aligned)
-        grouping = group_evidence(evidence)
-        chunks = candidate_chunks(evidence, grouping)
-        held = {facts.key: facts.chunks for facts in grouping.compared}
+        plan, aligned = _plan(group, work), join_pieces(parts)
+        audit = conclude(plan, transactions=work.transactions or {}, aligned=aligned)
+        chunks = plan.candidate_batches
+        held = {facts.key: facts.chunks for facts in plan.grouping.compared}
         if sum(held[key][number].batch_count for key, some in chunks.items() for number in some) > work.piece_batches:
             # What each election costs asks for all that differs at once: more than one task should have.
             return Answer(report_rows(audit))

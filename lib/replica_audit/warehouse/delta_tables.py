@@ -162,7 +162,11 @@ class Warehouse:
         if handle is not None and not data.num_rows:
             return
         # Two runs may make a table at once: both find it made, and both have their rows in it.
-        making = {} if handle is not None else {"partition_by": key_of(table), "configuration": self._periods, "description": _DESCRIPTION}
+        making = (
+            {}
+            if handle is not None
+            else {"partition_by": key_of(table), "configuration": self._periods, "description": _DESCRIPTION}
+        )
         write_deltalake(
             handle or self._made(table),
             data if handle is None else _with_dropped_columns(data, handle),

@@ -10,7 +10,7 @@ from replica_audit.auditing.audits.gone import losses_of_rows
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.deviations import summary_of_row
 from replica_audit.auditing.leadership.logged_events import events_of_rows
-from replica_audit.auditing.partition import PartitionEvidence
+from replica_audit.auditing.partition_evidence import PartitionEvidence
 from replica_audit.auditing.rows.bronze import CHECKPOINTS
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError

@@ -6,9 +6,7 @@ import os
 
 from replica_audit.cli.output import print_note
 from replica_audit.errors import UsageError
-from replica_audit.places import check_files, check_outputs, lies_inside, local_path
-
-__all__ = ["check_files", "check_outputs", "check_snapshot", "lies_inside", "local_path"]
+from replica_audit.places import local_path
 
 
 def check_snapshot(snapshot: str) -> None:

@@ -1,14 +1,13 @@
-"""One partition from evidence to answers. Spark and `show` call the same two functions."""
+"""What is concluded of one partition. Spark and `show` call the same function."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from replica_audit.auditing.audits.gone import EarlierLosses
 from replica_audit.auditing.comparing.aligned_pair import AlignedPair, Records, align_pair, batches_in
 from replica_audit.auditing.comparing.comparison import Comparison, compare, with_high_watermark
 from replica_audit.auditing.comparing.contents import RecordSource
@@ -21,47 +20,19 @@ from replica_audit.auditing.findings.families.hwm_timeline import judge_timeline
 from replica_audit.auditing.findings.finding import Finding, merge_findings
 from replica_audit.auditing.leadership.alone_in_isr import sole_terms
 from replica_audit.auditing.leadership.bounds import bound_high_watermark
-from replica_audit.auditing.leadership.capture_times import CaptureTimes, are_of_one_moment, lacks_tail
+from replica_audit.auditing.leadership.capture_times import are_of_one_moment, lacks_tail
 from replica_audit.auditing.leadership.commitment import with_proofs
-from replica_audit.auditing.leadership.deviations import TimelineSummary
 from replica_audit.auditing.leadership.election_causes import with_causes
 from replica_audit.auditing.leadership.exactness import narrow_high_watermark
 from replica_audit.auditing.leadership.logged_events import of_present_topic, tighten_by_logs
-from replica_audit.auditing.plan import epoch_doubts, group_evidence, pair_needs
-from replica_audit.auditing.replicas.copies_of_partition import Grouping
+from replica_audit.auditing.partition_evidence import PartitionEvidence
+from replica_audit.auditing.plan import Plan
 from replica_audit.auditing.replicas.facts import CopyKey
 from replica_audit.auditing.replicas.other_lives import other_life
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
 from replica_audit.formats.segments.batches import BATCH_DTYPE
-from replica_audit.model import Leadership, ReplicaDir, SegmentSummary, TopicPartition, TransactionState
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionEvidence:
-    """Everything ingested of one partition. `replicas` are pairs of a directory and the summaries of its segments."""
-
-    topic_partition: TopicPartition
-    replicas: tuple[tuple[ReplicaDir, tuple[SegmentSummary, ...]], ...]
-    leadership: Leadership | None = None
-    cluster_id: str | None = None
-    quiesced: bool | None = None
-    """From manifest.json; None: it does not say."""
-    protocol: str = "fetch"
-    kafka_version: tuple[int, ...] | None = None
-    orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
-    times: CaptureTimes = CaptureTimes()
-    log_events: tuple[BrokerLogEvent, ...] = ()
-    """From brokers' own logs, in order of time."""
-    timeline: TimelineSummary | None = None
-    """What observations of the partition come to; None without any."""
-    losses: EarlierLosses = EarlierLosses()
-    """What earlier audits of the cluster saw that may be gone by now."""
-
-    @property
-    def is_tiered(self) -> bool:
-        """Whether the topic's older segments may be in remote storage only."""
-        return self.leadership is not None and self.leadership.is_tiered
+from replica_audit.model import Leadership, TransactionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,31 +54,29 @@ class PartitionAudit:
         return tuple(sorted(found | (leadership.named if leadership else frozenset())))
 
 
-def audit_partition(
-    evidence: PartitionEvidence,
+def conclude(
+    plan: Plan,
     batches: Mapping[CopyKey, np.ndarray] | None = None,
-    read: RecordSource | None = None,
+    records: RecordSource | None = None,
     transactions: Mapping[int, TransactionState] | None = None,
     aligned: Mapping[CopyKey, AlignedPair] | None = None,
 ) -> PartitionAudit:
-    """Audit one partition, given the batches (`BATCH_DTYPE`) of every chunk that `needed_batches` names.
+    """Audit one partition, given the batches (`BATCH_DTYPE`) of every chunk that the plan names.
 
+    `records` is asked for the records of batches that differ though their offsets agree, and of compacted replicas;
+    without it they are compared by their headers. `transactions` are the coordinator's latest states of the plan's producers.
     `aligned`: the followers beside the reference, by copy, where that was done piece by piece (`auditing.pieces`); then no
     batches are wanted.
-
-    `read` is asked for the records of batches that differ though their offsets agree, and of compacted replicas; without
-    it they are compared by their headers. `transactions` are the coordinator's latest states of `open_producers`.
     """
-    grouping = group_evidence(evidence)
-    reference = grouping.reference
-    if reference is None:
-        return _without_replicas(evidence, grouping)
+    if plan.grouping.reference is None:
+        return _without_replicas(plan)
     rows = defaultdict(lambda: np.empty(0, BATCH_DTYPE), batches or {})
-    if rot := confirm_rot(epoch_doubts(evidence, grouping), rows):
+    if rot := confirm_rot(plan.doubts, rows):
         rows.update({key: restore_epochs(rows[key], parts) for key, parts in rot.items()})
-        grouping = group_evidence(evidence, rot)
-        reference = grouping.reference
-    compared = list(_compare(evidence, grouping, reference, rows, read, aligned))
+        plan = Plan(plan.evidence, rot)
+    evidence, grouping = plan.evidence, plan.grouping
+    reference = grouping.reference
+    compared = list(_compare(plan, rows, records) if aligned is None else _join(plan, aligned))
     events = of_present_topic(evidence.log_events, reference.facts.directory.topic_id)
     compared, strangers = _apart(reference, compared, evidence.leadership, events)
     replicas = (reference.facts, *(item.follower for item in compared))
@@ -133,7 +102,7 @@ def audit_partition(
         high_watermark=mark,
         protocol=evidence.protocol,
         kafka_version=evidence.kafka_version,
-        quiesced=_quiesced(evidence),
+        quiesced=evidence.was_at_rest,
         one_moment=one_moment,
         foreign=grouping.foreign,
         strangers=tuple(strangers),
@@ -155,27 +124,26 @@ def _verdict(findings: Iterable[Finding]) -> str:
     return worst_verdict(item.verdict for item in findings if item.verdict is not None)
 
 
-def _compare(
-    evidence: PartitionEvidence,
-    grouping: Grouping,
-    reference: Reference,
-    rows: Mapping[CopyKey, np.ndarray],
-    read: RecordSource | None,
-    aligned: Mapping[CopyKey, AlignedPair] | None,
-) -> Iterator[Comparison]:
-    """Each follower with the reference.
+def _compare(plan: Plan, rows: Mapping[CopyKey, np.ndarray], records: RecordSource | None) -> Iterator[Comparison]:
+    """Each follower with the reference, by their batches.
 
     Another follower may have asked for more of the reference than this pair needs: what was not asked for here is known
     to be equal, and must not look like a hole.
     """
-    for follower, chunks in pair_needs(evidence, grouping):
-        if aligned is None:
-            own, theirs = rows[follower.key], rows[reference.facts.key]
-            records = None if read is None else Records(read, own, theirs)
-            ours = (batches_in(theirs, chunks), batches_in(own, chunks))
-            pair = align_pair(reference, follower, *ours, chunks, evidence.is_tiered, records)
-        else:
-            pair = aligned.get(follower.key, AlignedPair())
+    reference, tiered = plan.grouping.reference, plan.evidence.is_tiered
+    for follower, chunks in plan.pairs:
+        own, theirs = rows[follower.key], rows[reference.facts.key]
+        read = None if records is None else Records(records, own, theirs)
+        sides = (batches_in(theirs, chunks), batches_in(own, chunks))
+        pair = align_pair(reference, follower, *sides, chunks, tiered, read)
+        yield compare(reference, follower, plan.evidence.protocol, pair, tiered)
+
+
+def _join(plan: Plan, aligned: Mapping[CopyKey, AlignedPair]) -> Iterator[Comparison]:
+    """Each follower with the reference, as its pieces showed."""
+    reference, evidence = plan.grouping.reference, plan.evidence
+    for follower in plan.grouping.followers:
+        pair = aligned.get(follower.key, AlignedPair())
         yield compare(reference, follower, evidence.protocol, pair, evidence.is_tiered)
 
 
@@ -206,13 +174,8 @@ def _cleaner_bound(evidence: PartitionEvidence) -> bool:
     return all(directory.topic_id is not None for directory, _ in evidence.replicas)
 
 
-def _quiesced(evidence: PartitionEvidence) -> bool:
-    if evidence.quiesced is not None:
-        return evidence.quiesced
-    return all(directory.clean_shutdown for directory, _ in evidence.replicas)
-
-
-def _without_replicas(evidence: PartitionEvidence, grouping: Grouping) -> PartitionAudit:
+def _without_replicas(plan: Plan) -> PartitionAudit:
+    evidence, grouping = plan.evidence, plan.grouping
     if grouping.set_aside:
         found = [item for facts in grouping.set_aside for item in judge_copy(facts)]
     else:

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from replica_audit.auditing.partition import PartitionAudit, audit_partition
+from replica_audit.auditing.conclusion import PartitionAudit, conclude
 from replica_audit.auditing.replicas.facts import CopyKey
 from replica_audit.config import Settings
 from replica_audit.errors import InputError
@@ -18,14 +18,14 @@ from replica_audit.local.audit import Progress, Unseen, audit_options, open_snap
 from replica_audit.local.opened_snapshot import Examined, OpenedSnapshot
 from replica_audit.model import TopicPartition
 from replica_audit.tables import sort_rows
-from replica_audit.verifying.moments import AFTER, BEFORE, Pairing, wanted_chunks
-from replica_audit.verifying.partition import (
+from replica_audit.verifying.pairing import AFTER, BEFORE, Pairing, wanted_chunks
+from replica_audit.verifying.verification import Verification
+from replica_audit.verifying.verified_partition import (
     PartitionVerification,
     is_another_topic,
     verify_partition,
     why_not_verified,
 )
-from replica_audit.verifying.verification import Verification
 
 
 def verify_snapshots(before: str, after: str, settings: Settings, progress: Progress | None = None) -> Verification:
@@ -108,7 +108,7 @@ def _verify(
 
 
 def _audit(opened: OpenedSnapshot, examined: Examined) -> PartitionAudit:
-    return audit_partition(examined.evidence, opened.read_batches(examined), RecordReader(opened.snapshot))
+    return conclude(examined.plan, opened.read_batches(examined), RecordReader(opened.snapshot))
 
 
 def _unverified(partition: TopicPartition, reason: str, *, expected: bool = False) -> dict[str, Any]:

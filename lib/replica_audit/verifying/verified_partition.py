@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from replica_audit.auditing.conclusion import PartitionAudit
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.finding import offsets
-from replica_audit.auditing.partition import PartitionAudit
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.model import TopicPartition
 from replica_audit.verifying.committed import Gone, Lacking, gone_ranges, lacking_batches
 from replica_audit.verifying.kept import Kept, has_followed, measure_kept
-from replica_audit.verifying.moments import Pairing
+from replica_audit.verifying.pairing import Pairing
 from replica_audit.wording import count
 
 #: What a replica is said to have done, best first.
