@@ -27,13 +27,25 @@ STEPS = {
     "reporting": 5,
     "quality": 5,
     "warehouse": 5,
+    "salvaging": 6,
     "spark": 6,
     "api": 7,
     "cli": 8,
     "jobs": 9,
 }
 
-PURE_ROOMS = ("", "formats", "protocol", "auditing", "deciding", "verifying", "local", "reporting", "warehouse")
+PURE_ROOMS = (
+    "",
+    "formats",
+    "protocol",
+    "auditing",
+    "deciding",
+    "verifying",
+    "local",
+    "reporting",
+    "warehouse",
+    "salvaging",
+)
 
 #: Who may import what is not for everybody.
 ONLY_IN = {

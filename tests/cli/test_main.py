@@ -316,7 +316,7 @@ def test_help_and_version_are_0_and_go_to_stdout(engine: Engine, capsys: Any) ->
         assert main(argv) == 0
     captured = capsys.readouterr()
     assert captured.err == "" and "replica-audit 0." in captured.out
-    for absent in ("salvage",):
+    for absent in ("restore",):
         assert absent not in captured.out
 
 

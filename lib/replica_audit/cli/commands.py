@@ -33,6 +33,7 @@ from replica_audit.cli.interruption import INTERRUPTION
 from replica_audit.cli.output import print_error, print_note, print_result, stdout_colour
 from replica_audit.cli.progress_lines import Progress
 from replica_audit.cli.quality_command import quality
+from replica_audit.cli.salvage_command import salvage
 from replica_audit.cli.snapshot_place import check_snapshot
 from replica_audit.cli.verify_command import verify
 from replica_audit.config import Settings
@@ -165,6 +166,7 @@ COMMANDS: dict[str, Command] = {
     "show": show,
     "verify": verify,
     "elect": elect,
+    "salvage": salvage,
     "capture-plan": capture_plan,
     "explain": explain,
 }

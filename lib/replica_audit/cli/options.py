@@ -13,7 +13,7 @@ from replica_audit.model import PROTOCOLS
 
 #: Commands with a warehouse.
 _STAGES = ("run", "ingest", "audit", "quality", "report")
-_AUDITING = ("run", "audit", "show", "elect", "verify")
+_AUDITING = ("run", "audit", "show", "elect", "verify", "salvage")
 _ANSWERING = ("run", "audit", "quality", "report", "show")
 
 #: Groups of a command's help, in their order.
@@ -81,7 +81,7 @@ OPTIONS = (
         ("--topic",),
         "input",
         f"{_HELP['topics']}; repeatable",
-        ("run", "ingest", "show", "elect", "verify", "history"),
+        ("run", "ingest", "show", "elect", "verify", "salvage", "history"),
         {"dest": "topics", "metavar": "GLOB", "action": "append"},
     ),
     Option(("--full",), "input", _HELP["full"], ("run", "ingest"), {"action": "store_true"}),
@@ -89,7 +89,7 @@ OPTIONS = (
         ("--leadership",),
         "input",
         _HELP["leadership"],
-        ("run", "ingest", "show", "elect", "verify"),
+        ("run", "ingest", "show", "elect", "verify", "salvage"),
         {"metavar": "FILE"},
     ),
     Option(("--kafka-version",), "audit", _HELP["kafka_version"], (*_AUDITING, "capture-plan"), {"metavar": "V"}),
@@ -161,7 +161,7 @@ OPTIONS = (
         ("--quiet",),
         "settings and output",
         _HELP["quiet"],
-        ("run", "ingest", "audit", "report", "history", "show", "verify"),
+        ("run", "ingest", "audit", "report", "history", "show", "verify", "salvage"),
         {"action": "store_true"},
     ),
     Option(

@@ -12,12 +12,13 @@ from replica_audit.cli.capture_plan import add_capture_arguments
 from replica_audit.cli.elect import add_elect_arguments
 from replica_audit.cli.options import GROUPS, OPTIONS, PLACES, one_of
 from replica_audit.cli.output import print_result
+from replica_audit.cli.salvage_command import add_salvage_arguments
 from replica_audit.config import KEYS, nearest
 from replica_audit.errors import UsageError
 from replica_audit.reporting.layout import text_width, wrap
 
 #: Commands of the public interface that this version does not have yet.
-NOT_YET = ("salvage", "restore")
+NOT_YET = ("restore",)
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -31,6 +32,7 @@ _COMMANDS = {
     "show": "audit in the terminal, without Spark: one partition, or the triage of all",
     "elect": "say what each choice of leader costs, which is best, and how it is carried out",
     "verify": "say of two snapshots of one cluster whether every follower kept exactly what it should have",
+    "salvage": "take out the records that other copies hold and the leader's log does not",
     "capture-plan": "print how to copy the log dirs of given brokers, as a shell script",
     "explain": "say what a finding or a verdict means, how it is proven and what to do; alone: list all codes",
 }
@@ -47,6 +49,7 @@ _ARGUMENTS = {
     "show": "SNAPSHOT [TOPIC-PARTITION]",
     "elect": "SNAPSHOT [TOPIC-PARTITION...]",
     "verify": "BEFORE AFTER",
+    "salvage": "SNAPSHOT --to DIR",
     "capture-plan": "BROKER...",
     "explain": "[CODE]",
     "completion": "SHELL",
@@ -172,7 +175,7 @@ def _add_version(parser: argparse.ArgumentParser) -> None:
 def _add_arguments(name: str, command: argparse.ArgumentParser) -> None:
     arguments = command.add_argument_group("arguments")
     # The snapshot may be left out together with --print-config; parse_arguments asks for it otherwise.
-    if name in ("run", "ingest", "show", "elect"):
+    if name in ("run", "ingest", "show", "salvage", "elect"):
         text = "directory or URI of the copied log dirs"
         arguments.add_argument("snapshot", metavar="SNAPSHOT", nargs="?", help=text)
     if name == "show":
@@ -183,6 +186,8 @@ def _add_arguments(name: str, command: argparse.ArgumentParser) -> None:
     if name == "verify":
         arguments.add_argument("before", metavar="BEFORE", nargs="?", help="the log dirs as they were")
         arguments.add_argument("after", metavar="AFTER", nargs="?", help="those of the same cluster, copied later")
+    if name == "salvage":
+        add_salvage_arguments(command)
     if name == "capture-plan":
         add_capture_arguments(command, arguments)
     if name == "explain":

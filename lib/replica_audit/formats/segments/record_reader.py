@@ -54,7 +54,7 @@ class RecordReader:
     def __init__(self, snapshot: Snapshot | str) -> None:
         """`snapshot`, or the location of one, which is opened when the first record is asked for."""
         self._snapshot = snapshot
-        self._hasher = RecordHasher()
+        self.hasher = RecordHasher()
         self.bytes_read = 0
 
     def __call__(self, requests: Iterable[RecordRequest], keys: np.ndarray | None = None) -> RecordRows:
@@ -66,29 +66,36 @@ class RecordReader:
         parts: list[np.ndarray] = []
         unread: list[tuple[RecordRequest, str]] = []
         undecodable: list[tuple[RecordRequest, str]] = []
+        for request, entry in self.entries(requests):
+            if isinstance(entry, str):
+                unread.append((request, entry))
+                continue
+            try:
+                rows = decode_records(entry, self.hasher)
+            except RecordError as error:
+                undecodable.append((request, str(error)))
+                continue
+            parts.append(rows if keys is None else rows[_among(rows["key"], keys) | rows["control"]])
+        # As bytes, since numpy compares the fields of every two arrays that it joins.
+        joined = b"".join(part.tobytes() for part in parts)
+        rows = np.frombuffer(joined, RECORD_DTYPE) if joined else np.empty(0, RECORD_DTYPE)
+        return RecordRows(rows[np.argsort(rows["offset"], kind="stable")], tuple(unread), tuple(undecodable))
+
+    def entries(self, requests: Iterable[RecordRequest]) -> Iterator[tuple[RecordRequest, bytes | str]]:
+        """Each of `requests` once, by path and position, with the bytes of its batch, or with why they cannot be had."""
         for group in _neighbours(sorted(set(requests))):
             try:
                 data = self._read(group)
             except (OSError, ValueError) as error:
-                unread += [(request, f"the file could not be read: {_reason(error)}") for request in group]
+                for request in group:
+                    yield request, f"the file could not be read: {_reason(error)}"
                 continue
             start = group[0].position
             for request in group:
                 at = request.position - start
                 entry = data[at : at + request.size]
-                if not _is_scanned(request, entry):
-                    unread.append((request, "the file has changed since it was scanned: run ingest again"))
-                    continue
-                try:
-                    rows = decode_records(entry, self._hasher)
-                except RecordError as error:
-                    undecodable.append((request, str(error)))
-                    continue
-                parts.append(rows if keys is None else rows[_among(rows["key"], keys) | rows["control"]])
-        # As bytes, since numpy compares the fields of every two arrays that it joins.
-        joined = b"".join(part.tobytes() for part in parts)
-        rows = np.frombuffer(joined, RECORD_DTYPE) if joined else np.empty(0, RECORD_DTYPE)
-        return RecordRows(rows[np.argsort(rows["offset"], kind="stable")], tuple(unread), tuple(undecodable))
+                changed = "the file has changed since it was scanned: run ingest again"
+                yield request, entry if _is_scanned(request, entry) else changed
 
     def _read(self, group: list[RecordRequest]) -> bytes:
         if isinstance(self._snapshot, str):

@@ -1,0 +1,85 @@
+"""`salvage`: a snapshot in, a directory with what leaders lack out. No Spark."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from replica_audit.cli.options import one_of
+from replica_audit.cli.output import print_result, stdout_colour
+from replica_audit.cli.progress_lines import Progress
+from replica_audit.cli.snapshot_place import check_snapshot
+from replica_audit.config import Settings
+from replica_audit.errors import InputError, UsageError
+from replica_audit.places import check_files, lies_inside, local_path
+from replica_audit.reporting.audit_json import render_object
+from replica_audit.reporting.salvage_text import render_salvage
+
+#: As in `salvaging.record_files`, which is not imported for the help.
+_FORMS = ("jsonl", "parquet", "segments")
+_ENCODINGS = ("base64", "text")
+
+LOST = 1
+
+
+def add_salvage_arguments(command: argparse.ArgumentParser) -> None:
+    """The options of `salvage`."""
+    command.add_argument("--to", metavar="DIR", help="new directory for the result (needed)")
+    text = "write the records themselves, too: keys, values and headers"
+    command.add_argument("--payloads", action="store_true", help=text)
+    text = f"how records are written: {', '.join(_FORMS)}; repeatable (default: all of them)"
+    command.add_argument("--form", metavar="FORM", action="append", type=one_of(_FORMS), choices=_FORMS, help=text)
+    text = f"bytes in records.jsonl: {', '.join(_ENCODINGS)} where they are UTF-8 (default: %(default)s)"
+    command.add_argument(
+        "--encoding", metavar="NAME", type=one_of(_ENCODINGS), choices=_ENCODINGS, default="base64", help=text
+    )
+    text = "take records of aborted and open transactions, too"
+    command.add_argument("--include-aborted", action="store_true", help=text)
+    text = "take records past the leader's end, too, where only the moments of the copies may differ"
+    command.add_argument("--include-ahead", action="store_true", help=text)
+
+
+def salvage(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Take out what copies hold and leaders lack; 1 where not all of it was written, 3 where something was not read."""
+    # Imported here: the audit is not needed for --help.
+    from replica_audit.salvaging.partition_salvage import Choices
+    from replica_audit.salvaging.record_files import FORMS
+    from replica_audit.salvaging.snapshot_salvage import SalvagedSnapshot
+    from replica_audit.salvaging.written_salvage import Forms, write_salvage
+
+    check_snapshot(arguments.snapshot)
+    check_files(settings)
+    target = _target(arguments)
+    choices = Choices(arguments.payloads, arguments.include_aborted, arguments.include_ahead)
+    forms = Forms(tuple(form for form in FORMS if form in (arguments.form or FORMS)), arguments.encoding)
+    opened = SalvagedSnapshot(arguments.snapshot, settings, choices)
+    found = opened.find(Progress(settings.quiet))
+    head = write_salvage(found, opened.reader, choices, forms, target)
+    if settings.format == "json":
+        print_result(render_object({**head, "exit_status": exit_status(head)}))
+    else:
+        print_result(render_salvage(head, str(target), stdout_colour()))
+    return exit_status(head)
+
+
+def exit_status(head: Mapping[str, Any]) -> int:
+    """1: records that are known to be there were not written, or cannot be. 3: something that may hold some was not read."""
+    totals = head["totals"]
+    there = totals["records"] if totals["written"] is None else totals["written"]
+    if there != totals["expected"]:
+        return LOST
+    return InputError.exit_status if head["unread"] else 0
+
+
+def _target(arguments: argparse.Namespace) -> Path:
+    """The directory of `--to`, which is not there yet. Raises UsageError."""
+    if arguments.to is None:
+        raise UsageError("salvage: --to DIR is missing: give a directory that does not exist yet")
+    place = local_path(arguments.to)
+    if place is None:
+        raise UsageError(f"--to {arguments.to}: the result is written to a local directory")
+    if lies_inside(place, arguments.snapshot):
+        raise UsageError(f"--to {arguments.to} lies inside the snapshot {arguments.snapshot}, which is only read")
+    return Path(place)

@@ -1,0 +1,1 @@
+"""What other copies hold and the reference's lineage does not, and how it is taken out."""

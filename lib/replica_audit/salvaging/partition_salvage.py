@@ -1,0 +1,159 @@
+"""One partition: what its copies hold that the reference's lineage has not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from replica_audit.auditing.comparing.replays import answering_lineage
+from replica_audit.auditing.conclusion import PartitionAudit
+from replica_audit.auditing.findings.case import Case
+from replica_audit.auditing.findings.families.rep import REP_LEADER_SHORTER
+from replica_audit.auditing.replicas.transaction_ends import Decisions
+from replica_audit.formats.files.storage import Snapshot
+from replica_audit.formats.inventory import SegmentFile
+from replica_audit.formats.segments.record_reader import RecordReader
+from replica_audit.salvaging.copies_of_topic import Copy, PutAside, Unread, copies_of
+from replica_audit.salvaging.lacking import find_lacking
+from replica_audit.salvaging.reference_log import ReferenceLog
+from replica_audit.salvaging.selection import Selection, select
+from replica_audit.salvaging.transaction_outcomes import decide, undecided_producers
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What a user may ask for besides."""
+
+    payloads: bool = False
+    include_aborted: bool = False
+    """Records of aborted and open transactions, too."""
+    include_ahead: bool = False
+    """Records past the reference's end, too, where the copies may just be of another moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSalvage:
+    """What came of one partition."""
+
+    audit: PartitionAudit
+    copies: tuple[Copy, ...] = ()
+    """In the order in which records are taken from them."""
+    selection: Selection | None = None
+    """None where there is nothing to lay the copies beside."""
+    later_value: np.ndarray | None = None
+    """Parallel to the selection: the reference has a later record of the key; None where the log is not compacted."""
+    proven: np.ndarray | None = None
+    """Parallel to the selection: proven committed."""
+    other_topics: tuple[PutAside, ...] = ()
+    """Directories of the same name that are of another topic, or may be."""
+    unread: tuple[Unread, ...] = ()
+    problem: str | None = None
+    """Why nothing can be said of the whole partition; None where it can."""
+
+    @property
+    def case(self) -> Case | None:
+        return self.audit.case
+
+
+def salvage_partition(
+    snapshot: Snapshot,
+    reader: RecordReader,
+    audit: PartitionAudit,
+    files: Iterable[SegmentFile],
+    put_aside: Iterable[PutAside],
+    choices: Choices,
+) -> PartitionSalvage:
+    """Lay every copy beside the reference of `audit`, whose segments are among `files`."""
+    case, files = audit.case, tuple(files)
+    if case is None:
+        return PartitionSalvage(audit, problem="no replica of it can be read")
+    if case.reference.facts.second_hand:
+        return PartitionSalvage(audit, problem="its leader's log is known from a text or table, which has no records")
+    facts = case.reference.facts
+    own = [file for file in files if (file.broker_id, file.log_dir) == facts.key]
+    lineage = answering_lineage(facts, case.is_tiered)
+    reference = ReferenceLog(snapshot, reader, facts, own, lineage, case.reference.lineage_epoch)
+    copies, others, unread = copies_of(snapshot, case, files, put_aside)
+    unread += [
+        Unread(item.follower.directory.path, f"it may be of another topic: {reason}", item.follower.broker_id)
+        for item, reason in case.strangers
+    ]
+    found, outcomes = [], []
+    for copy in copies:
+        if copy.facts.second_hand:
+            reason = "it is known from a text or table, which has no records"
+            unread.append(Unread(copy.path, reason, copy.broker_id))
+        lacking = find_lacking(snapshot, reader, reference, copy, choices.include_ahead or _lost_tail(audit, copy))
+        unread += lacking.unread
+        theirs = lacking.markers[:0]
+        if producers := undecided_producers(lacking.rows, lacking.markers):
+            theirs = reference.markers(int(lacking.rows["offset"].min()), producers)
+        found.append(lacking)
+        outcomes.append(decide(lacking.rows, lacking.markers, theirs))
+    selection = select(found, outcomes, choices.include_aborted)
+    later = _later_values(reference, selection) if facts.compacted and len(selection.rows) else None
+    return PartitionSalvage(
+        audit=audit,
+        copies=tuple(copies),
+        selection=selection,
+        later_value=later,
+        proven=_proven(case, copies, selection),
+        other_topics=tuple(others),
+        unread=(*_not_elsewhere(unread, selection), *reference.unread),
+    )
+
+
+def _not_elsewhere(unread: Iterable[Unread], selection: Selection) -> list[Unread]:
+    """Without the batches whose records are taken from another copy: one epoch and offset has one record."""
+    record = selection.rows["record"]
+    left = []
+    for one in unread:
+        if one.record_count is not None:
+            inside = (record["offset"] >= one.start_offset) & (record["offset"] < one.end_offset)
+            if (inside & (record["leader_epoch"] == one.leader_epoch)).sum() >= one.record_count:
+                continue
+        left.append(one)
+    return left
+
+
+def _lost_tail(audit: PartitionAudit, copy: Copy) -> bool:
+    """Whether the reference is known to have lost what `copy` has past its end (REP-LEADER-SHORTER)."""
+    brokers = {item.broker_id for item in audit.findings if item.code == REP_LEADER_SHORTER.code}
+    return copy.kind == "replica" and copy.broker_id in brokers
+
+
+def _later_values(reference: ReferenceLog, selection: Selection) -> np.ndarray:
+    """For each record whether the reference has a visible one of the same key that was written later, a tombstone too."""
+    rows = selection.rows["record"]
+    keys = np.unique(rows["key"][rows["has_key"]])
+    theirs = reference.records_of_keys(keys)
+    visible = theirs[Decisions.of([theirs]).visible(theirs) & theirs["has_key"] & ~theirs["control"]]
+    newest: dict[int, tuple[int, int]] = {}
+    for key, epoch, offset in zip(*(visible[name].tolist() for name in ("key", "leader_epoch", "offset")), strict=True):
+        newest[key] = max(newest.get(key, (-2, -1)), (epoch, offset))
+    columns = (rows[name].tolist() for name in ("has_key", "key", "leader_epoch", "offset"))
+    return np.array(
+        [has and newest.get(key, (-2, -1)) > (epoch, offset) for has, key, epoch, offset in zip(*columns, strict=True)],
+        bool,
+    )
+
+
+def _proven(case: Case, copies: Iterable[Copy], selection: Selection) -> np.ndarray:
+    """For each record whether a replica that holds it proves that it was committed."""
+    ends: dict[int, list[tuple[int, int]]] = {}
+    runs = {item.follower.key: item.runs for item in case.comparisons}
+    for number, copy in enumerate(copies):
+        own = runs.get(copy.facts.key, ()) if copy.kind == "replica" else ()
+        ends[number] = [
+            (run.start_offset, min(run.end_offset, run.committed_end)) for run in own if run.committed_end is not None
+        ]
+    offsets, sources = selection.rows["record"]["offset"].tolist(), selection.rows["copy"].tolist()
+    return np.array(
+        [
+            any(start <= offset < end for holder in (source, *others) for start, end in ends[holder])
+            for offset, source, others in zip(offsets, sources, selection.also_in, strict=True)
+        ],
+        bool,
+    )

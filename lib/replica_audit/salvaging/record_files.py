@@ -1,0 +1,192 @@
+"""The records of one partition as JSONL, as Parquet, and as segment files that kafka-dump-log reads."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from replica_audit.formats.segments.batch_encoding import encode_batch
+from replica_audit.formats.segments.payloads import Payload
+from replica_audit.formats.segments.scan import scan_segment
+from replica_audit.model import Damage, TopicPartition
+from replica_audit.salvaging.private_files import new_file
+
+#: What a user may choose from.
+FORMS = ("jsonl", "parquet", "segments")
+ENCODINGS = ("base64", "text")
+
+_GROUP_BYTES = 8 << 20
+#: Kafka's default, segment.bytes.
+_SEGMENT_BYTES = 1 << 30
+
+_SCHEMA = pa.schema(
+    [
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("leader_epoch", pa.int32()),
+        pa.field("timestamp_ms", pa.int64()),
+        pa.field("timestamp_type", pa.string()),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("headers", pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+
+
+class Writer(Protocol):
+    """Takes the records of one partition in their order."""
+
+    def add(self, records: Sequence[Payload], entry: bytes | None, variant: int) -> None:
+        """Records of one batch; `entry` is the batch where it holds nothing else, else None."""
+
+    def close(self) -> int:
+        """Finish the files; returns how many records they hold, counted by reading them."""
+
+
+def open_writers(directory: Path, place: TopicPartition, forms: Sequence[str], encoding: str) -> list[Writer]:
+    """A writer for each of `forms` (`FORMS`) below `directory`."""
+    kinds = {
+        "jsonl": lambda: JsonLines(directory / "records.jsonl", place, encoding),
+        "parquet": lambda: ParquetRows(directory / "records.parquet", place),
+        "segments": lambda: Segments(directory / "segments"),
+    }
+    return [kinds[form]() for form in forms]
+
+
+class JsonLines:
+    """One object a line; key, value and headers are text where `encoding` is text and all of them are UTF-8, else base64."""
+
+    def __init__(self, path: Path, place: TopicPartition, encoding: str) -> None:
+        self._path = path
+        self._file = new_file(path)
+        self._place = place
+        self._encoding = encoding
+
+    def add(self, records: Sequence[Payload], entry: bytes | None, variant: int) -> None:
+        for record in records:
+            line = json.dumps(self._line(record), separators=(",", ":"))
+            self._file.write(line.encode("ascii") + b"\n")
+
+    def close(self) -> int:
+        self._file.close()
+        with self._path.open("rb") as stream:
+            return sum(1 for line in stream if line.endswith(b"\n"))
+
+    def _line(self, record: Payload) -> dict[str, Any]:
+        parts = [record.key, record.value, *(value for _, value in record.headers)]
+        texts, encoding = [_base64(part) for part in parts], "base64"
+        if self._encoding == "text":
+            try:
+                texts, encoding = [None if part is None else part.decode("utf-8") for part in parts], "text"
+            except UnicodeDecodeError:
+                pass  # what is not text stays base64, and the line says so
+        return {
+            "topic": self._place.topic,
+            "partition": self._place.partition,
+            **metadata_of(record),
+            "encoding": encoding,
+            "key": texts[0],
+            "value": texts[1],
+            "headers": [[name, text] for (name, _), text in zip(record.headers, texts[2:], strict=True)],
+        }
+
+
+class ParquetRows:
+    """One row a record, bytes as they are."""
+
+    def __init__(self, path: Path, place: TopicPartition) -> None:
+        self._path = path
+        self._file = new_file(path)
+        self._writer = pq.ParquetWriter(self._file, _SCHEMA)
+        self._place = place
+        self._rows: list[dict[str, Any]] = []
+        self._size = 0
+
+    def add(self, records: Sequence[Payload], entry: bytes | None, variant: int) -> None:
+        for record in records:
+            headers = [{"name": name, "value": value} for name, value in record.headers]
+            row = {"topic": self._place.topic, "partition": self._place.partition, **metadata_of(record)}
+            self._rows.append({**row, "key": record.key, "value": record.value, "headers": headers})
+            self._size += len(record.key or b"") + len(record.value or b"") + 64
+        if self._size >= _GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> int:
+        self._flush()
+        self._writer.close()
+        self._file.close()
+        return pq.read_metadata(self._path).num_rows
+
+    def _flush(self) -> None:
+        if self._rows:
+            self._writer.write_table(pa.Table.from_pylist(self._rows, _SCHEMA))
+        self._rows, self._size = [], 0
+
+
+class Segments:
+    """Record batches at their offsets, a directory for each leader epoch: offsets of two epochs may be the same.
+
+    A batch that is salvaged whole is written as it lay on the broker, byte for byte; what is left of another one in a batch
+    of magic 2 with the same fields, not compressed.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._file: BinaryIO | None = None
+        self._strand: tuple[int, int] | None = None
+        self._paths: list[Path] = []
+        self._size = 0
+
+    def add(self, records: Sequence[Payload], entry: bytes | None, variant: int) -> None:
+        strand = records[0].leader_epoch, variant
+        data = encode_batch(records) if entry is None else entry
+        if self._file is None or strand != self._strand or self._size + len(data) > _SEGMENT_BYTES:
+            self._roll(strand, min(records[0].offset, int.from_bytes(data[:8], "big")))
+        self._file.write(data)
+        self._size += len(data)
+
+    def close(self) -> int:
+        if self._file is not None:
+            self._file.close()
+        return sum(_count_records(path) for path in self._paths)
+
+    def _roll(self, strand: tuple[int, int], offset: int) -> None:
+        if self._file is not None:
+            self._file.close()
+        epoch, variant = strand
+        name = ("no-epoch" if epoch < 0 else f"epoch-{epoch}") + (f".{variant}" if variant else "")
+        path = self._directory / name / f"{offset:020}.log"
+        self._file, self._strand, self._size = new_file(path), strand, 0
+        self._paths.append(path)
+
+
+def metadata_of(record: Payload) -> dict[str, Any]:
+    """What a record is, without what it says; absent is null."""
+    kind = "LogAppendTime" if record.appended else "CreateTime"
+    return {
+        "offset": record.offset,
+        "leader_epoch": None if record.leader_epoch < 0 else record.leader_epoch,
+        "timestamp_ms": None if record.timestamp == -1 else record.timestamp,
+        "timestamp_type": None if record.magic == 0 else kind,
+    }
+
+
+def _base64(part: bytes | None) -> str | None:
+    return None if part is None else base64.b64encode(part).decode("ascii")
+
+
+def _count_records(path: Path) -> int:
+    """Records of the sound batches of a segment file."""
+    counted = 0
+    with path.open("rb") as stream:
+        for item in scan_segment(stream, path.stat().st_size, int(path.stem)):
+            if not isinstance(item, Damage):
+                counted += int(item["record_count"][item["crc_valid"]].sum())
+    return counted

@@ -1,0 +1,145 @@
+"""The reference's log, of which only those chunks are read that a copy differs in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.formats.files.storage import Snapshot
+from replica_audit.formats.format_error import FormatError
+from replica_audit.formats.inventory import SegmentFile
+from replica_audit.formats.segments.attributes import CONTROL
+from replica_audit.formats.segments.batches import BATCH_DTYPE
+from replica_audit.formats.segments.record_reader import RecordReader, RecordRequest
+from replica_audit.formats.sources import open_source
+from replica_audit.model import CHUNK_OFFSETS, Damage
+from replica_audit.protocol.lineage import Lineage
+from replica_audit.salvaging.copies_of_topic import Unread
+
+
+class ReferenceLog:
+    """The reference's log as the copies of its partition are laid beside it."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        reader: RecordReader,
+        facts: ReplicaFacts,
+        files: Sequence[SegmentFile],
+        lineage: Lineage,
+        leader_epoch: int | None,
+    ) -> None:
+        """`lineage` and `leader_epoch` are those that it answers with."""
+        self.facts = facts
+        self.lineage = lineage
+        self.leader_epoch = -1 if leader_epoch is None else leader_epoch
+        self._snapshot = snapshot
+        self._reader = reader
+        self._files = files
+        self._chunks: set[int] = set()
+        self._batches = np.empty(0, BATCH_DTYPE)
+        self._paths = np.empty(0, np.int64)
+        self.unread: list[Unread] = []
+
+    def load(self, chunks: set[int]) -> None:
+        """Have the batches of `chunks`, and of those beside them, ready."""
+        wanted = {near for chunk in chunks for near in (chunk - 1, chunk, chunk + 1)} & set(self.facts.chunks)
+        if wanted <= self._chunks:
+            return
+        self._chunks |= wanted
+        rows, paths, _, self.unread = read_batches(self._snapshot, self.facts, self._files, self._chunks)
+        sound = rows["crc_valid"]
+        rows, paths = rows[sound], paths[sound]
+        order = np.argsort(rows["base_offset"], kind="stable")
+        self._batches, self._paths = rows[order], paths[order]
+        self._ends = np.maximum.accumulate(self._batches["last_offset"]) if len(rows) else np.empty(0, np.int64)
+
+    def holds(self, batches: np.ndarray) -> np.ndarray:
+        """Mask of the `batches` that are here, too, by offsets, epoch, checksum and size."""
+        known = set(_keys(self._batches))
+        return np.array([key in known for key in _keys(batches)], bool)
+
+    def keeps(self, batch: np.void) -> bool:
+        """Whether the reference can read what it has at the offsets of `batch`, and that is of the batch's epoch."""
+        start, end, epoch = int(batch["base_offset"]), int(batch["last_offset"]) + 1, int(batch["leader_epoch"])
+        if end <= self.facts.log_start_offset:
+            return True
+        own = self.lineage.epoch_for_offset(start)
+        same = epoch < 0 or own is None or own == epoch
+        return same and end <= self.facts.log_end_offset and not self.is_damaged(start, end)
+
+    def is_damaged(self, start_offset: int, end_offset: int) -> bool:
+        """Whether bytes that cannot be read touch [start, end)."""
+        return any(part.start_offset < end_offset and start_offset < part.end_offset for part in self.facts.unreadable)
+
+    def records(self, start_offset: int, end_offset: int) -> tuple[np.ndarray, list[tuple[int, int]]]:
+        """Records of the batches that reach into [start, end), by offset, and the bounds of batches that cannot be decoded."""
+        first = int(np.searchsorted(self._ends, start_offset))
+        last = int(np.searchsorted(self._batches["base_offset"], end_offset))
+        requests = {
+            request_of(self._files[self._paths[index]].path, self._batches[index]): index
+            for index in range(first, max(first, last))
+        }
+        outcome = self._reader(requests)
+        bad = [requests[request] for request, _ in (*outcome.unread, *outcome.undecodable)]
+        bounds = [(int(self._batches[at]["base_offset"]), int(self._batches[at]["last_offset"]) + 1) for at in bad]
+        return outcome.rows, bounds
+
+    def markers(self, start_offset: int, producers: Sequence[int]) -> np.ndarray:
+        """Control records of `producers` from `start_offset` on."""
+        self.load({chunk for chunk in self.facts.chunks if (chunk + 1) * CHUNK_OFFSETS > start_offset})
+        chosen = (self._batches["attributes"] & CONTROL != 0) & (self._batches["magic"] >= 2)
+        chosen &= np.isin(self._batches["producer_id"], producers) & (self._batches["base_offset"] >= start_offset)
+        return self._reader(self._requests(np.flatnonzero(chosen))).rows
+
+    def records_of_keys(self, keys: np.ndarray) -> np.ndarray:
+        """Every record of the whole log whose key's hash is in `keys` (sorted), and all control records."""
+        self.load(set(self.facts.chunks))
+        return self._reader(self._requests(range(len(self._batches))), keys).rows
+
+    def _requests(self, indexes: Sequence[int]) -> list[RecordRequest]:
+        return [request_of(self._files[self._paths[index]].path, self._batches[index]) for index in indexes]
+
+
+def request_of(path: str, batch: np.void) -> RecordRequest:
+    """How the records of a batch (`BATCH_DTYPE`) in the file `path` are asked for."""
+    first = batch["base_offset"] if batch["magic"] >= 2 else batch["last_offset"]
+    return RecordRequest(path, int(batch["position"]), int(batch["size"]), int(first), int(batch["crc"]))
+
+
+def read_batches(
+    snapshot: Snapshot, facts: ReplicaFacts, files: Sequence[SegmentFile], chunks: set[int]
+) -> tuple[np.ndarray, np.ndarray, list[tuple[SegmentFile, Damage]], list[Unread]]:
+    """Batches of `chunks` in `files`, in their order; for each the index of its file; damage; and what could not be read.
+
+    `facts` are those of the log that the files are of; one that the audit could not read is passed over, it is told.
+    """
+    rows: list[np.ndarray] = [np.empty(0, BATCH_DTYPE)]
+    places: list[np.ndarray] = [np.empty(0, np.int64)]
+    damage: list[tuple[SegmentFile, Damage]] = []
+    unread: list[Unread] = []
+    numbers = np.array(sorted(chunks), np.int64)
+    summaries = {segment.path: segment for segment in facts.segments}
+    for index, file in enumerate(files):
+        summary = summaries.get(file.path)
+        if summary is None or not (summary.damage or chunks & {chunk.chunk for chunk in summary.chunks}):
+            continue
+        try:
+            with open_source(snapshot, file) as source:
+                for item in source.items:
+                    if isinstance(item, Damage):
+                        damage.append((file, item))
+                        continue
+                    chosen = item[np.isin(item["base_offset"] // CHUNK_OFFSETS, numbers)]
+                    rows.append(chosen)
+                    places.append(np.full(len(chosen), index))
+        except (OSError, FormatError) as error:
+            unread.append(Unread(file.path, f"the segment could not be read: {error}", file.broker_id))
+    return np.concatenate(rows), np.concatenate(places), damage, unread
+
+
+def _keys(batches: np.ndarray) -> list[tuple]:
+    names = ("base_offset", "last_offset", "leader_epoch", "crc", "size", "magic")
+    return list(zip(*(batches[name].tolist() for name in names), strict=True))

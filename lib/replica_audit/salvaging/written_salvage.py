@@ -1,0 +1,152 @@
+"""What was found of a snapshot, written to a directory: records where they were asked for, and the manifest always."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from replica_audit import __version__
+from replica_audit.formats.segments.payloads import Payload, decode_payloads
+from replica_audit.formats.segments.record_fields import RecordError
+from replica_audit.formats.segments.record_reader import RecordReader
+from replica_audit.salvaging.copies_of_topic import Unread
+from replica_audit.salvaging.partition_salvage import Choices, PartitionSalvage
+from replica_audit.salvaging.private_files import hash_file, new_directory, new_file
+from replica_audit.salvaging.record_digest import record_digest
+from replica_audit.salvaging.record_files import FORMS, Writer, open_writers
+from replica_audit.salvaging.salvage_manifest import NAME, SCHEMA_VERSION, write_manifest
+from replica_audit.salvaging.snapshot_salvage import SnapshotSalvage
+from replica_audit.salvaging.summaries import partition_row, record_row, total_row, unread_row
+
+_ROWS = "rows.partial"
+#: Batches that are read together; they lie beside each other as a rule.
+_TOGETHER = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """How records are written."""
+
+    forms: tuple[str, ...] = FORMS
+    encoding: str = "base64"
+
+
+def write_salvage(
+    found: SnapshotSalvage, reader: RecordReader, choices: Choices, forms: Forms, target: Path
+) -> dict[str, Any]:
+    """Write `target`, a new directory, and return the manifest's head.
+
+    Raises UsageError where it is there already or cannot be written. Memory: a batch, and a few numbers for each record.
+    """
+    with new_directory(target) as directory:
+        partitions, unread = [], [unread_row(one) for one in found.unread]
+        with new_file(directory / _ROWS) as rows:
+            for partition in found.partitions:
+                row, lost = _write_partition(partition, reader, choices, forms, directory, rows)
+                partitions.append(row)
+                unread += lost
+        files = [
+            {
+                "path": path.relative_to(directory).as_posix(),
+                "size_bytes": path.stat().st_size,
+                "sha256": hash_file(path),
+            }
+            for path in sorted(directory.rglob("*"))
+            if path.is_file() and path.name != _ROWS
+        ]
+        head = {
+            "schema_version": SCHEMA_VERSION,
+            "tool_version": __version__,
+            "snapshot": {"snapshot_id": found.snapshot_id, "cluster_id": found.cluster_id},
+            # An audit's id is new with every run; with these the same answers come out again.
+            "audit": {name: found.options[name] for name in ("protocol", "kafka_version", "topics", "quiesced")},
+            "payloads": choices.payloads,
+            "include_aborted": choices.include_aborted,
+            "include_ahead": choices.include_ahead,
+            "encoding": forms.encoding if choices.payloads and "jsonl" in forms.forms else None,
+            "totals": total_row(partitions, unread, choices.payloads),
+            "partitions": partitions,
+            "internal_partitions": [str(partition) for partition in found.internal],
+            "unread": unread,
+            "files": files,
+        }
+        with (directory / _ROWS).open("rb") as lines:
+            write_manifest(directory / NAME, head, (json.loads(line) for line in lines))
+        (directory / _ROWS).unlink()
+    return head
+
+
+def _write_partition(
+    found: PartitionSalvage, reader: RecordReader, choices: Choices, forms: Forms, directory: Path, rows: Any
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    place = found.audit.evidence.topic_partition
+    unread = [unread_row(one, place) for one in found.unread]
+    if found.problem is not None:
+        unread.append(unread_row(Unread(str(place), found.problem), place))
+    expected = 0 if found.selection is None else len(found.selection.rows)
+    written = [0]
+    if expected and choices.payloads:
+        writers = open_writers(directory / str(place), place, forms.forms, forms.encoding)
+        for index, digest in _copy_records(found, reader, writers, unread):
+            rows.write(_line(record_row(found, index, digest)))
+        written = [writer.close() for writer in writers]
+    else:
+        for index in range(expected):
+            rows.write(_line(record_row(found, index, None)))
+    # The least of what the files hold: a record is written where every one of them has it.
+    return partition_row(found, expected, min(written) if choices.payloads else None), unread
+
+
+def _copy_records(
+    found: PartitionSalvage, reader: RecordReader, writers: Sequence[Writer], unread: list[dict[str, Any]]
+) -> Iterator[tuple[int, str]]:
+    """Write the records of a selection in its order; yields each one's index and digest."""
+    selection, place = found.selection, found.audit.evidence.topic_partition
+    for batch, indexes, entry in _entries(found, reader):
+        try:
+            if isinstance(entry, str):
+                raise RecordError(entry)
+            wanted = {int(selection.rows["record"]["offset"][index]): index for index in indexes}
+            records = [record for record in decode_payloads(entry) if record.offset in wanted]
+            if len(records) != len(indexes):
+                raise RecordError(f"{len(indexes)} records were found here before, and {len(records)} now")
+        except RecordError as error:
+            source = selection.batches[batch]
+            request = source.request
+            bounds = source.base_offset, source.last_offset + 1
+            # Its records are among those of the partition; they are not written, which tells.
+            unread.append(unread_row(Unread(request.path, str(error), None, request.position, *bounds), place))
+            continue
+        variant = int(selection.rows["variant"][indexes[0]])
+        whole = len(records) == selection.batches[batch].record_count
+        for writer in writers:
+            writer.add(records, entry if whole else None, variant)
+        for record in records:
+            yield wanted[record.offset], _digest(record)
+
+
+def _entries(found: PartitionSalvage, reader: RecordReader) -> Iterator[tuple[int, list[int], bytes | str]]:
+    """Each stretch of records of one batch: the batch, the records' indexes, and the batch's bytes or why there are none."""
+    selection = found.selection
+    stretches = [
+        (batch, [index for index, _ in group])
+        for batch, group in groupby(enumerate(selection.rows["batch"].tolist()), key=lambda pair: pair[1])
+    ]
+    for start in range(0, len(stretches), _TOGETHER):
+        part = stretches[start : start + _TOGETHER]
+        requests = [selection.batches[batch].request for batch, _ in part]
+        entries = dict(reader.entries(requests))
+        for (batch, indexes), request in zip(part, requests, strict=True):
+            yield batch, indexes, entries[request]
+
+
+def _digest(record: Payload) -> str:
+    return record_digest(record.timestamp, record.key, record.value, record.headers)
+
+
+def _line(row: dict[str, Any]) -> bytes:
+    return json.dumps(row, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
