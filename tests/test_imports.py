@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,37 @@ def test_imports_go_one_way() -> None:
 def test_every_room_is_on_a_step() -> None:
     rooms = {path.name for path in LIBRARY.iterdir() if path.is_dir() and any(path.glob("*.py"))}
     assert rooms <= set(STEPS), rooms - set(STEPS)
+
+
+def test_what_is_imported_from_the_library_is_there() -> None:
+    """Also of rooms that need an engine, and of names that are imported within a function."""
+    missing = []
+    for path in _modules():
+        for line, name in _imports(path):
+            parts = name.split(".")
+            if parts[0] == "replica_audit" and not _is_there(parts[1:]):
+                missing.append(f"{path}:{line}: {name}")
+    assert not missing, "\n".join(missing)
+
+
+def _is_there(parts: list[str]) -> bool:
+    """Whether the parts name a package, a module, or something that a module binds at its top."""
+    place = LIBRARY.joinpath(*parts)
+    if place.is_dir() or place.with_suffix(".py").is_file():
+        return True
+    module = place.parent / "__init__.py" if place.parent.is_dir() else place.parent.with_suffix(".py")
+    return module.is_file() and parts[-1] in _bound(module)
+
+
+@cache
+def _bound(module: Path) -> frozenset[str]:
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    names = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    names |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            names |= {alias.asname or alias.name for alias in node.names}
+    return frozenset(names)
 
 
 def test_a_module_name_stands_for_one_module() -> None:

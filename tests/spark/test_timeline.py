@@ -14,7 +14,7 @@ from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.high_watermark import rule_of
 from replica_audit.tables import BRONZE_TABLES, ddl
-from replica_audit.warehouse import answers
+from replica_audit.warehouse import answer_tables
 from replica_audit.warehouse.delta_tables import Warehouse
 
 PARTITIONS = 40
@@ -102,7 +102,7 @@ def test_run_tells_what_show_tells(run_stages, spark, tmp_path):
 
 
 def test_of_a_long_timeline_those_that_deviate_are_reported_first(run_stages, monkeypatch, tmp_path):
-    monkeypatch.setattr(answers, "REPORTED_TIMELINE_ROWS", 5)
+    monkeypatch.setattr(answer_tables, "REPORTED_TIMELINE_ROWS", 5)
     snapshot = tmp_path / "snapshot"
     shutil.copytree(SAMPLE, snapshot)
     rows = [

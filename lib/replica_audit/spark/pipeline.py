@@ -17,7 +17,7 @@ from replica_audit.spark.ingest import ingest
 from replica_audit.spark.quality_run import quality_frames
 from replica_audit.spark.table_frames import table_frame
 from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES
-from replica_audit.warehouse import answers, past
+from replica_audit.warehouse import answer_tables, past
 from replica_audit.warehouse.attempts import latest_attempt, own_rows
 from replica_audit.warehouse.commit_trial import loses_commits
 from replica_audit.warehouse.delta_tables import Warehouse
@@ -53,8 +53,8 @@ def run_audit(
 
 
 def load_results(spark: SparkSession | None, audit_id: str | None, settings: Settings) -> Results:
-    """The results of a finished audit. See `answers.load_results`."""
-    return answers.load_results(open_warehouse(spark, settings), audit_id, settings.fail_on)
+    """The results of a finished audit. See `answer_tables.load_results`."""
+    return answer_tables.load_results(open_warehouse(spark, settings), audit_id, settings.fail_on)
 
 
 def load_earlier(spark: SparkSession | None, results: Results, settings: Settings) -> Earlier | None:
