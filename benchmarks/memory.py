@@ -7,6 +7,7 @@ batches written as Parquet. Ends with status 1 above 200 MB.
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,8 @@ from pathlib import Path
 
 from large import GREATEST_SEGMENT, REPLICAS, write_snapshot
 from scan import MIB
+
+from replica_audit.spark.session import ENGINE_SETTINGS
 
 TARGET = 200e6
 
@@ -28,12 +31,13 @@ def peak_bytes() -> int:
 def scan(directory: Path) -> None:
     """Scan all that lies below `directory` in one task; prints what it took."""
     from replica_audit.local.audit import open_snapshot
-    from replica_audit.spark.scanning import scan_task
+    from replica_audit.spark.scanning import SegmentWork, scan_task
 
     snapshot, inventory = open_snapshot(str(directory), (), None)
     before, begin = peak_bytes(), time.perf_counter()
     with tempfile.TemporaryDirectory() as table:
-        part = scan_task(snapshot, inventory.segments, table, {"cluster_id": "benchmark", "ingest_id": "1"})
+        works = [SegmentWork(file) for file in inventory.segments]
+        part = scan_task(snapshot, works, table, {"cluster_id": "benchmark", "ingest_id": "1"})
     took, peak = time.perf_counter() - begin, peak_bytes()
     count = part.batches.row_count
     print(f"{count} batches in {took:.1f} s: peak {peak / 1e6:.0f} MB, {before / 1e6:.0f} MB of it before the scan")
@@ -51,7 +55,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as directory:
         names = write_snapshot(Path(directory), arguments.mib * MIB, arguments.batch_bytes)
         print(f"{REPLICAS * len(names)} segments of at most {GREATEST_SEGMENT // MIB} MiB")
-        return subprocess.run([sys.executable, __file__, "--scan", directory], check=False).returncode
+        environment = {
+            **os.environ,
+            "ARROW_DEFAULT_MEMORY_POOL": ENGINE_SETTINGS["spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL"],
+        }
+        own = [sys.executable, __file__, "--scan", directory]
+        return subprocess.run(own, env=environment, check=False).returncode
 
 
 if __name__ == "__main__":

@@ -62,7 +62,9 @@ class Modes:
 
     def start_cluster(self, started: ExitStack) -> None:
         """A standalone master and two workers of a core each on loopback; adds the command that submits to them."""
-        master = self._start(started, "master.Master", ["--host", "127.0.0.1", "--port", "0"], r"Starting Spark master at (\S+)")
+        master = self._start(
+            started, "master.Master", ["--host", "127.0.0.1", "--port", "0"], r"Starting Spark master at (\S+)"
+        )
         for number in range(2):
             place = ["--cores", "1", "--memory", "1g", "--work-dir", str(self.directory / f"work-{number}"), master]
             self._start(started, "worker.Worker", place, r"(Successfully registered) with master")
@@ -74,7 +76,13 @@ class Modes:
 
     def _start(self, started: ExitStack, daemon: str, arguments: list[str], sign: str) -> str:
         log = Path(tempfile.mkstemp(dir=self.directory, suffix=".log")[1])
-        command = [str(self.home / "bin" / "spark-class"), f"org.apache.spark.deploy.{daemon}", *arguments, "--webui-port", "0"]
+        command = [
+            str(self.home / "bin" / "spark-class"),
+            f"org.apache.spark.deploy.{daemon}",
+            *arguments,
+            "--webui-port",
+            "0",
+        ]
         with log.open("wb") as stream:
             process = subprocess.Popen(command, env=self.environment, cwd=self.directory, stdout=stream, stderr=stream)
         started.callback(process.wait, 30)
@@ -89,9 +97,18 @@ class Modes:
         """Wall time of one run."""
         environment = self.environment
         if name == "two workers":
-            environment = {key: value for key, value in environment.items() if key not in ("PYTHONPATH", "PYSPARK_PYTHON")}
+            environment = {
+                key: value for key, value in environment.items() if key not in ("PYTHONPATH", "PYSPARK_PYTHON")
+            }
         with tempfile.TemporaryDirectory(dir=self.directory) as place:
-            command = [*self.commands[name], str(SAMPLE), "--warehouse", f"{place}/warehouse", "--report", f"{place}/report"]
+            command = [
+                *self.commands[name],
+                str(SAMPLE),
+                "--warehouse",
+                f"{place}/warehouse",
+                "--report",
+                f"{place}/report",
+            ]
             before = time.perf_counter()
             ran = subprocess.run(command, env=environment, cwd=place, capture_output=True, text=True, check=False)
             if ran.returncode != 1:

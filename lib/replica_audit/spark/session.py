@@ -28,12 +28,14 @@ if TYPE_CHECKING:
 
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 
-#: What SQL on the tables needs, wherever the session runs.
+#: What workers, and SQL on the tables, need wherever the session runs.
 ENGINE_SETTINGS: Mapping[str, str] = MappingProxyType(
     {
         "spark.sql.extensions": DELTA_EXTENSION,
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
+        # Arrow's own pool keeps what a worker has freed: a scan task's peak is a seventh higher with it.
+        "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
     }
 )
 

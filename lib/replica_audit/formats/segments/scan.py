@@ -30,7 +30,8 @@ from replica_audit.formats.segments.tails import describe_place, judge_tail, tor
 from replica_audit.formats.segments.windows import SegmentWindow
 from replica_audit.model import Damage
 
-WINDOW_BYTES = 8 << 20
+#: What a processor keeps in its cache between the reading of bytes, their checksums and their headers.
+WINDOW_BYTES = 2 << 20
 GREATEST_SEGMENT = 2**31 - 1
 #: An entry of magic 0 or 1 is taken into memory whole; no broker was ever sent one like this.
 _GREATEST_LEGACY = 256 << 20
