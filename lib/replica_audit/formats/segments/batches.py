@@ -7,6 +7,8 @@ what follows the first 12 bytes (4), and has its magic at byte 16. Kafka: `Defau
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
+from itertools import repeat
 
 import google_crc32c
 import numpy as np
@@ -55,6 +57,7 @@ HEADER_DTYPE = np.dtype(
 HEADER_BYTES = HEADER_DTYPE.itemsize
 #: Bytes before the part that `length` counts.
 PREFIX_BYTES = 12
+_LENGTH_AT = 8
 MAGIC_AT = 16
 #: The CRC of magic 2 covers everything from here to the end of the batch.
 CRC_FROM = 21
@@ -73,21 +76,22 @@ def follow_lengths(data: bytes, start: int, limit: int) -> tuple[np.ndarray, int
     Stops before an entry that does not end within `data`, whose length is below the smallest entry's, or after `limit`
     entries. This loop is all that is done per entry in Python besides the CRC.
     """
-    lengths = struct.Struct(">i").unpack_from
-    starts = []
-    append = starts.append
-    end = len(data)
-    last_head = end - LEAST_ENTRY_BYTES
-    position = start
-    while position <= last_head:
-        following = position + PREFIX_BYTES + lengths(data, position + 8)[0]
-        if following > end or following - position < LEAST_ENTRY_BYTES:
-            break
-        append(position)
-        position = following
-        if len(starts) == limit:
-            break
-    return np.array(starts, dtype=np.int64), position
+    unpack = struct.Struct(">i").unpack_from
+    least = LEAST_ENTRY_BYTES - PREFIX_BYTES
+    # Of length fields, not of entries: an addition less for each. Past the end of `data` there is none.
+    places: list[int] = []
+    append = places.append
+    place = start + _LENGTH_AT
+    with suppress(struct.error):
+        for _ in repeat(None, min(limit, len(data))):
+            (length,) = unpack(data, place)
+            if length < least:
+                break
+            append(place)
+            place += PREFIX_BYTES + length
+    if places and place - _LENGTH_AT > len(data):
+        place = places.pop()
+    return np.array(places, dtype=np.int64) - _LENGTH_AT, place - _LENGTH_AT
 
 
 def gather_headers(data: bytes, starts: np.ndarray) -> np.ndarray:

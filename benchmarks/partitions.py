@@ -1,0 +1,136 @@
+"""Measures audits of many small partitions: `.venv/bin/python benchmarks/partitions.py [--partitions 10000] [--before REVISION]`.
+
+Three replicas of each partition with one small segment; in every other partition a follower's last batches are those of a deposed
+leader. `run --no-quality` with 1 GiB for the driver's JVM, an empty warehouse and a cold process. With --before the same by the
+code of that revision (`git archive`), after it. The fixed cost is an audit of three partitions. Prints seconds, the driver's peak
+memory, the time for each partition above the fixed cost, and ends with status 1 when that is more than a third of the other's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from io import BytesIO
+from pathlib import Path
+
+from scan import make_segment
+
+ROOT = Path(__file__).resolve().parents[1]
+BROKERS, BATCH_BYTES, COMMON, OWN = 3, 250, 6, 4
+HEAP = {"spark": {"spark.driver.memory": "1g"}}
+RUN = """
+import os, sys
+from replica_audit.cli.main import main
+status = main()
+print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM:")).split()[1])
+# Signals of an earlier revision may still be waited for.
+sys.stdout.flush()
+os._exit(status)
+"""
+
+
+def _with_epoch(batches: bytes, count: int, epoch: int) -> bytes:
+    """Leader epochs are under no checksum."""
+    changed = bytearray(batches)
+    for number in range(count):
+        changed[number * BATCH_BYTES + 12 : number * BATCH_BYTES + 16] = epoch.to_bytes(4, "big")
+    return bytes(changed)
+
+
+def write_snapshot(directory: Path, partitions: int) -> None:
+    """Broker 0 leads all in epoch 1; broker 2 has other records after the common ones where the partition's number is odd."""
+    end = COMMON + OWN
+    logs = [make_segment(BATCH_BYTES, end * BATCH_BYTES, seed)[0] for seed in (1, 2)]
+    prefix = _with_epoch(logs[0][: COMMON * BATCH_BYTES], COMMON, 0)
+    leader, deposed = (
+        prefix + _with_epoch(log[COMMON * BATCH_BYTES :], OWN, epoch) for log, epoch in zip(logs, (1, 0), strict=True)
+    )
+    names = [("orders", number) for number in range(partitions)]
+    for broker in range(BROKERS):
+        root = directory / f"broker-{broker}"
+        for topic, number in names:
+            is_deposed = broker == 2 and number % 2
+            place = root / f"{topic}-{number}"
+            place.mkdir(parents=True)
+            (place / f"{0:020d}.log").write_bytes(deposed if is_deposed else leader)
+            epochs = "1\n0 0\n" if is_deposed else f"2\n0 0\n1 {COMMON}\n"
+            (place / "leader-epoch-checkpoint").write_text(f"0\n{epochs}")
+        (root / "meta.properties").write_text(f"version=1\nnode.id={broker}\ncluster.id=benchmark\n")
+        for file, value in (("replication-offset-checkpoint", COMMON), ("recovery-point-offset-checkpoint", end)):
+            lines = "".join(f"{topic} {number} {value}\n" for topic, number in names)
+            (root / file).write_text(f"0\n{partitions}\n{lines}")
+    leadership = [
+        {"topic": topic, "partition": number, "leader": 0, "leader_epoch": 1, "isr": [0, 1], "replicas": [0, 1, 2]}
+        for topic, number in names
+    ]
+    (directory / "leadership.json").write_text(json.dumps(leadership))
+
+
+def audit(snapshot: Path, code: Path, diverged: int) -> tuple[float, float]:
+    """Seconds of an audit by the code below `code`, and the peak of the driver's Python in MB."""
+    with tempfile.TemporaryDirectory() as directory:
+        config = Path(directory, "audit.yaml")
+        config.write_text(json.dumps(HEAP))
+        places = ["--config", config, "--warehouse", f"{directory}/warehouse", "--report", f"{directory}/report"]
+        command = [sys.executable, "-c", RUN, "run", snapshot, "--no-quality", "--quiet", "--fail-on", "never", *places]
+        environment = {**os.environ, "PYTHONPATH": str(code / "lib")}
+        before = time.perf_counter()
+        ran = subprocess.run(
+            list(map(str, command)), env=environment, cwd=directory, capture_output=True, text=True, check=False
+        )
+        took = time.perf_counter() - before
+        if ran.returncode:
+            raise SystemExit(f"the audit ended with {ran.returncode}:\n{ran.stdout[-2000:]}{ran.stderr[-2000:]}")
+        rows = json.loads(Path(directory, "report", "audit.json").read_text())["divergences"]
+        if len(rows) != diverged:
+            raise SystemExit(f"{len(rows)} divergences, expected {diverged}")
+        return took, int(ran.stdout.split()[-1]) / 1000
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--partitions", type=int, default=10_000)
+    parser.add_argument("--before", help="a revision to compare with")
+    parser.add_argument("--directory", type=Path, help="where the snapshots are made, and removed again")
+    arguments = parser.parse_args()
+    place = Path(tempfile.mkdtemp(dir=arguments.directory))
+    each = {}
+    try:
+        codes = {"now": ROOT}
+        if arguments.before:
+            packed = subprocess.run(
+                ["git", "archive", arguments.before, "lib", "conf", "pyproject.toml"],
+                cwd=ROOT,
+                capture_output=True,
+                check=True,
+            )
+            with tarfile.open(fileobj=BytesIO(packed.stdout)) as archive:
+                archive.extractall(place / "before", filter="data")
+            codes["before"] = place / "before"
+        write_snapshot(place / "few", 3)
+        write_snapshot(place / "many", arguments.partitions)
+        for name, code in codes.items():
+            fixed, _ = audit(place / "few", code, 1)
+            took, peak = audit(place / "many", code, arguments.partitions // 2)
+            each[name] = (took - fixed) / arguments.partitions
+            print(
+                f"{name}: {took:.1f} s, fixed {fixed:.1f} s, {each[name] * 1e3:.2f} ms a partition; driver's Python {peak:.0f} MB",
+                flush=True,
+            )
+    finally:
+        shutil.rmtree(place)
+    if "before" not in each:
+        return 0
+    print(f"{each['now'] / each['before']:.2f} of the time (goal 0.33)")
+    return int(each["now"] > each["before"] / 3)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
