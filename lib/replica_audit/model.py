@@ -149,6 +149,22 @@ class TransactionState:
     """The name under which the producer's client opened it; None where the record's key does not say."""
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class GroupOffset:
+    """The offset that a consumer group committed last for a partition (Kafka `OffsetAndMetadata`)."""
+
+    group: str
+    topic: str
+    partition: int
+    committed_offset: int
+    """The next one that the group reads."""
+    leader_epoch: int | None
+    """Of the last record that it read; None where its client did not say (KIP-320)."""
+    committed_ms: int
+    topic_id: str | None = None
+    """Since 4.1 where the client gave it; None where it is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentSummary:
     """One segment file after its scan: everything that the audit needs to know of it short of its batches."""

@@ -376,6 +376,16 @@ clean boolean
 choice string
 reason string
 """),
+    "group_offsets": _columns("""
+group string
+topic string
+partition int
+committed_offset bigint
+leader_epoch int
+committed_ms bigint
+effect string
+parted_at bigint
+"""),
     "findings": _columns(f"""
 finding_id string
 code string
@@ -491,6 +501,7 @@ SORT_KEYS = (
     "start_offset",
     "code",
     "candidate_id",
+    "group",
     "source",
     "entry",
     "time_ms",

@@ -49,7 +49,14 @@ def _answers(audit: PartitionAudit) -> dict:
             for name in item.replays
         },
         "runs": [
-            (item.follower.broker_id, code_of_run(run).code, run.start_offset, run.end_offset, run.leader_epoch, run.replica_epoch)
+            (
+                item.follower.broker_id,
+                code_of_run(run).code,
+                run.start_offset,
+                run.end_offset,
+                run.leader_epoch,
+                run.replica_epoch,
+            )
             for item in case.comparisons
             for run in item.runs
         ],

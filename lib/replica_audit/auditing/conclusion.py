@@ -18,6 +18,7 @@ from replica_audit.auditing.findings.families import judge
 from replica_audit.auditing.findings.families.cap_files import judge_copy, no_replica
 from replica_audit.auditing.findings.families.hwm_timeline import judge_timeline
 from replica_audit.auditing.findings.finding import Finding, merge_findings
+from replica_audit.auditing.group_offsets import with_groups
 from replica_audit.auditing.leadership.alone_in_isr import sole_terms
 from replica_audit.auditing.leadership.bounds import bound_high_watermark
 from replica_audit.auditing.leadership.capture_times import are_of_one_moment, lacks_tail
@@ -116,6 +117,8 @@ def conclude(
         losses=evidence.losses,
         cluster_id=evidence.cluster_id,
     )
+    if evidence.group_offsets:
+        case = with_groups(case, evidence.group_offsets)
     findings = merge_findings(judge(case))
     return PartitionAudit(evidence, case, findings, _verdict(findings))
 

@@ -9,7 +9,7 @@ from replica_audit.auditing.audits.gone import EarlierLosses
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.deviations import TimelineSummary
 from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
-from replica_audit.model import Leadership, ReplicaDir, SegmentSummary, TopicPartition
+from replica_audit.model import GroupOffset, Leadership, ReplicaDir, SegmentSummary, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,8 @@ class PartitionEvidence:
     """What observations of the partition come to; None without any."""
     losses: EarlierLosses = EarlierLosses()
     """What earlier audits of the cluster saw that may be gone by now."""
+    group_offsets: tuple[GroupOffset, ...] = ()
+    """What consumer groups committed for it."""
 
     @property
     def was_at_rest(self) -> bool:

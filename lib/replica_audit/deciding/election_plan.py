@@ -29,13 +29,14 @@ def plan_elections(
     """The plan for the partitions `asked` for, all that have something to decide where none is.
 
     `results` have rows of `elections` for these. `candidate_id` is taken in place of the best; `up` and `stopped_cleanly`
-    go before what fencing and flags show. Raises UsageError for a candidate that a partition does not have.
+    go before what fencing and flags show; `groups` before the rows of `group_offsets`. Raises UsageError for a candidate
+    that a partition does not have.
     """
     options = results.audit.get("options") or {}
     version = parse_kafka_version(options.get("kafka_version"))
     matrix = Matrix(results)
     state = present_state(results, version, up, stopped_cleanly)
-    decisions, conflicts = decide(matrix, state, asked, candidate_id, groups)
+    decisions, conflicts = decide(matrix, state, asked, candidate_id, _groups(results) if groups is None else groups)
     tools = Tools(version, bootstrap, client_config)
     decisions, steps, held, more, alternatives = make_steps(state, matrix, decisions, tools)
     return Plan(
@@ -55,3 +56,10 @@ def plan_elections(
         alternatives=tuple(alternatives),
         rests_on=tuple(rests_on(results, matrix, {(one.topic, one.partition) for one in decisions})),
     )
+
+
+def _groups(results: Results) -> list[GroupOffset] | None:
+    """What consumer groups committed, by the audit; None where it knows of none. Those of an earlier topic do not count."""
+    rows = results.rows("group_offsets")
+    names = GroupOffset._fields
+    return [GroupOffset(*(row[name] for name in names)) for row in rows if row["effect"] is not None] if rows else None

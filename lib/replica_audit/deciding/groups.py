@@ -22,15 +22,15 @@ def count_hits(offsets: Iterable[GroupOffset], lineage: Lineage, end_offset: int
     """Groups of one partition that have read past what a log has of what they read.
 
     `lineage` and `end_offset` are the candidate's; `shared_end` is where it parts from the log that was read, which counts
-    for offsets without an epoch.
+    for offsets without an epoch, and of an epoch that the candidate's log does not have.
     """
     hit = set()
     for one in offsets:
-        if one.leader_epoch is None or one.leader_epoch < 0 or not lineage:
-            end = min(shared_end, end_offset)
-        else:
-            answer = lineage.end_offset_for(one.leader_epoch, end_offset)
-            end = end_offset if answer is None else min(answer[1], end_offset)
+        known = one.leader_epoch is not None and one.leader_epoch >= 0 and lineage
+        answer = lineage.end_offset_for(one.leader_epoch, end_offset) if known else None
+        # What was read in an epoch that the log does not have is on it only below the point where the two part.
+        of_log = answer is not None and answer[0] == one.leader_epoch
+        end = min(answer[1] if of_log else shared_end, end_offset)
         if one.committed_offset > end:
             hit.add(one.group)
     return len(hit)

@@ -10,15 +10,28 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from replica_audit.auditing.group_offsets import rows_of_offsets
 from replica_audit.auditing.leadership.deviations import assigned_replicas, summary_row, timeline_of
 from replica_audit.auditing.plan import Plan, plan_audit
 from replica_audit.auditing.replicas.facts import CopyKey
 from replica_audit.auditing.rows.bronze import bronze_rows, damage_rows, quarantine_row, segment_row
-from replica_audit.auditing.rows.evidence import EVIDENCE_TABLES, LOG_EVENTS, TIMELINE, AuditOptions, partition_evidence
+from replica_audit.auditing.rows.evidence import (
+    EVIDENCE_TABLES,
+    GROUPS,
+    LOG_EVENTS,
+    TIMELINE,
+    AuditOptions,
+    partition_evidence,
+)
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import Inventory, SegmentFile
 from replica_audit.formats.leadership.broker_logs import read_broker_log
+from replica_audit.formats.leadership.consumer_offsets import (
+    find_offsets_copies,
+    newest_offsets,
+    read_committed_offsets,
+)
 from replica_audit.formats.leadership.transaction_log import (
     find_transaction_logs,
     latest_states,
@@ -57,6 +70,7 @@ class OpenedSnapshot:
     _files: dict[TopicPartition, list[SegmentFile]]
     _events: dict[TopicPartition, list[Row]]
     _observed: dict[TopicPartition, pa.Table] = field(default_factory=dict)
+    _groups: dict[TopicPartition, list[Row]] = field(default_factory=dict)
 
     @classmethod
     def read(
@@ -87,8 +101,9 @@ class OpenedSnapshot:
             log_dirs = [log_dir.path for log_dir in inventory.log_dirs]
             unplaced = [row for row in unplaced if _may_bear_on(row, only, log_dirs)]
         events = _read_broker_logs(snapshot, inventory, known, unplaced)
+        groups = _read_group_offsets(snapshot, inventory, known, unplaced)
         kept = {place: rows[place] for place in sorted(known)}
-        return cls(snapshot, inventory, options, unplaced, kept, files, events, observed)
+        return cls(snapshot, inventory, options, unplaced, kept, files, events, observed, groups)
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
@@ -123,6 +138,7 @@ class OpenedSnapshot:
             rows["quarantine"].extend(damage_rows(names, summary))
         facts = {table: rows[table] for table in EVIDENCE_TABLES}
         facts[LOG_EVENTS] = self._events.get(partition, [])
+        facts[GROUPS] = self._groups.get(partition, [])
         facts[TIMELINE] = [summary_row(course)] if course is not None else []
         evidence = partition_evidence(partition, facts, self.options)
         return Examined(rows, timeline, plan_audit(evidence), files)
@@ -186,6 +202,26 @@ def _read_broker_logs(
             elif (place := TopicPartition(item.topic, item.partition)) in known:
                 events[place].append(asdict(item))
     return events
+
+
+def _read_group_offsets(
+    snapshot: Snapshot, inventory: Inventory, known: Collection[TopicPartition], quarantine: list[Row]
+) -> dict[TopicPartition, list[Row]]:
+    """What consumer groups committed for `known` partitions; what cannot be read of it is added to `quarantine`."""
+    copies, found = [], defaultdict(list)
+    for copy in find_offsets_copies(snapshot, [one.path for one in inventory.log_dirs if one.kind == "broker"]):
+        try:
+            copies.append(read_committed_offsets(snapshot, copy))
+            unread = copies[-1].unread
+        except (OSError, FormatError) as error:
+            unread = ((copy.path, None, str(error)),)
+        for path, position, reason in unread:
+            text = f"could not be read, and may say what consumer groups committed: {reason}"
+            quarantine.append(quarantine_row(QuarantineRow(None, path, position, None, "INPUT-IGNORED", text)))
+    for row in rows_of_offsets(newest_offsets(copies)):
+        if (place := TopicPartition(row["topic"], row["partition"])) in known:
+            found[place].append(row)
+    return found
 
 
 def _read_observations(

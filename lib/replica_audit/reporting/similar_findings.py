@@ -22,6 +22,7 @@ DETAIL_TABLES = (
     "truncations",
     "verifications",
     "elections",
+    "group_offsets",
     "findings",
 )
 

@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.findings.log_dirs import LogDirTally
+from replica_audit.auditing.group_offsets import rows_of_offsets
 from replica_audit.auditing.leadership.capture_times import times_of_manifest
 from replica_audit.auditing.rows.evidence import (
     EARLIER,
     EVIDENCE_TABLES,
+    GROUPS,
     LOG_EVENTS,
     TIMELINE,
     AuditOptions,
@@ -24,6 +26,7 @@ from replica_audit.formats.files.storage import Snapshot
 from replica_audit.moments import now
 from replica_audit.protocol.high_watermark import rule_of
 from replica_audit.results import Results
+from replica_audit.spark.coordinator_job import read_group_offsets
 from replica_audit.spark.observation_jobs import write_timeline
 from replica_audit.spark.partition_jobs import Group, PartitionWork, audit_partitions, may_be_many
 from replica_audit.tables import BRONZE_TABLES
@@ -67,7 +70,7 @@ def audit(
     progress.begin("auditing")
     try:
         timelines = write_timeline(spark, warehouse, attempt, ids, rule_of(options.kafka_version))
-        groups = _groups(warehouse, attempt, timelines, ids["cluster_id"])
+        groups = _with_group_offsets(spark, location, _groups(warehouse, attempt, timelines, ids["cluster_id"]))
         limits = (settings.piece_batches, settings.driver_rows)
         many = REPORTED_TABLES if may_be_many(groups, settings.driver_rows) else ()
         directories = {table: warehouse.directory(table) for table in many}
@@ -116,6 +119,15 @@ def _groups(
     for place, seen in earlier_rows(warehouse, cluster_id, groups.keys()).items():
         groups[place][EARLIER] = seen
     return [(place, dict(groups[place])) for place in sorted(groups)]
+
+
+def _with_group_offsets(spark: SparkSession, location: str, groups: list[Group]) -> list[Group]:
+    """The same, each partition with what consumer groups committed for it."""
+    log_dirs = {row["log_dir"] for _, evidence in groups for row in evidence.get("replica_dirs", ())}
+    found = defaultdict(list)
+    for row in rows_of_offsets(read_group_offsets(spark, location, log_dirs)):
+        found[row["topic"], row["partition"]].append(row)
+    return [(place, {**rows, GROUPS: found[place]} if place in found else rows) for place, rows in groups]
 
 
 def _log_dir_findings(

@@ -1,4 +1,4 @@
-"""The coordinator's states of producers that left a transaction open, read on the executors, where there are any."""
+"""The coordinators' logs read on the executors: states of producers that left a transaction open, offsets of consumer groups."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.files.trees import Entry
 from replica_audit.formats.format_error import FormatError
+from replica_audit.formats.leadership.consumer_offsets import (
+    CommittedOffsets,
+    OffsetsCopy,
+    find_offsets_copies,
+    newest_offsets,
+    read_committed_offsets,
+)
 from replica_audit.formats.leadership.transaction_log import (
     find_transaction_logs,
     latest_states,
     read_transaction_states,
 )
-from replica_audit.model import TransactionState
+from replica_audit.model import GroupOffset, TransactionState
 from replica_audit.spark.tasks import deal, parallelism, run_tasks
 
 if TYPE_CHECKING:
@@ -49,3 +56,27 @@ def read_transactions(
 
     tasks = deal(segments, min(_GREATEST_TASKS, parallelism(spark)))
     return latest_states(run_tasks(spark, tasks, read))
+
+
+def read_group_offsets(spark: SparkSession, location: str, log_dirs: Collection[str]) -> list[GroupOffset]:
+    """What consumer groups committed last, by the snapshot's `__consumer_offsets`; a task reads whole copies of its partitions.
+
+    A copy that cannot be read is passed over: it is in quarantine since the scan.
+    """
+    try:
+        snapshot = Snapshot.open(location)
+        copies = find_offsets_copies(snapshot, sorted(log_dirs))
+    except OSError:
+        copies = []  # the snapshot is gone: records that have to be compared will say so
+    copies = [copy for copy in copies if any(segment.size for segment in copy.segments)]
+    if not copies:
+        return []
+
+    def read(of_task: list[OffsetsCopy]) -> Iterator[CommittedOffsets]:
+        for copy in of_task:
+            try:
+                yield read_committed_offsets(snapshot, copy)
+            except (OSError, FormatError):
+                continue
+
+    return newest_offsets(run_tasks(spark, deal(copies, min(_GREATEST_TASKS, parallelism(spark))), read))

@@ -22,6 +22,7 @@ REPORTED_TABLES = (
     "divergences",
     "truncations",
     "elections",
+    "group_offsets",
     "findings",
 )
 

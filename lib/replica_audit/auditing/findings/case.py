@@ -11,6 +11,7 @@ from replica_audit.auditing.leadership.capture_times import CaptureTimes
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
+    from replica_audit.auditing.comparing.group_positions import Position
     from replica_audit.auditing.leadership.bounds import HighWatermark
     from replica_audit.auditing.leadership.deviations import TimelineSummary
     from replica_audit.auditing.replicas.facts import ReplicaFacts
@@ -55,6 +56,10 @@ class Case:
     """What observations of the partition come to; None without any."""
     losses: EarlierLosses = EarlierLosses()
     """What earlier audits of the cluster saw that may be gone by now."""
+    groups: tuple[Position, ...] = ()
+    """Where consumer groups stand on the reference's log, in order of their names."""
+    lost_from: int | None = None
+    """First offset of what other replicas hold and the reference lost; None where it lost nothing."""
     cluster_id: str | None = None
 
     @property

@@ -38,6 +38,7 @@ FAMILIES = {
     "TXN": "transactions",
     "CHK": "checkpoint files",
     "TRN": "what a truncation does",
+    "GRP": "consumer groups",
     "META": "leadership and identity",
     "CAP": "the capture itself",
 }

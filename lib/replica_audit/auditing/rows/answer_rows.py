@@ -12,6 +12,7 @@ from replica_audit.auditing.findings.catalogue import SEVERITIES
 from replica_audit.auditing.findings.families.div_records import code_of_run
 from replica_audit.auditing.findings.families.rep import REP_LEADER_SHORTER
 from replica_audit.auditing.findings.finding import Finding, finding_row
+from replica_audit.auditing.group_offsets import group_rows
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.protocol.truncation import Step
@@ -36,6 +37,7 @@ def report_rows(audit: PartitionAudit) -> dict[str, list[dict]]:
     for comparison, counted in compared:
         rows["divergences"].extend(_divergence_rows(case, comparison, counted))
         rows["truncations"].extend(_truncation_rows(case, comparison))
+    rows["group_offsets"].extend(group_rows(case))
     return rows
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from replica_audit.auditing.audits.gone import losses_of_rows
+from replica_audit.auditing.group_offsets import offsets_of_rows
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.deviations import summary_of_row
 from replica_audit.auditing.leadership.logged_events import events_of_rows
@@ -24,6 +25,9 @@ EVIDENCE_TABLES = ("replica_dirs", "segments", "leader_epochs", "offset_checkpoi
 
 #: The bronze table of what brokers' own logs say; there where the snapshot has such logs.
 LOG_EVENTS = "broker_log_events"
+
+#: The name under which what consumer groups committed for a partition comes with them, where the snapshot says so.
+GROUPS = "group_offsets"
 
 #: The name under which the summary of a partition's timeline comes with them, where the partition was observed.
 TIMELINE = "timeline"
@@ -109,6 +113,7 @@ def partition_evidence(
         kafka_version=options.kafka_version,
         times=options.times,
         # Entries left over belong to log dirs that have no directory of this partition.
+        group_offsets=offsets_of_rows(rows.get(GROUPS, ())),
         log_events=events_of_rows(rows.get(LOG_EVENTS, ())),
         losses=losses_of_rows(rows.get(EARLIER, ())),
         timeline=next((summary_of_row(row) for row in rows.get(TIMELINE, ())), None),

@@ -1,0 +1,82 @@
+"""Where consumer groups stand on a log: whether what they read is still there (KIP-320), whoever leads.
+
+Clients differ in what they do about it (docs/semantics.md H12); where a group stands is a fact of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from replica_audit.model import GroupOffset
+from replica_audit.protocol.lineage import Lineage
+
+UNAFFECTED = "unaffected"
+PAST_END = "past_end"
+EPOCH_DIFFERS = "epoch_differs"
+READ_LOST = "read_lost"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LostRange:
+    """Offsets [start, end) of records that another log has, or had, and this one has not."""
+
+    start_offset: int
+    end_offset: int
+    replaced_ms: int | None = None
+    """When others were written in their place, or a leader began that did not have them; None where nothing tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where one group stands."""
+
+    offset: GroupOffset
+    effect: str | None
+    """One of the above; None where the offset is of an earlier topic of the same name."""
+    parted_at: int | None = None
+    """First offset that the group may have read in another version, where it is affected."""
+    proven: bool = True
+
+
+def group_position(
+    offset: GroupOffset,
+    lineage: Lineage,
+    log_end_offset: int,
+    lost: Iterable[LostRange],
+    *,
+    one_moment: bool,
+) -> Position:
+    """Where a group stands on a log, given its lineage as its leader would answer, and what it lost.
+
+    `one_moment`: no skew of the copies explains that the group is ahead of the log. Without the epoch of the record that
+    the group read last, it is the time of the commit that tells which version it read.
+    """
+    at = offset.committed_offset
+    passed = sorted(part for part in lost if part.start_offset < at)
+    first = passed[0].start_offset if passed else None
+    answer = lineage.end_offset_for(offset.leader_epoch, log_end_offset)
+    if answer is not None and offset.leader_epoch != lineage.latest_epoch:
+        # An epoch that the log never had: Kafka answers with the one before it, and a client may take that for an agreement.
+        foreign = answer[0] != offset.leader_epoch
+        if answer[1] < at or foreign:
+            parted = min([answer[1], at, *([first] if foreign and first is not None else [])])
+            return Position(offset, PAST_END if at > log_end_offset else EPOCH_DIFFERS, parted)
+    if at > log_end_offset:
+        # A group goes on while copies are made; only what is lost, or copies of one moment, tell that from a loss.
+        known = one_moment or any(part.end_offset > log_end_offset for part in passed)
+        return (
+            Position(offset, PAST_END, min(log_end_offset, first or log_end_offset))
+            if known
+            else Position(offset, UNAFFECTED)
+        )
+    if not passed:
+        return Position(offset, UNAFFECTED)
+    if answer is None and offset.leader_epoch is None and _read_before(offset, passed, at):
+        return Position(offset, EPOCH_DIFFERS, first, proven=False)
+    return Position(offset, READ_LOST, first)
+
+
+def _read_before(offset: GroupOffset, passed: Sequence[LostRange], at: int) -> bool:
+    """Whether the group committed before anything stood in place of records that it must have read."""
+    return any(part.replaced_ms is not None and offset.committed_ms < part.replaced_ms for part in passed)

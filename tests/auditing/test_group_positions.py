@@ -1,0 +1,135 @@
+"""Consumer groups beside a log that lost records: where they stand, and the findings of a whole partition."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+from tests.support.encoder import Record, encode_batch
+from tests.support.fixtures import FIXTURES
+
+from replica_audit.auditing.comparing.group_positions import LostRange, group_position
+from replica_audit.config import Settings
+from replica_audit.deciding.election_plan import plan_elections
+from replica_audit.local.audit import audit_all
+from replica_audit.model import GroupOffset
+from replica_audit.protocol.lineage import Lineage
+
+#: Divergence at 20: epoch 0 ends there, epoch 1 goes on; of epoch 0 another replica has 20 to 29 (H12).
+LOST = (LostRange(20, 30, replaced_ms=5000),)
+LINEAGE = Lineage(((0, 0), (1, 20)))
+
+
+def _effect(offset: int, epoch: int | None, end: int, ms: int = 1000, one_moment: bool = False, lost=LOST):
+    one = GroupOffset("g", "orders", 0, offset, epoch, ms)
+    found = group_position(one, LINEAGE, end, lost, one_moment=one_moment)
+    return found.effect, found.parted_at, found.proven
+
+
+@pytest.mark.parametrize(
+    ("offset", "epoch", "end", "effect"),
+    [
+        (30, 0, 25, ("past_end", 20, True)),
+        (30, 0, 45, ("epoch_differs", 20, True)),
+        (20, 0, 45, ("unaffected", None, True)),
+        (15, None, 45, ("unaffected", None, True)),
+        (30, 1, 45, ("read_lost", 20, True)),
+        (30, None, 45, ("epoch_differs", 20, False)),
+        (30, None, 25, ("past_end", 20, True)),
+    ],
+)
+def test_where_a_group_stands(offset: int, epoch: int | None, end: int, effect: tuple) -> None:
+    assert _effect(offset, epoch, end) == effect
+
+
+def test_without_an_epoch_the_time_of_the_commit_tells_which_version_was_read() -> None:
+    assert _effect(30, None, 45, ms=4999)[0] == "epoch_differs"
+    assert _effect(30, None, 45, ms=5000)[0] == "read_lost"
+
+
+def test_an_epoch_that_the_log_never_had_was_read_from_another_log() -> None:
+    """Kafka answers with the epoch before it, whose end may be above the offset: no client notices."""
+    lineage = Lineage(((0, 0), (3, 79)))
+    found = group_position(GroupOffset("g", "orders", 0, 50, 1, 0), lineage, 90, (LostRange(34, 52),), one_moment=False)
+    assert (found.effect, found.parted_at) == ("epoch_differs", 34)
+
+
+def test_a_group_that_went_on_while_copies_were_made_is_not_past_the_end() -> None:
+    assert _effect(50, None, 45, lost=())[0] == "unaffected"
+    assert _effect(50, 1, 45, lost=())[0] == "unaffected"
+    assert _effect(50, 1, 45, lost=(), one_moment=True) == ("past_end", 45, True)
+
+
+def with_groups(capture: str, path: Path, *groups: tuple[str, str, int, int, int, int], note: str = "") -> Path:
+    """A capture whose coordinators' log has (group, topic, partition, offset, epoch, ms)."""
+    shutil.copytree(FIXTURES / capture, path)
+    records = []
+    for group, topic, partition, offset, epoch, ms in groups:
+        key = struct.pack(">h", 1) + b"".join(struct.pack(">h", len(t)) + t.encode() for t in (group, topic))
+        value = struct.pack(">hqih", 3, offset, epoch, len(note)) + note.encode() + struct.pack(">q", ms)
+        records.append(Record(key + struct.pack(">i", partition), value))
+    for folder in path.glob("broker-*/__consumer_offsets-0"):
+        (folder / "00000000000000000000.log").write_bytes(encode_batch(0, tuple(records), 9))
+    return path
+
+
+def test_groups_of_a_real_unclean_election(tmp_path: Path) -> None:
+    """diverged-unclean: epoch 0 ends at 34 in ledger-0, whose log ends at 52, and ledger-2 ends at 50."""
+    before = 1_700_000_000_000
+    groups = (
+        ("audit", "ledger", 0, 70, 0, before * 2),
+        ("billing", "ledger", 0, 45, 0, before * 2),
+        ("sound", "ledger", 0, 30, 0, before * 2),
+        ("back", "ledger", 0, 52, 1, before * 2),
+        ("earlier-topic", "ledger", 0, 79, -1, 1000),
+        ("audit", "ledger", 2, 60, -1, before * 2),
+    )
+    snapshot = with_groups("diverged-unclean", tmp_path / "s", *groups, note="private words of a client")
+    results = audit_all(str(snapshot), Settings(topics=("ledger",)))
+    effects = {(row["group"], row["partition"]): row["effect"] for row in results.rows("group_offsets")}
+    assert effects == {
+        ("audit", 0): "past_end",
+        ("billing", 0): "epoch_differs",
+        ("sound", 0): "unaffected",
+        ("back", 0): "read_lost",
+        ("earlier-topic", 0): None,
+        ("audit", 2): "past_end",
+    }
+    told = [
+        (row["code"], row["partition"], row["severity"], row["confidence"], row["message"].split(":")[0])
+        for row in results.rows("findings")
+        if row["code"].startswith("GRP")
+    ]
+    assert told == [
+        ("GRP-PAST-DIVERGENCE", 0, "medium", "proven", "1 consumer group stands inside the log of broker 1, past where it parts from what they read"),
+        ("GRP-PAST-END", 0, "medium", "proven", "1 consumer group stands past the end of the log of broker 1, 52"),
+        ("GRP-READ-LOST", 0, "info", "proven", "3 consumer groups stand past lost records, which begin at offset 34"),
+        ("GRP-PAST-END", 2, "medium", "proven", "1 consumer group stands past the end of the log of broker 1, 50"),
+        ("GRP-READ-LOST", 2, "info", "proven", "1 consumer group stands past lost records, which begin at offset 50"),
+    ]  # fmt: skip
+    assert "private" not in json.dumps(
+        [dict(results.audit), {name: list(rows) for name, rows in results.tables.items()}]
+    )
+
+
+def test_an_election_counts_the_groups_that_each_candidate_hits(tmp_path: Path) -> None:
+    later = 3_600_000_000_000
+    groups = [
+        ("audit", "ledger", 0, 70, 0, later),
+        ("sound", "ledger", 0, 30, 0, later),
+        ("on", "ledger", 0, 50, 1, later),
+    ]
+    snapshot = with_groups("diverged-unclean", tmp_path / "s", *groups)
+    plan = plan_elections(audit_all(str(snapshot), Settings(topics=("ledger",))), asked=[("ledger", 0)])
+    (decision,) = plan.decisions
+    assert {one.candidate_id: one.groups_hit for one in decision.candidates} == {0: 1, 1: 1, 2: 1}
+
+
+def test_groups_never_move_a_verdict_and_sound_ones_have_no_finding(tmp_path: Path) -> None:
+    snapshot = with_groups("lagging", tmp_path / "s", ("g", "orders", 0, 5, 0, 3_800_000_000_000))
+    results = audit_all(str(snapshot), Settings(topics=("orders",)))
+    assert [row["effect"] for row in results.rows("group_offsets")] == ["unaffected"]
+    assert [row["code"] for row in results.rows("findings") if row["code"].startswith("GRP")] == []
