@@ -186,8 +186,8 @@ build/replica_audit.zip: $(shell find lib -type f -not -name '*.pyc' -not -path 
 	@mkdir -p build
 	@python="$$(command -v python3 || echo $(RUN))"; "$$python" -c 'import pathlib, sys, zipfile; \
 	archive = zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED); \
-	[archive.write(path, path.relative_to("lib")) for path in sorted(pathlib.Path("lib/replica_audit").rglob("*")) \
-	if path.is_file() and path.suffix != ".pyc"]; archive.close()' $@
+	[archive.write(path, path.relative_to("lib")) for path in sorted(pathlib.Path("lib").rglob("*")) \
+	if path.is_file() and path.suffix != ".pyc" and ".egg-info" not in str(path)]; archive.close()' $@
 	@echo $@
 
 environment: build/environment.tar.gz

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
+from pathlib import Path
 
 import pytest
 from tests.support.samples import SAMPLES
@@ -10,6 +13,7 @@ from tests.support.samples import SAMPLES
 import replica_audit
 from replica_audit.errors import UsageError
 
+ROOT = Path(__file__).parents[2]
 SAMPLE = str(SAMPLES / "last-replica-standing")
 
 
@@ -41,3 +45,45 @@ def test_an_audit_gives_dataframes_of_its_own_rows_and_leaves_the_session_alone(
     assert spark.range(3).count() == 3
     with pytest.raises(KeyError):
         second.table("no_such_table")
+
+
+def test_the_examples_of_the_reference_run_as_they_are(spark, tmp_path, monkeypatch, capsys):
+    (tmp_path / "data").symlink_to(ROOT / "data")
+    monkeypatch.chdir(tmp_path)
+    examples = re.findall(
+        r"^```python\n(.*?)^```$", (ROOT / "docs" / "reference.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert len(examples) == 2
+    names = {"spark": spark}
+    for example in examples:
+        exec(example, names)
+    printed = capsys.readouterr().out
+    lost = names["audit"].rows("divergences")
+    assert "|broker_id|base_offset|" in printed and f"{lost[0]['start_offset']}" in printed
+    assert (tmp_path / "report" / "index.html").is_file()
+
+
+def test_the_notebook_runs_from_top_to_bottom(spark, tmp_path, monkeypatch, capsys):
+    """Its cells one after the other, the value of a last expression shown as a notebook shows it."""
+    (tmp_path / "data").symlink_to(ROOT / "data")
+    monkeypatch.chdir(tmp_path)
+    cells = json.loads((ROOT / "docs" / "notebook.ipynb").read_text())["cells"]
+    assert not any(cell.get("outputs") for cell in cells), "stored outputs would go stale"
+    names: dict[str, object] = {}
+    shown = []
+    for cell in cells:
+        if cell["cell_type"] != "code":
+            continue
+        tree = ast.parse("".join(cell["source"]))
+        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, "notebook", "exec"), names)
+        if last is not None:
+            shown.append(eval(compile(ast.Expression(last.value), "notebook", "eval"), names))
+    audit = names["audit"]
+    assert audit.verdict == "COMMITTED_LOSS" and shown[0] is audit and "Do first" in audit._repr_html_()
+    printed = capsys.readouterr().out
+    found = names["found"].collect()
+    (lost,) = (row for row in audit.rows("divergences") if row["lost_records"])
+    covered = {offset for row in found for offset in range(row.base_offset, row.last_offset + 1)}
+    assert covered >= set(range(lost["start_offset"], lost["end_offset"])) and "written" in printed
+    assert (tmp_path / "replica-audit-report" / "index.html").is_file()

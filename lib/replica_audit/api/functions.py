@@ -20,19 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class _Silent:
-    """Progress that nobody looks at."""
-
-    def begin(self, stage: str, files: int = 0, size_bytes: int = 0) -> None:
-        pass
-
-    def advance(self, files: int = 0, size_bytes: int = 0) -> None:
-        pass
-
-    def end(self) -> None:
-        pass
-
-
 def audit(
     spark: SparkSession,
     path: str,
@@ -56,7 +43,7 @@ def audit(
     The tables go into `warehouse` (default: replica-audit-warehouse) or `catalog`; on Spark Connect into a place that the
     server's executors and this process both reach. With `report`, a directory, the report is written too; `quality`
     checks the answers with Great Expectations and needs `report`, where Data Docs go. `config` is a configuration file.
-    `progress` has begin(stage, files, bytes), advance(files, bytes) and end().
+    `progress` has the methods of `local.audit.Progress`.
 
     Raises UsageError, InputError and EngineError of `replica_audit.errors`.
     """
@@ -79,8 +66,10 @@ def audit(
     check_outputs(path, settings, report=report is not None)
     check_files(settings)
     known = read_baseline(settings)
+    from replica_audit.local.audit import Unseen
+
     with quality_stage(settings, lambda sentence: warnings.warn(sentence, stacklevel=4)) as stage:
-        audited = audit_snapshot(spark, path, settings, progress or _Silent(), known, stage)
+        audited = audit_snapshot(spark, path, settings, progress or Unseen(), known, stage)
     if report is not None:
         audited.report(report)
     return audited

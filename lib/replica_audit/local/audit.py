@@ -41,6 +41,8 @@ class Progress(Protocol):
 
     def end(self) -> None: ...
 
+    def tell_reading(self, reading: Any) -> None: ...
+
 
 class Unseen:
     """Progress that nobody looks at."""
@@ -52,6 +54,9 @@ class Unseen:
         pass
 
     def end(self) -> None:
+        pass
+
+    def tell_reading(self, reading: Any) -> None:
         pass
 
 

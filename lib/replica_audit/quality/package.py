@@ -1,11 +1,12 @@
 """Great Expectations, imported once for this room: nothing is sent to its makers, and Spark Connect is left alone.
 
 The package looks whether Spark Connect can be imported. Without its own packages Spark then ends the process, with 0,
-when the main module is no file (`python -c`): it takes that for a run of its doctests. We have no use for Connect.
+when the main module is no file (`python -c`): it takes that for a run of its doctests. Where it is used it is let in.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ _CONNECT = ("pyspark.sql.connect.dataframe", "pyspark.sql.connect.session")
 
 @contextmanager
 def _without_connect() -> Iterator[None]:
-    hidden = [name for name in _CONNECT if name not in sys.modules]
+    used = "SPARK_REMOTE" in os.environ and importlib.util.find_spec("grpc") is not None
+    hidden = [] if used else [name for name in _CONNECT if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))  # None makes an import fail
     try:
         yield

@@ -7,7 +7,10 @@ jobs and no SQL, which takes two seconds to start, so that half waits until it i
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
+import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from replica_audit.errors import EngineError
+from replica_audit.redaction import redact
 from replica_audit.scratch import scratch_directory
 from replica_audit.spark.archive import archive_path
 from replica_audit.spark.environment import check_jars, check_packages, check_worker_python, find_java, worker_python
@@ -69,6 +73,9 @@ LOCAL_JAVA_FLAGS = (
     "-Xlog:all=error:stderr",
 )
 
+#: Where a Connect server listens unless told.
+_CONNECT_PORT = 15002
+
 #: Settings that a caller adds to ours instead of replacing it, with what goes between.
 _JOINED = {"spark.sql.extensions": ",", "spark.driver.extraJavaOptions": " ", "spark.driver.extraClassPath": os.pathsep}
 
@@ -107,10 +114,12 @@ def start_session(
     """The Spark session called `app_name`; one that is running is taken as it is.
 
     `settings` go before our own, but not before those of spark-submit. `local` None means: local unless spark-submit
-    or a running session provides one. Raises EngineError, in one sentence, when Java, JARs, packages or the workers'
-    interpreter do not fit, or the JVM does not start.
+    or a running session provides one, or SPARK_REMOTE names a Spark Connect server. Raises EngineError, in one sentence,
+    when Java, JARs, packages or the workers' interpreter do not fit, the JVM does not start, or no server answers.
     """
     check_packages()
+    if "SPARK_REMOTE" in os.environ and local is not True:
+        return _remote_session(settings)
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -136,12 +145,40 @@ def build_session(
     return session.open() if isinstance(session, LazySession) else session
 
 
+def _remote_session(settings: Mapping[str, str]) -> SparkSession:
+    """A session of the Spark Connect server that SPARK_REMOTE names, one of its own for this process.
+
+    Tables are written without Spark, so the server needs nothing of Delta unless they are in a catalog.
+    """
+    # Looked for first: where they lack, Spark ends the process of a `python -c`, with 0.
+    if lacking := [name for name in ("grpc", "grpc_status") if importlib.util.find_spec(name) is None]:
+        raise EngineError(
+            f"SPARK_REMOTE is set, but this Python lacks {lacking[0]} of Spark Connect's client; "
+            "pip install 'pyspark[connect]', or unset SPARK_REMOTE"
+        )
+    from pyspark.sql import SparkSession
+
+    address = os.environ["SPARK_REMOTE"]
+    try:
+        # The client asks again for ten minutes.
+        if parts := re.match(r"sc://(\[[^]]+\]|[^:/;]+)(?::(\d+))?", address):
+            socket.create_connection((parts[1].strip("[]"), int(parts[2] or _CONNECT_PORT)), timeout=30).close()
+        session = SparkSession.builder.remote(address).getOrCreate()
+        session.conf.get("spark.sql.session.timeZone")
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        place = redact(address.partition(";")[0])
+        raise EngineError(f"no Spark Connect server answers at {place} (SPARK_REMOTE): {reason}") from error
+    for key, value in settings.items():
+        if session.conf.isModifiable(key):
+            session.conf.set(key, value)
+    return session
+
+
 def _is_provided() -> bool:
     """Whether spark-submit started this process (it hands over the port of its JVM), or a context is running."""
     from pyspark import SparkContext
 
-    if "SPARK_REMOTE" in os.environ:
-        raise EngineError("SPARK_REMOTE is set, but Spark Connect is not supported; unset it or use spark-submit")
     return "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._active_spark_context is not None
 
 

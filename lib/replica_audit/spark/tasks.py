@@ -33,10 +33,9 @@ def parallelism(spark: SparkSession) -> int:
     """How many tasks run side by side, as far as Spark says."""
     if not is_remote(spark):
         return spark.sparkContext.defaultParallelism
-    from pyspark.sql import functions as F
-
     # Rows without a number of partitions given are dealt out to as many as there are cores.
-    return spark.range(1 << 16).agg(F.max(F.spark_partition_id())).first()[0] + 1
+    rows = spark.range(1 << 16).selectExpr("spark_partition_id() AS part")
+    return rows.selectExpr("max(part)").first()[0] + 1
 
 
 def deal(parts: Sequence[Task], count: int) -> list[list[Task]]:
