@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.reference import current_epoch
 from replica_audit.deciding.costs import CandidateCost
-from replica_audit.wording import count
+from replica_audit.deciding.loss_words import say_loss
 
 #: By what right each of these would lead, best first.
 STANDINGS = ("leader", "isr", "elr", "last_known", "out_of_sync", "unknown", "unassigned")
@@ -125,16 +125,4 @@ def _advantage(case: Case, best: CandidateCost, equals: Sequence[CandidateCost],
 
 
 def _say_loss(cost: CandidateCost) -> str:
-    """A loss in words: `43 committed records`, `3 records, 1 of them committed`, `nothing`."""
-    if not cost.lost_records:
-        return "nothing"
-    most = "at most " if cost.at_most else ""
-    if cost.lost_committed == cost.lost_records:
-        return most + count(cost.lost_records, "committed record")
-    parts = []
-    if cost.lost_committed:
-        parts.append(f"{cost.lost_committed} of them committed")
-    if cost.lost_possible:
-        parts.append(f"{cost.lost_possible} of them possibly committed")
-    text = most + count(cost.lost_records, "record")
-    return f"{text}, {' and '.join(parts)}" if parts else f"{text}, none of them known to be committed"
+    return say_loss(cost.lost_records, cost.lost_committed, cost.lost_possible, cost.at_most)

@@ -50,24 +50,30 @@ def decide(
 ) -> tuple[list[Decision], list[Conflict]]:
     """Decisions for the partitions `asked` for, all with costs where none is, and those for which there can be none.
 
-    `candidate_id` is taken for all of them in place of the best. Raises UsageError where a partition has no such replica.
+    `candidate_id` is taken in place of the best wherever the partition has such a replica. Raises UsageError where one that
+    was asked for does not, or none has.
     """
     found, conflicts = [], []
-    for place in sorted(asked) if asked else matrix.places():
+    places = sorted(asked) if asked else matrix.places()
+    if candidate_id is not None:
+        having = [place for place in places if candidate_id in matrix.rows.get(place, ())]
+        lacking = [place for place in asked if place in matrix.rows and place not in having]
+        if lacking or (places and not having):
+            topic, partition = (lacking or places)[0]
+            known = ", ".join(map(str, sorted(matrix.rows.get((topic, partition), ())))) or "none"
+            raise UsageError(
+                f"--candidate {candidate_id}: {topic}-{partition} has no such replica in the snapshot, but {known}"
+            )
+    for place in places:
         if place not in matrix.rows:
             conflicts.append(Conflict(*place, "no log of it can be read, so that nothing tells what an election costs"))
             continue
-        best = matrix.best(place)
-        chosen = best if candidate_id is None else candidate_id
+        given = candidate_id is not None and candidate_id in matrix.rows[place]
+        chosen = candidate_id if given else matrix.best(place)
         if chosen is None:
             conflicts.append(Conflict(*place, "no replica in the snapshot is assigned to it"))
             continue
-        if chosen not in matrix.rows[place]:
-            known = ", ".join(map(str, sorted(matrix.rows[place])))
-            raise UsageError(
-                f"--candidate {chosen}: {place[0]}-{place[1]} has no such replica in the snapshot, but {known}"
-            )
-        found.append(_decision(matrix, state, place, chosen, candidate_id is not None, groups))
+        found.append(_decision(matrix, state, place, chosen, given, groups))
     return found, conflicts
 
 

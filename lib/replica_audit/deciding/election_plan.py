@@ -38,7 +38,7 @@ def plan_elections(
     state = present_state(results, version, up, stopped_cleanly)
     decisions, conflicts = decide(matrix, state, asked, candidate_id, _groups(results) if groups is None else groups)
     tools = Tools(version, bootstrap, client_config)
-    decisions, steps, held, more, alternatives = make_steps(state, matrix, decisions, tools)
+    outcome = make_steps(state, matrix, decisions, tools)
     return Plan(
         cluster_id=results.audit.get("cluster_id"),
         tool_version=__version__,
@@ -49,11 +49,11 @@ def plan_elections(
         down=tuple(sorted(state.brokers - state.up)),
         stopped_cleanly=tuple(sorted(state.clean)),
         unknown=tuple(sorted(state.unknown)),
-        decisions=tuple(decisions),
-        steps=tuple(steps),
-        keep_down=tuple(held),
-        conflicts=(*conflicts, *more),
-        alternatives=tuple(alternatives),
+        decisions=outcome.decisions,
+        steps=outcome.steps,
+        keep_down=outcome.keep_down,
+        conflicts=(*conflicts, *outcome.conflicts),
+        alternatives=outcome.alternatives,
         rests_on=tuple(rests_on(results, matrix, {(one.topic, one.partition) for one in decisions})),
     )
 

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from replica_audit.deciding.present_state import Place, PresentState
-from replica_audit.protocol.controller import (
-    Registration,
-    catch_up,
-    elect,
-    prefer,
-    start_broker,
-    stop_broker,
-)
+from replica_audit.protocol.controller import Registration, catch_up, elect, prefer, start_broker, stop_broker
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +31,17 @@ class ImaginedCluster:
         self.up = set(state.up)
         self.clean = set(state.clean)
         self.changes: list[Change] = []
+
+    def copy(self) -> ImaginedCluster:
+        """Another one in the same state, whose changes begin anew."""
+        other = ImaginedCluster.__new__(ImaginedCluster)
+        other.partitions, other.up, other.clean, other.changes = (
+            dict(self.partitions),
+            set(self.up),
+            set(self.clean),
+            [],
+        )
+        return other
 
     def leader(self, place: Place) -> int | None:
         return self.partitions[place].leader_id
@@ -88,6 +92,35 @@ class ImaginedCluster:
         after = self.partitions[place] = change(before)
         if after.leader_id is not None and after.leader_id != before.leader_id:
             self.changes.append(Change(place, after.leader_id, _right(before, after.leader_id), ordered))
+
+
+class ImaginedClusters:
+    """One cluster, imagined in every way that its snapshot leaves open: whether there are eligible leader replicas, and
+    whether topics that do not show it allow unclean elections."""
+
+    def __init__(self, state: PresentState) -> None:
+        said = state.unclean_said
+        self.ways = [
+            ImaginedCluster(state, has_elr=has_elr, unclean=unclean)
+            for has_elr in ((True, False) if state.has_elr is None else (state.has_elr,))
+            for unclean in (lambda place: said[place] is True, lambda place: said[place] is not False)
+        ]
+
+    def __iter__(self) -> Iterator[ImaginedCluster]:
+        return iter(self.ways)
+
+    @property
+    def up(self) -> set[int]:
+        """Brokers that are up, which no way has otherwise."""
+        return self.ways[0].up
+
+    def leader(self, place: Place) -> int | None:
+        """Who leads in the first way: nothing that is not shown is allowed."""
+        return self.ways[0].leader(place)
+
+    def is_led_by(self, place: Place, broker_id: int) -> bool:
+        """Whether the broker leads in every way."""
+        return all(way.leader(place) == broker_id for way in self.ways)
 
 
 def _right(before: Registration, leader_id: int) -> str:

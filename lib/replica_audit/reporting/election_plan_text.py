@@ -8,7 +8,7 @@ from typing import Any
 
 from replica_audit.deciding.plan_parts import Candidate, Decision, Plan, Prediction, Step
 from replica_audit.reporting.layout import align_columns, clean, paint, render_range, text_width, wrap
-from replica_audit.reporting.sentences import capitalise, join_some
+from replica_audit.reporting.sentences import capitalise, join_some, verb
 from replica_audit.wording import count
 
 STANDING_WORDS = {
@@ -36,7 +36,7 @@ def render_plan(plan: Plan, colour: bool = False) -> str:
     for decision in plan.decisions:
         lines += [*_decision(decision, colour), ""]
     for conflict in plan.conflicts:
-        lines += [*wrap(f"{clean(conflict.topic)}-{conflict.partition}: no plan. {capitalise(conflict.reason)}."), ""]
+        lines += [*wrap(f"{clean(conflict.topic)}-{conflict.partition}: no plan: {conflict.reason}."), ""]
     if not plan.decisions and not plan.conflicts:
         return "Nothing needs to be decided: every partition has a leader, and no replica differs from it."
     lines += _brokers(plan)
@@ -170,10 +170,8 @@ def render_moved(changes: Sequence[Mapping[str, Any]], colour: bool = False) -> 
     """The outcome of `elect --check`."""
     if not changes:
         return "Nothing has moved: the plan still holds."
-    head = paint(
-        f"{capitalise(count(len(changes), 'thing'))} that the plan rests on moved: make it again", "high", colour
-    )
-    lines = [head]
+    said = f"{count(len(changes), 'thing')} that the plan rests on {verb(len(changes), 'has', 'have')} moved; make a new plan:"
+    lines = [paint(said, "high", colour)]
     for one in changes:
         place = "" if one["topic"] is None else f"{clean(one['topic'])}-{one['partition']}: "
         of_broker = "" if one["broker_id"] is None else f" of broker {one['broker_id']}"

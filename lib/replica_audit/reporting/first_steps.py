@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 from replica_audit.auditing.findings.catalogue import CATALOGUE, SEVERITIES, at_or_above
 from replica_audit.deciding.present_state import find_up, newest_states
 from replica_audit.reporting.brokers import Cost, stop_cost
+from replica_audit.reporting.command_lines import render_command
 from replica_audit.reporting.conditions import Conditions
 from replica_audit.reporting.finding_text import worst_first
 from replica_audit.reporting.layout import clean, render_count
@@ -27,6 +28,7 @@ from replica_audit.reporting.sentences import (
     verb,
 )
 from replica_audit.reporting.similar_findings import Row
+from replica_audit.reporting.what_to_do import best_rows, tell_choice
 from replica_audit.results import Results
 
 KEEP_DOWN = Template(
@@ -55,6 +57,9 @@ IN_SNAPSHOT = Template(
 DECIDE = Template(
     "Then decide for {places}: elect {brokers}, which loses what the present leader took since{besides}, or take the records "
     "out of the copy and produce them again."
+)
+DECIDE_BY_COST = Template(
+    "Then decide for {places}: {choice}. “What to do” has the steps; {command} tells what each choice costs."
 )
 NO_LEADER = Template("*Restore a leader for {places}*: {how}.")
 END_TRANSACTION = Template(
@@ -115,11 +120,23 @@ def tell_first_steps(
         )
     yield from _remedies(partitions, findings, bool(urgent))
     if urgent:
-        yield from _decide(list(dict.fromkeys(one.place for held in urgent.values() for one in held)), holders)
+        places = list(dict.fromkeys(one.place for held in urgent.values() for one in held))
+        best = best_rows(results.rows("elections"))
+        yield from _decide_by_cost([place for place in places if place in best], best, results)
+        yield from _decide([place for place in places if place not in best], holders)
+
+
+def _decide_by_cost(places: Sequence[Place], best: Mapping[Place, Row], results: Results) -> Iterator[Sentence]:
+    """Whom to let lead, as the cost matrix has it; partitions with the same choice and loss together."""
+    choices: dict[str, list[Place]] = defaultdict(list)
+    for place in places:
+        choices[tell_choice(best[place])].append(place)
+    for choice, same in list(choices.items())[:GROUP_LIMIT]:
+        yield DECIDE_BY_COST.say(places=name_partitions(same), choice=choice, command=render_command(results, "elect"))
 
 
 def _decide(places: Sequence[Place], holders: Mapping[int, Sequence[Held]]) -> Iterator[Sentence]:
-    """Whom to elect: a broker that has all that is lost, where there is one."""
+    """Whom to elect where an audit of an earlier version has no cost matrix: a broker that has all that is lost, if one has."""
     choices: dict[tuple, list[Place]] = defaultdict(list)
     for place in places:
         holding = {broker: one for broker, held in holders.items() for one in held if one.place == place}
@@ -268,8 +285,19 @@ def _remedies(
         yield REMEDY.say(where=_where(rows), remedy=name_remedy(known.remedy, rows), code=code)
 
 
-def tell_advice(code: str, findings: Sequence[Row], replicas: Sequence[Row]) -> str | None:
-    """What to do about the worst code of one partition, with its brokers by name; None for a code of another version."""
+def tell_advice(
+    code: str, findings: Sequence[Row], replicas: Sequence[Row], elections: Sequence[Row] = ()
+) -> str | None:
+    """What to do about the worst code of one partition, with its brokers by name, and the best choice where there is
+    something to decide; None for a code of another version."""
+    advice = _advice(code, findings, replicas)
+    best = next(iter(best_rows(elections).values()), None)
+    if advice is None or best is None:
+        return advice
+    return f"{advice.rstrip('.')}. {capitalise(tell_choice(best))}: {best['reason']}."
+
+
+def _advice(code: str, findings: Sequence[Row], replicas: Sequence[Row]) -> str | None:
     known = CATALOGUE.get(code)
     if known is None:
         return None

@@ -12,6 +12,7 @@ from replica_audit.reporting.layout import clean, render_count, render_interval,
 from replica_audit.reporting.sentences import Sentence
 from replica_audit.reporting.similar_findings import Row, render_lost, worst_partitions
 from replica_audit.reporting.verdict import render_status_line
+from replica_audit.reporting.what_to_do import WhatToDo, tell_what_to_do
 from replica_audit.results import Results
 
 #: Partitions and findings that are told; the page and audit.json have them all.
@@ -33,6 +34,8 @@ def render_markdown(results: Results, verdict: Mapping[str, Any]) -> str:
         blocks.append(
             "**Do first**\n\n" + "\n".join(f"{n}. {_render(step)}" for n, step in enumerate(answer.first_steps, 1))
         )
+    if (todo := tell_what_to_do(results)) is not None:
+        blocks.append(_what_to_do(todo))
     partitions = [row for row in worst_partitions(results) if row["verdict"] != "CONSISTENT"]
     if partitions:
         blocks.append(_table(partitions, results))
@@ -47,6 +50,24 @@ def render_markdown(results: Results, verdict: Mapping[str, Any]) -> str:
     finished = f", finished {escape(clean(audit['finished']))}" if audit.get("finished") else ""
     blocks.append(f"<sub>replica-audit {escape(clean(audit.get('tool_version')))}, {ids}{finished}</sub>")
     return "\n\n".join(blocks) + "\n"
+
+
+def _what_to_do(todo: WhatToDo) -> str:
+    """The choices, and below a fold the steps with their commands."""
+    lines = ["**What to do**", ""]
+    lines += [f"- {code_span(f'{one.topic}-{one.partition}')}: {escape(one.sentence)}" for one in todo.choices]
+    if todo.left_out:
+        lines.append(f"- and {render_count(todo.left_out, 'more partition')}: {code_span(todo.command)}")
+    if not todo.steps:
+        return "\n".join(lines)
+    lines += ["", f"<details><summary>{render_count(len(todo.steps), 'step')}, with commands</summary>", ""]
+    for step in todo.steps:
+        lines.append(f"{step.number}. {escape(step.text)}")
+        if step.commands:
+            fence = "`" * (max((len(run) for text in step.commands for run in re.findall("`+", text)), default=0) + 3)
+            lines += ["", *(f"   {line}" for line in (f"{fence}sh", *step.commands, fence)), ""]
+    told = f"What must hold before each step, and what each log is after it: {code_span(todo.command)}"
+    return "\n".join([*lines, "", told, "", "</details>"])
 
 
 def escape(text: str) -> str:

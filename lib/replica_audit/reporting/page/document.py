@@ -27,6 +27,7 @@ from replica_audit.reporting.page.content import (
 )
 from replica_audit.reporting.similar_findings import render_lost, rows_by_partition, worst_partitions
 from replica_audit.reporting.story import told_protocol
+from replica_audit.reporting.what_to_do import tell_what_to_do
 from replica_audit.results import Results
 
 #: Rows that are there before the script runs, and where scripts are off.
@@ -44,6 +45,7 @@ _SCRIPTS = (
     "timeline.js",
     "leadership.js",
     "protocols.js",
+    "elections.js",
     "findings.js",
     "detail.js",
     "gallery.js",
@@ -83,6 +85,7 @@ def render_page(
         facts=_facts(results),
         verdict=verdict,
         answer=answer,
+        todo=tell_what_to_do(results),
         tiles=_tiles(results, earlier),
         words=VERDICT_WORDS,
         data_docs=data_docs,

@@ -1,0 +1,95 @@
+"""The command `elect`: what it prints, writes and returns."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from tests.support.fixtures import FIXTURES
+
+from replica_audit.cli.main import main
+
+UNCLEAN, HEALED = str(FIXTURES / "diverged-unclean"), str(FIXTURES / "diverged-healed")
+
+
+def test_the_plan_is_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "new" / "plan.json"
+    assert main(["elect", UNCLEAN, "--kafka-version", "4.3.1", "--plan", str(path)]) == 0
+    text = capsys.readouterr().out
+    plan = json.loads(path.read_text(encoding="utf-8"))
+    assert re.search(
+        r"ledger-0\n +Each choice loses something: elect broker 0 and salvage \[34, 52\) from broker 1 before\.", text
+    )
+    assert all(len(line) <= 100 for line in text.splitlines())
+    # Broken lines are what a shell puts together again.
+    lines = [line for line in text.replace(" \\\n", " ").splitlines() if line.startswith("   ") and "'" not in line]
+    printed = [shlex.split(line) for line in lines]
+    assert [
+        command for step in plan["steps"] for command in step["commands"] if shlex.split(command) not in printed
+    ] == []
+    assert main(["elect", UNCLEAN, "--kafka-version", "4.3.1", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == plan
+
+
+def test_what_has_moved_is_told_and_makes_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "plan.json"
+    assert main(["elect", UNCLEAN, "--plan", str(path)]) == 0
+    capsys.readouterr()
+    assert main(["elect", UNCLEAN, "--check", str(path)]) == 0
+    assert capsys.readouterr().out == "Nothing has moved: the plan still holds.\n"
+    assert main(["elect", HEALED, "--check", str(path)]) == 1
+    text = capsys.readouterr().out
+    assert "  ledger-0: log end of broker 0 was 79, is 52\n" in text
+    assert re.match(r"\d+ things that the plan rests on have moved; make a new plan:\n", text)
+    assert main(["elect", HEALED, "--check", str(path), "--format", "json"]) == 1
+    assert {
+        "topic": "ledger",
+        "partition": 0,
+        "broker_id": 0,
+        "what": "log end",
+        "before": 79,
+        "now": 52,
+    } in json.loads(capsys.readouterr().out)["moved"]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["ledger-9"], "ledger-9 is not in"),
+        (["ledger"], "give a partition such as orders-0"),
+        (["ledger-0", "--candidate", "7"], "has no such replica in the snapshot, but 0, 1, 2"),
+        (["--up", "1,x"], "'x' is not a broker id"),
+        (["--check", "/nowhere.json"], "--check /nowhere.json"),
+        (["--plan", f"{UNCLEAN}/plan.json"], "lies inside the snapshot"),
+    ],
+)
+def test_mistakes_are_2_and_told(more: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["elect", UNCLEAN, *more]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_partition_without_a_plan_makes_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["elect", UNCLEAN, "--kafka-version", "2.3.0"]) == 1
+    text = " ".join(capsys.readouterr().out.split())
+    assert "ledger-0: no plan. Kafka-leader-election.sh" not in text
+    assert "ledger-0: no plan: kafka-leader-election.sh exists since Kafka 2.4" in text
+
+
+def test_where_nothing_is_to_be_decided_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["elect", str(FIXTURES / "healthy-running")]) == 0
+    assert capsys.readouterr().out.startswith("Nothing needs to be decided")
+
+
+def test_a_calm_partition_that_is_asked_for_has_its_costs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["elect", str(FIXTURES / "lagging"), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["decisions"] == []
+    name = next(
+        path.name for path in sorted((FIXTURES / "lagging").glob("broker-*/*-0")) if not path.name.startswith("__")
+    )
+    assert main(["elect", str(FIXTURES / "lagging"), name, "--format", "json"]) == 0
+    (decision,) = json.loads(capsys.readouterr().out)["decisions"]
+    assert decision["procedure"] == "none"
+    assert any(one["lost_records"] for one in decision["candidates"])

@@ -1,0 +1,225 @@
+"""Plans of captures and of clusters made by hand: order, commands by version, predictions, conflicts, what has moved."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from replica_audit.deciding.plan_parts import Plan, plan_object
+from tests.deciding.clusters import Part, plan_of
+from tests.support.fixtures import FIXTURES
+
+from replica_audit.config import Settings
+from replica_audit.deciding.election_plan import plan_elections
+from replica_audit.deciding.plan_check import check_object, moved
+from replica_audit.errors import UsageError
+from replica_audit.local.audit import audit_all
+from replica_audit.model import TopicPartition
+from replica_audit.results import Results
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@cache
+def audited(capture: str, version: str | None = None, asked: tuple[TopicPartition, ...] = ()) -> Results:
+    return audit_all(str(FIXTURES / capture), Settings(kafka_version=version), asked=asked)
+
+
+def outline(plan: Plan) -> list[tuple]:
+    """(action, brokers) of each step."""
+    return [(step.action, step.brokers) for step in plan.steps]
+
+
+def predicted(plan: Plan) -> dict[tuple[str, int], tuple[int | None, int]]:
+    """(partition, broker) → (cut, end) of the last word on each replica."""
+    return {
+        (f"{one.topic}-{one.partition}", one.broker_id): (one.truncate_to, one.log_end_offset)
+        for step in plan.steps
+        for one in step.after
+    }
+
+
+def test_a_wrong_leader_is_stopped_and_the_candidate_elected_alone() -> None:
+    plan = plan_elections(audited("diverged-unclean", "4.3.1"))
+    assert outline(plan) == [
+        ("copy", (0, 1)),
+        ("forbid_unclean", ()),
+        ("stop", (2, 1)),
+        ("start", (0,)),
+        ("elect", (0,)),
+        ("check", (0,)),
+        ("start", (2,)),
+        ("start", (1,)),
+        ("restore_config", ()),
+        ("verify", ()),
+    ]
+    assert [step.number for step in plan.steps] == list(range(10))
+    # What the captured cluster did later under broker 2 is in diverged-healed; here broker 0 leads partitions 0 and 2.
+    assert predicted(plan)["ledger-0", 1] == (34, 79)
+    assert predicted(plan)["ledger-1", 0] == (41, 70)
+    assert {one.broker_id for one in plan.keep_down} == {1, 2}
+    assert plan.conflicts == ()
+
+
+def test_each_version_has_commands_of_its_own() -> None:
+    for version in ("2.4.1", "2.5.1", "2.8.2", "3.6.2", "3.9.1", "4.3.1"):
+        plan = plan_elections(
+            audited("diverged-unclean", version), bootstrap="kafka:9092", client_config="client.properties"
+        )
+        said = [
+            {"action": step.action, "commands": list(step.commands), "files": dict(step.files)}
+            for step in plan.steps
+            if step.commands
+        ]
+        path = GOLDEN / f"commands-{version}.json"
+        assert said == json.loads(path.read_text(encoding="utf-8")), version
+
+
+def test_a_version_without_a_tool_for_it_has_no_plan_but_the_costs() -> None:
+    plan = plan_elections(audited("diverged-unclean", "2.3.1"))
+    assert [(one.partition, "2.4" in one.reason) for one in plan.conflicts] == [(0, True), (2, True)]
+    assert [one.action for one in plan.steps] == ["copy"]
+    assert all(one.candidates for one in plan.decisions)
+
+
+def test_an_eligible_replica_that_stopped_cleanly_is_only_started() -> None:
+    plan = plan_elections(audited("elr-leaderless"), candidate_id=1, asked=[("accounts", 0), ("accounts", 1)])
+    assert [one for one in outline(plan) if one[0] in ("start", "stop", "elect", "check")] == [
+        ("start", (1,)),
+        ("check", (1,)),
+        ("start", (0,)),
+    ]
+    assert {one.procedure for one in plan.decisions} == {"start"}
+
+
+def test_a_partition_without_the_broker_that_was_asked_for_keeps_its_best() -> None:
+    plan = plan_elections(audited("elr-leaderless"), candidate_id=1)
+    assert {(one.topic, one.candidate_id, one.asked) for one in plan.decisions} == {
+        ("accounts", 1, True),
+        ("__consumer_offsets", 0, False),
+    }
+
+
+def test_one_that_was_killed_has_to_be_elected() -> None:
+    plan = plan_elections(audited("elr-leaderless"), candidate_id=0)
+    assert ("elect", (0,)) in outline(plan)
+    assert [one for one in outline(plan) if one[0] == "stop"] == [("stop", (2,))]
+
+
+def test_up_and_stopped_cleanly_go_before_what_the_files_show() -> None:
+    plan = plan_elections(audited("elr-leaderless"), candidate_id=0, up=[], stopped_cleanly=[0, 1])
+    assert (plan.up, plan.stopped_cleanly, plan.unknown) == ((), (0, 1), ())
+    assert [one for one in outline(plan) if one[0] == "elect"] == []
+
+
+def test_nothing_needs_to_be_done_where_the_leader_is_best() -> None:
+    plan = plan_elections(audited("diverged-unclean"), asked=[("ledger", 1)])
+    assert not plan.changes_leaders
+    assert outline(plan) == [("copy", (0,))]
+
+
+def test_a_replica_that_is_not_there_is_a_mistake() -> None:
+    with pytest.raises(UsageError, match="has no such replica in the snapshot, but 0, 1, 2"):
+        plan_elections(audited("diverged-unclean"), candidate_id=7)
+
+
+def test_the_same_snapshot_has_not_moved_and_a_later_one_has() -> None:
+    before = check_object(json.loads(json.dumps(plan_object(plan_elections(audited("diverged-unclean"))))))
+    asked = tuple(TopicPartition(one["topic"], one["partition"]) for one in before["rests_on"])
+    places = [(one.topic, one.partition) for one in asked]
+    assert list(moved(before, plan_elections(audited("diverged-unclean", None, asked), asked=places))) == []
+    later = list(moved(before, plan_elections(audited("diverged-healed", None, asked), asked=places)))
+    told = {(one["what"], one["broker_id"]) for one in later if one["partition"] == 0}
+    assert {("leader epoch", None), ("ISR", None), ("log end", 0), ("leader epochs", 0)} <= told
+    assert all(one["before"] != one["now"] for one in later)
+
+
+def test_the_isr_alone_is_seen_to_have_moved() -> None:
+    plan = plan_elections(audited("diverged-unclean"))
+    then = plan_object(plan)
+    now = replace(plan, rests_on=tuple(replace(one, isr=(1,)) for one in plan.rests_on))
+    assert {one["what"] for one in moved(json.loads(json.dumps(then)), now)} == {"ISR"}
+
+
+@pytest.mark.parametrize("content", [[], {}, {"steps": [], "rests_on": [], "schema_version": 2}])
+def test_what_is_no_plan_is_refused(content: object) -> None:
+    with pytest.raises(UsageError, match="plan"):
+        check_object(content)
+
+
+def test_whoever_is_in_sync_of_another_choice_is_started_after_its_round() -> None:
+    """Broker 1 is to lead a, and would take b, which broker 2 is to lead."""
+    plan = plan_of(
+        Part("a", replicas=(1, 2), leader=None, isr=(2,), choice=1),
+        Part("b", replicas=(1, 2), leader=None, isr=(1,), choice=2),
+        up=(),
+        version="3.9.1",
+    )
+    # Each would take the other's partition: one of them is left out, and told.
+    assert len(plan.conflicts) == 1
+    plan = plan_of(
+        Part("a", replicas=(1, 2, 3), leader=None, isr=(3,), choice=1),
+        Part("b", replicas=(1, 2, 3), leader=None, isr=(1,), choice=2),
+        up=(),
+        version="3.9.1",
+    )
+    assert plan.conflicts == ()
+    elected = [step.brokers for step in plan.steps if step.action == "elect"]
+    started = [step.brokers for step in plan.steps if step.action == "start"]
+    assert elected == [(2,), (1,)]
+    assert started.index((2,)) < started.index((1,)) < started.index((3,))
+
+
+def test_a_topic_that_allows_unclean_elections_is_forbidden_them_before_anything_is_started() -> None:
+    plan = plan_of(
+        Part("a", replicas=(1, 2), leader=None, isr=(2,), choice=1),
+        Part("other", replicas=(1, 3), leader=3, isr=(3,), choice=3, unclean="true", calm=True),
+        up=(3,),
+        version="3.9.1",
+    )
+    # Broker 3 stays up, so that nobody takes its partition.
+    assert [one for one in outline(plan) if one[0] == "forbid_unclean"] == []
+    plan = plan_of(
+        Part("a", replicas=(3, 1), leader=3, isr=(3,), choice=1),
+        Part("other", replicas=(1, 3), leader=3, isr=(3,), choice=3, unclean="true", calm=True),
+        up=(3,),
+        version="3.9.1",
+    )
+    (step,) = [step for step in plan.steps if step.action == "forbid_unclean"]
+    assert step.number < min(one.number for one in plan.steps if one.action in ("stop", "start"))
+    assert any("--entity-name other" in command for command in step.commands)
+    assert plan.conflicts == ()
+
+
+def test_in_sync_replicas_change_places_by_a_reassignment_when_all_are_up() -> None:
+    part = Part("a", replicas=(2, 1), leader=2, isr=(1, 2), choice=1)
+    plan = plan_of(part, up=(1, 2), version="3.9.1")
+    assert [step.action for step in plan.steps if step.action != "copy"] == ["reorder", "verify"]
+    (step,) = [step for step in plan.steps if step.action == "reorder"]
+    assert json.loads(step.files["reassign.json"])["partitions"][0]["replicas"] == [1, 2]
+    # With a replica down the tool would refuse: the leader is stopped, and the candidate is elected by itself.
+    plan = plan_of(replace(part, replicas=(2, 1, 3)), up=(1, 2), version="3.9.1")
+    assert ("stop", (2,)) in outline(plan) and ("elect", (1,)) not in outline(plan)
+
+
+def test_without_the_isr_there_is_no_plan() -> None:
+    plan = plan_of(Part("a", replicas=(1, 2), leader=2, isr=None, choice=1), up=(2,), version="3.9.1")
+    assert [one.reason.startswith("nothing says who is assigned and in sync") for one in plan.conflicts] == [True]
+
+
+def test_one_that_is_not_assigned_is_not_elected() -> None:
+    plan = plan_of(Part("a", replicas=(2, 3), leader=2, isr=(2,), choice=1), up=(2,), version="3.9.1")
+    assert [one.reason for one in plan.conflicts] == ["broker 1 is not assigned to it, so that no election finds it"]
+
+
+def test_a_plan_is_plain_json() -> None:
+    content = plan_object(plan_elections(audited("diverged-unclean", "4.3.1")))
+    assert json.loads(json.dumps(content)).keys() == content.keys()
+    assert content["schema_version"] == 1
+    assert (
+        content["decisions"][0].keys()
+        == asdict(plan_elections(audited("diverged-unclean", "4.3.1")).decisions[0]).keys()
+    )
