@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from replica_audit.deciding.plan_parts import Plan
-
 from replica_audit.deciding.election_plan import plan_elections
+from replica_audit.deciding.plan_parts import Plan
 from replica_audit.results import Results
 from replica_audit.tables import REPORT_TABLES
 

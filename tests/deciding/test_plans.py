@@ -8,13 +8,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from replica_audit.deciding.plan_parts import Plan, plan_object
 from tests.deciding.clusters import Part, plan_of
 from tests.support.fixtures import FIXTURES
 
 from replica_audit.config import Settings
 from replica_audit.deciding.election_plan import plan_elections
 from replica_audit.deciding.plan_check import check_object, moved
+from replica_audit.deciding.plan_parts import Plan, plan_object
 from replica_audit.errors import UsageError
 from replica_audit.local.audit import audit_all
 from replica_audit.model import TopicPartition

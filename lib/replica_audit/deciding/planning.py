@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from replica_audit.deciding.kafka_commands import Tools
 from replica_audit.deciding.decisions import Matrix
 from replica_audit.deciding.imagined_cluster import Change, ImaginedClusters
+from replica_audit.deciding.kafka_commands import Tools
 from replica_audit.deciding.plan_parts import Alternative, Conflict, Decision, Held, Step
 from replica_audit.deciding.present_state import Place, PresentState
 from replica_audit.deciding.rounds import Round, order_rounds, takers

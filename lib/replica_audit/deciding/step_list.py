@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from replica_audit.deciding.kafka_commands import Tools, copy_command, election_file, reassignment_file
 from replica_audit.deciding.decisions import Matrix
 from replica_audit.deciding.imagined_cluster import ImaginedClusters
+from replica_audit.deciding.kafka_commands import Tools, copy_command, election_file, reassignment_file
 from replica_audit.deciding.plan_parts import Decision, Prediction, Step
 from replica_audit.deciding.present_state import Place, PresentState
 from replica_audit.deciding.rounds import Round

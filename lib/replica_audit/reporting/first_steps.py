@@ -58,9 +58,7 @@ DECIDE = Template(
     "Then decide for {places}: elect {brokers}, which loses what the present leader took since{besides}, or take the records "
     "out of the copy and produce them again."
 )
-DECIDE_BY_COST = Template(
-    "Then decide for {places}: {choice}. “What to do” has the steps; {command} tells what each choice costs."
-)
+DECIDE_BY_COST = Template("Then decide: {choices}. The steps, and what every other choice costs: {command}.")
 NO_LEADER = Template("*Restore a leader for {places}*: {how}.")
 END_TRANSACTION = Template(
     "*End the transaction of {place}*: kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic {topic} "
@@ -131,8 +129,12 @@ def _decide_by_cost(places: Sequence[Place], best: Mapping[Place, Row], results:
     choices: dict[str, list[Place]] = defaultdict(list)
     for place in places:
         choices[tell_choice(best[place])].append(place)
-    for choice, same in list(choices.items())[:GROUP_LIMIT]:
-        yield DECIDE_BY_COST.say(places=name_partitions(same), choice=choice, command=render_command(results, "elect"))
+    told = [f"for {name_partitions(same)} {choice}" for choice, same in choices.items()]
+    if len(told) > GROUP_LIMIT:
+        rest = sum(len(same) for same in list(choices.values())[GROUP_LIMIT:])
+        told = [*told[:GROUP_LIMIT], f"and {render_count(rest, 'more partition')}"]
+    if told:
+        yield DECIDE_BY_COST.say(choices="; ".join(told), command=render_command(results, "elect"))
 
 
 def _decide(places: Sequence[Place], holders: Mapping[int, Sequence[Held]]) -> Iterator[Sentence]:

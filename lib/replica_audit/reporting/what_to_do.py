@@ -71,7 +71,7 @@ def _choices(plan: Plan) -> Iterator[ToldChoice]:
 def _steps(plan: Plan) -> Iterator[ToldStep]:
     for step in plan.steps:
         files = (
-            f"printf '%s\\n' '{clean(content.replace(chr(10), ' ').strip())}' > {name}"
+            f"printf '%s\\n' '{clean(' '.join(line.strip() for line in content.splitlines()))}' > {name}"
             for name, content in step.files.items()
         )
         yield ToldStep(step.number, clean(end_sentence(step.text)), (*files, *map(clean, step.commands)))
