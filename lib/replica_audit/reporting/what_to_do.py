@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from replica_audit.deciding.election_plan import plan_elections
 from replica_audit.deciding.loss_words import say_loss
 from replica_audit.deciding.plan_parts import Plan
 from replica_audit.reporting.command_lines import render_command
@@ -51,6 +50,9 @@ def tell_what_to_do(results: Results) -> WhatToDo | None:
     """The plan of `results` in short; None where there is nothing to decide."""
     if not results.rows("elections"):
         return None
+    # Imported here, so that what plans nothing loads nothing for it.
+    from replica_audit.deciding.election_plan import plan_elections
+
     plan = plan_elections(results)
     choices = tuple(_choices(plan))
     return WhatToDo(
