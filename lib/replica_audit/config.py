@@ -50,6 +50,7 @@ class Settings:
     full: bool = _setting(False, "scan every segment, also those that an earlier ingest of the cluster knows")
     protocol: str | None = _setting(None, "truncation that findings and verdicts use", choices=PROTOCOLS)
     kafka_version: str | None = _setting(None, "version of the brokers, for rules that changed between versions")
+    since: str | None = _setting(None, "id of an earlier audit: compare above what it verified")
     fail_on: str = _setting("high", "least severity that makes the exit status 1", choices=FAIL_LEVELS)
     baseline: str | None = _setting(None, "audit.json of an earlier run: findings that are in it are not new")
     format: str = _setting("text", "what is written to stdout", choices=FORMATS)

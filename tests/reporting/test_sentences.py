@@ -414,6 +414,8 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
     (headlines.LOST_MARKERS, _rows("COMMITTED_LOSS", "REP-LEADER-SHORTER", "high", lost_records=0, lost_committed=0),
      "Other replicas hold offsets that the leader does not have in the only partition: ends of transactions, or empty "
      "or damaged batches, but no sound record."),
+    (answer.SINCE, lambda path: replace(results(), audit={**AUDIT, "options": {"since": "a1"}}),
+     "Compared is only what lies above the offsets that audit a1 verified, and what has changed since."),
     (answer.NOT_COUNTED, _rows("COMMITTED_LOSS", "HWM-LOSS", "critical"),
      "In 1 partition it is not known how many records are lost."),
     (headlines.GONE_SINCE, _rows("COMMITTED_LOSS", "HWM-GONE", "high", lost_records=0, lost_committed=0),

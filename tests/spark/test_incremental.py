@@ -6,12 +6,15 @@ import json
 import shutil
 from dataclasses import replace
 
+import pytest
 from tests.spark.conftest import SILENT
 from tests.spark.planted import marked_batch
 from tests.spark.test_stages import without_run
 from tests.support.samples import SAMPLES
 
 from replica_audit.cli.progress_lines import Progress
+from replica_audit.errors import UsageError
+from replica_audit.reporting.summary import render_summary
 from replica_audit.warehouse.attempts import attempts, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 
@@ -41,13 +44,23 @@ def test_the_next_day_costs_what_is_new_and_outlives_the_first(spark, run_stages
     full = run_audit(spark, run_ingest(spark, str(day), other, fully), other, SILENT)
     assert without_run(results) == without_run(full) and fully.reading.known_bytes == 0
 
+    # Above what the first audit verified there is the same to say, and it is said that only this was compared.
+    before = first.results.audit["audit_id"]
+    since = run_audit(spark, snapshot_id, replace(own, since=before), SILENT)
+    shown = " ".join(render_summary(since).split())
+    assert f"lies above the offsets that audit {before} verified, and what has changed since." in shown
+    assert since.audit["options"].pop("since") == before
+    assert without_run(since) == without_run(results)
+    with pytest.raises(UsageError, match="no finished audit with audit_id none"):
+        run_audit(spark, snapshot_id, replace(own, since="none"), SILENT)
+
     # In the warehouse that knows it a full scan finds what is there, and adds nothing.
     rows = len(Warehouse(warehouse).read("batches", ("topic",)))
     assert run_ingest(spark, str(day), replace(own, full=True), fully) == snapshot_id
     assert fully.reading.known_bytes == 0 and len(Warehouse(warehouse).read("batches", ("topic",))) == rows
 
     removed, snapshots = prune(spark, own, vacuum=True)
-    assert removed == [first.results.audit["audit_id"]] and snapshots == [first.snapshot_id]
+    assert before in removed and snapshots == [first.snapshot_id]
     (attempt,) = attempts(Warehouse(warehouse), "ingest", snapshot_id=snapshot_id)
     told = {"full": False, "read_bytes": progress.reading.read_bytes, "known_bytes": progress.reading.known_bytes}
     assert json.loads(attempt["options"]).items() >= told.items()

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from replica_audit.auditing.audits.gone import EarlierLosses
+from replica_audit.auditing.comparing.verified_prefix import VerifiedCopy
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.deviations import TimelineSummary
+from replica_audit.auditing.replicas.facts import CopyKey
 from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
 from replica_audit.model import GroupOffset, Leadership, ReplicaDir, SegmentSummary, TopicPartition
 
@@ -34,6 +36,8 @@ class PartitionEvidence:
     """What earlier audits of the cluster saw that may be gone by now."""
     group_offsets: tuple[GroupOffset, ...] = ()
     """What consumer groups committed for it."""
+    verified: Mapping[CopyKey, VerifiedCopy] = field(default_factory=dict)
+    """What an earlier audit found equal and need not be compared again; empty: all is compared."""
 
     @property
     def was_at_rest(self) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.comparing.candidates import chunks_of_candidates
 from replica_audit.auditing.comparing.epoch_rot import doubtful_epochs
 from replica_audit.auditing.comparing.replays import replay_all
+from replica_audit.auditing.comparing.verified_prefix import verified_chunks
 from replica_audit.auditing.comparing.wanted_chunks import chunks_for_keys, needed_chunks
 from replica_audit.auditing.replicas.copies_of_partition import Grouping, group_replicas
 from replica_audit.formats.segments.open_transactions import open_at_end
@@ -93,7 +94,8 @@ class Plan:
     def _pairs_of(self, grouping: Grouping) -> Iterable[tuple[ReplicaFacts, set[int]]]:
         for follower in grouping.followers:
             replays = replay_all(grouping.reference, follower, self.evidence.is_tiered)
-            yield follower, needed_chunks(grouping.reference, follower, replays)
+            verified = verified_chunks(self.evidence.verified, grouping.reference.facts, follower)
+            yield follower, needed_chunks(grouping.reference, follower, replays, verified)
 
 
 def _by_copy(doubts: Iterable[EpochRot]) -> dict[CopyKey, list[EpochRot]]:

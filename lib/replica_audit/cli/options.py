@@ -100,6 +100,7 @@ OPTIONS = (
         _AUDITING,
         _chosen(PROTOCOLS, metavar="NAME"),
     ),
+    Option(("--since",), "audit", _HELP["since"], ("run", "audit"), {"metavar": "AUDIT"}),
     Option(
         ("--fail-on",),
         "answer",

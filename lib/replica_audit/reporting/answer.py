@@ -60,6 +60,7 @@ ALL_LOST = Template(
 )
 NOT_COUNTED = Template("In {partitions} it is not known how many records are lost.")
 OTHERS = Template("Of the others, {counts}.")
+SINCE = Template("Compared is only what lies above the offsets that audit {audit} verified, and what has changed since.")
 UNTRUSTED = Template("*Not all of this can be trusted*: {reason}.")
 
 
@@ -101,7 +102,7 @@ def build_answer(results: Results, verdict: Mapping[str, Any]) -> Answer:
     )
     urgent, doubts = list(tell_urgent(conditions)), list(tell_doubts(conditions, results))
     # Where something is lost for certain, what may have been lost besides comes below.
-    lines = [headline, *urgent, *(doubts if worst in _CALM else ())]
+    lines = [headline, *urgent, *(doubts if worst in _CALM else ()), *_since(results)]
     unplaced = [row for row in findings.get((None, None), ()) if row["severity"] in ("critical", "high")]
     return Answer(
         tone=_tone(worst, conditions, verdict),
@@ -116,6 +117,12 @@ def build_answer(results: Results, verdict: Mapping[str, Any]) -> Answer:
         ),
         first_steps=tuple(tell_first_steps(results, holders, conditions, partitions, findings)),
     )
+
+
+def _since(results: Results) -> Iterator[Sentence]:
+    since = (results.audit.get("options") or {}).get("since")
+    if since:
+        yield SINCE.say(audit=clean(since))
 
 
 def _tone(worst: str, conditions: Conditions, verdict: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ from replica_audit.auditing.rows.evidence import (
     GROUPS,
     LOG_EVENTS,
     TIMELINE,
+    VERIFIED,
     AuditOptions,
     options_row,
     resolve_options,
@@ -40,6 +41,7 @@ from replica_audit.warehouse.answer_tables import (
 from replica_audit.warehouse.attempts import latest_attempt, own_rows, record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.earlier_rows import earlier_rows
+from replica_audit.warehouse.verified_rows import verified_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,6 +58,7 @@ def audit(
     """Audit an ingested snapshot (the latest when `snapshot_id` is None), write its tables and return its results.
 
     The records of batches that differ are read from the snapshot at `snapshot_uri`, else from where it was ingested.
+    Raises UsageError when there is no finished audit `settings.since` of the cluster.
     """
     started = now()
     ingested = latest_attempt(warehouse, "ingest", **({"snapshot_id": snapshot_id} if snapshot_id else {}))
@@ -66,11 +69,15 @@ def audit(
     ids = {"cluster_id": ingested["cluster_id"], "snapshot_id": ingested["snapshot_id"], "audit_id": uuid.uuid4().hex}
     stage = {"started": started, "ingest_id": ingested["ingest_id"], **ids}
     stage["options"] = json.dumps(options_row(options, settings))
+    verified = verified_rows(warehouse, settings.since, ids["cluster_id"]) if settings.since else {}
     warehouse.describe_commits(stage="audit", snapshot_id=ids["snapshot_id"], audit_id=ids["audit_id"])
     progress.begin("auditing")
     try:
         timelines = write_timeline(spark, warehouse, attempt, ids, rule_of(options.kafka_version))
         groups = _with_group_offsets(spark, location, _groups(warehouse, attempt, timelines, ids["cluster_id"]))
+        for place, rows in groups:
+            if place in verified:
+                rows[VERIFIED] = verified[place]
         limits = (settings.piece_batches, settings.driver_rows)
         many = REPORTED_TABLES if may_be_many(groups, settings.driver_rows) else ()
         directories = {table: warehouse.directory(table) for table in many}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from replica_audit.auditing.comparing.chunks import chunks_at, differing_chunks
 from replica_audit.auditing.comparing.replays import first_dropped
@@ -11,9 +11,16 @@ from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.protocol.truncation import Replay
 
 
-def needed_chunks(reference: Reference, follower: ReplicaFacts, replays: Mapping[str, Replay]) -> set[int]:
-    """Chunks whose batches the comparison wants of both: those that differ, and those that a cut or an end goes through."""
-    return differing_chunks(reference.facts, follower) | cut_chunks(reference, follower, replays)
+def needed_chunks(
+    reference: Reference,
+    follower: ReplicaFacts,
+    replays: Mapping[str, Replay],
+    verified: Collection[int] = frozenset(),
+) -> set[int]:
+    """Chunks whose batches the comparison wants of both: those that differ, but for those `verified` before, and those
+    that a cut or an end goes through."""
+    differing = differing_chunks(reference.facts, follower).difference(verified)
+    return differing | cut_chunks(reference, follower, replays)
 
 
 def cut_chunks(reference: Reference, follower: ReplicaFacts, replays: Mapping[str, Replay]) -> set[int]:

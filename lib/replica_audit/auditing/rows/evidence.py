@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from replica_audit.auditing.audits.gone import losses_of_rows
+from replica_audit.auditing.comparing.verified_prefix import verified_copies
 from replica_audit.auditing.group_offsets import offsets_of_rows
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.deviations import summary_of_row
@@ -34,6 +35,10 @@ TIMELINE = "timeline"
 
 #: The name under which what earlier audits saw of a partition comes with them (`auditing.audits.gone`), where there were any.
 EARLIER = "earlier"
+
+
+#: The name under which come the segments of an earlier audit that found the partition well (`verified_prefix`).
+VERIFIED = "verified"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,7 @@ def options_row(options: AuditOptions, settings: Settings) -> dict[str, Any]:
         "topics": list(settings.topics),
         "quiesced": options.quiesced,
         "fail_on": settings.fail_on,
+        **({"since": settings.since} if settings.since else {}),
     }
 
 
@@ -116,6 +122,7 @@ def partition_evidence(
         group_offsets=offsets_of_rows(rows.get(GROUPS, ())),
         log_events=events_of_rows(rows.get(LOG_EVENTS, ())),
         losses=losses_of_rows(rows.get(EARLIER, ())),
+        verified=verified_copies(rows.get(VERIFIED, ())),
         timeline=next((summary_of_row(row) for row in rows.get(TIMELINE, ())), None),
         orphans={
             (broker, log_dir, file): value
