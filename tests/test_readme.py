@@ -95,7 +95,7 @@ def clone(tmp_path_factory):
 
 
 def test_shell_commands_are_in_blocks_that_are_run_or_say_why_not():
-    assert {block.language for block in BLOCKS} == {"console", "bash", "json", "python", "sql", "properties"}
+    assert {block.language for block in BLOCKS} == {"console", "bash", "json", "python", "sql", "properties", "yaml"}
     assert all(steps(block) for block in CONSOLES)
     assert len([block for block in CONSOLES if block.is_run]) >= 6
     for block in BLOCKS:

@@ -53,6 +53,7 @@ class Settings:
     since: str | None = _setting(None, "id of an earlier audit: compare above what it verified")
     fail_on: str = _setting("high", "least severity that makes the exit status 1", choices=FAIL_LEVELS)
     baseline: str | None = _setting(None, "audit.json of an earlier run: findings that are in it are not new")
+    accept: str | None = _setting(None, "YAML file of accepted findings: by id, with reason and until when")
     format: str = _setting("text", "what is written to stdout", choices=FORMATS)
     quality: bool = _setting(True, "check the quality of the answers with Great Expectations")
     suites: tuple[str, ...] = _setting((), "YAML file with quality suites and Actions of your own")

@@ -352,6 +352,7 @@ lost_committed bigint
 lost_possible bigint
 verdict string
 reason string
+predicted bigint
 """),
     "elections": _columns("""
 topic string
@@ -441,6 +442,14 @@ broker_ids array<int>
 may_hold array<int>
 first_timestamp_ms bigint
 last_timestamp_ms bigint
+"""),
+    "surprises": _columns("""
+topic string
+partition int
+broker_id int
+what string
+predicted string
+found string
 """),
     "not_verified": _columns("""
 topic string

@@ -23,8 +23,17 @@ SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 
 #: What a command's help has, of the options that not all commands do anything with.
 TAKEN = {
-    "explain": set(),
-    "show": {"--topic", "--leadership", "--protocol", "--kafka-version", "--fail-on", "--baseline", "--quiet"},
+    "explain": {"--report"},
+    "show": {
+        "--topic",
+        "--leadership",
+        "--protocol",
+        "--kafka-version",
+        "--fail-on",
+        "--baseline",
+        "--accept",
+        "--quiet",
+    },
     "ingest": {"--topic", "--full", "--leadership", "--warehouse", "--catalog", "--time-travel-days", "--quiet"},
     "history": {"--topic", "--warehouse", "--catalog", "--keep-days", "--keep-audits", "--quiet"},
     "capture-plan": {"--kafka-version"},

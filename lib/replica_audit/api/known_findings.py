@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from replica_audit.auditing.audits.acceptance import Acceptance, parse_acceptances, unmatched, with_acceptances
 from replica_audit.auditing.audits.baseline import (
     compare_findings,
     compare_quality,
@@ -26,9 +27,21 @@ class Baseline:
     findings: list[dict[str, Any]] | None = None
     quality: tuple[Mapping[str, Any], ...] = ()
     earlier: Earlier | None = None
+    accepted: tuple[Acceptance, ...] = ()
 
     def compare(self, results: Results) -> Results:
         """`results` with the status of findings and of failed expectations: new, known or resolved."""
+        compared = self._compare(results)
+        if not self.accepted:
+            return compared
+        findings = with_acceptances(compared.rows("findings"), self.accepted)
+        return replace(compared, tables={**compared.tables, "findings": findings})
+
+    def unused(self, results: Results) -> list[str]:
+        """Ids of accepted findings that are not there: they are gone, and their entries can be."""
+        return [one.finding_id for one in unmatched(results.rows("findings"), self.accepted)]
+
+    def _compare(self, results: Results) -> Results:
         if self.findings is None:
             return results
         audited = {(row["topic"], row["partition"]) for row in results.rows("partitions")}
@@ -39,8 +52,9 @@ class Baseline:
 
 def read_baseline(settings: Settings) -> Baseline:
     """The baseline of `settings`; read before anything else is started, as it may be no audit.json."""
+    accepted = _read_accepted(settings)
     if settings.baseline is None:
-        return Baseline()
+        return Baseline(accepted=accepted)
     path = local_path(settings.baseline) or settings.baseline
     try:
         with open(path, encoding="utf-8") as stream:
@@ -48,4 +62,14 @@ def read_baseline(settings: Settings) -> Baseline:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"baseline {settings.baseline}: {error}") from error
     findings = parse_baseline(text, settings.baseline)
-    return Baseline(findings, tuple(parse_quality_baseline(text)), parse_earlier(text))
+    return Baseline(findings, tuple(parse_quality_baseline(text)), parse_earlier(text), accepted)
+
+
+def _read_accepted(settings: Settings) -> tuple[Acceptance, ...]:
+    """The entries of `settings.accept`; none without it."""
+    if settings.accept is None:
+        return ()
+    from replica_audit.yaml_file import parse_yaml_mapping  # PyYAML only where a file is given
+
+    path = local_path(settings.accept) or settings.accept
+    return parse_acceptances(parse_yaml_mapping(path, "--accept"), settings.accept)

@@ -14,7 +14,7 @@ from typing import Any
 
 from replica_audit.api.answers import Answers, show_snapshot
 from replica_audit.api.functions import parse_partition
-from replica_audit.api.known_findings import read_baseline
+from replica_audit.api.known_findings import Baseline, read_baseline
 from replica_audit.api.quality_stage import quality_stage
 from replica_audit.auditing.findings.catalogue import (
     CATALOGUE,
@@ -27,6 +27,7 @@ from replica_audit.auditing.findings.catalogue import (
 from replica_audit.cli.capture_plan import capture_plan
 from replica_audit.cli.elect import elect
 from replica_audit.cli.engine import catalog_session, spark_session
+from replica_audit.cli.explain_finding import explain_finding, is_finding_id
 from replica_audit.cli.failure import discard_verdict, leave_verdict
 from replica_audit.cli.history_command import history, say_removed
 from replica_audit.cli.interruption import INTERRUPTION
@@ -66,6 +67,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
             from replica_audit.spark.pipeline import prune
 
             say_removed(*prune(spark, settings), settings)
+    _say_unused(baseline, answers.results, settings)
     return _report(answers, settings)
 
 
@@ -96,6 +98,7 @@ def audit(arguments: argparse.Namespace, settings: Settings) -> int:
         from replica_audit.spark.pipeline import run_audit
 
         results = run_audit(spark, arguments.snapshot_id, settings, Progress(settings.quiet))
+    _say_unused(baseline, results, settings)
     return _show_summary(baseline.compare(results), settings)
 
 
@@ -109,6 +112,7 @@ def report(arguments: argparse.Namespace, settings: Settings) -> int:
 
         results = load_results(spark, arguments.audit_id, settings)
         earlier = baseline.earlier or load_earlier(spark, results, settings)
+    _say_unused(baseline, results, settings)
     return _report(Answers(baseline.compare(results), settings.fail_on, earlier), settings)
 
 
@@ -119,6 +123,7 @@ def show(arguments: argparse.Namespace, settings: Settings) -> int:
     check_files(settings)
     baseline = read_baseline(settings)
     results = show_snapshot(arguments.snapshot, partition, settings, Progress(settings.quiet), baseline).results
+    _say_unused(baseline, results, settings)
     if partition is None or settings.format == "json":
         return _show_summary(results, settings)
     verdict = build_verdict(results, settings.fail_on)
@@ -129,6 +134,8 @@ def show(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def explain(arguments: argparse.Namespace, settings: Settings) -> int:
     """Say what a code, the codes that begin alike, or a verdict means; list all without one."""
+    if is_finding_id(arguments.code or ""):
+        return explain_finding(arguments.code.strip().lower(), settings)
     asked = (arguments.code or "").strip().upper().rstrip("-")
     verdict = asked.replace("-", "_")
     colour = stdout_colour()
@@ -149,6 +156,12 @@ def explain(arguments: argparse.Namespace, settings: Settings) -> int:
         hint = f"did you mean {' or '.join(near)}?" if near else "replica-audit explain lists all codes"
         raise UsageError(f"explain: {arguments.code} is not a finding code, family or verdict; {hint}")
     return _print_object({"codes": [asdict(code) for code in codes]}, text, settings)
+
+
+def _say_unused(baseline: Baseline, results: Results, settings: Settings) -> None:
+    """Entries of --accept that accept nothing any more."""
+    if unused := baseline.unused(results):
+        print_note(f"note: {settings.accept} accepts findings that are not there: {', '.join(unused)}")
 
 
 def _print_object(content: dict[str, Any], text: str, settings: Settings) -> int:

@@ -49,7 +49,7 @@ def elect(arguments: argparse.Namespace, settings: Settings) -> int:
     check_files(settings)
     if arguments.plan is not None and lies_inside(arguments.plan, arguments.snapshot):
         raise UsageError(f"--plan {arguments.plan} lies inside the snapshot {arguments.snapshot}, which is only read")
-    before = None if arguments.check is None else _read_plan(arguments.check)
+    before = None if arguments.check is None else read_plan(arguments.check, "--check")
     asked = [_partition(text) for text in arguments.topic_partitions]
     if before is not None:
         asked = [TopicPartition(one["topic"], one["partition"]) for one in before["rests_on"]]
@@ -91,16 +91,17 @@ def _check(before: Any, plan: Any, settings: Settings) -> int:
     return 1 if changes else 0
 
 
-def _read_plan(path: str) -> Any:
+def read_plan(path: str, option: str) -> Any:
+    """The content of the plan.json at `path`, which `option` named; raises UsageError where it is none."""
     from replica_audit.deciding.plan_check import check_object
 
     try:
         with open(path, encoding="utf-8") as file:
             return check_object(json.load(file))
     except (OSError, ValueError) as error:
-        raise UsageError(f"--check {path}: {error}") from error
+        raise UsageError(f"{option} {path}: {error}") from error
     except UsageError as error:
-        raise UsageError(f"--check {path}: {error}") from error
+        raise UsageError(f"{option} {path}: {error}") from error
 
 
 def _write(path: str, content: str) -> None:

@@ -109,6 +109,7 @@ OPTIONS = (
         _chosen(FAIL_LEVELS, metavar="LEVEL"),
     ),
     Option(("--baseline",), "answer", _HELP["baseline"], _ANSWERING, {"metavar": "FILE"}),
+    Option(("--accept",), "answer", _HELP["accept"], _ANSWERING, {"metavar": "FILE"}),
     Option(
         ("--no-quality",),
         "quality checks",
@@ -127,7 +128,7 @@ OPTIONS = (
         ("--report",),
         "warehouse and report",
         f"{_HELP['report']} (default: {_DEFAULT.report})",
-        ("run", "quality", "report"),
+        ("run", "quality", "report", "explain"),
         {"metavar": "DIR"},
     ),
     Option(

@@ -51,7 +51,7 @@ _ARGUMENTS = {
     "verify": "BEFORE AFTER",
     "salvage": "SNAPSHOT --to DIR",
     "capture-plan": "BROKER...",
-    "explain": "[CODE]",
+    "explain": "[CODE | FINDING_ID]",
     "completion": "SHELL",
     "help": "[COMMAND]",
 }
@@ -186,12 +186,15 @@ def _add_arguments(name: str, command: argparse.ArgumentParser) -> None:
     if name == "verify":
         arguments.add_argument("before", metavar="BEFORE", nargs="?", help="the log dirs as they were")
         arguments.add_argument("after", metavar="AFTER", nargs="?", help="those of the same cluster, copied later")
+        command.add_argument(
+            "--plan", metavar="FILE", help="plan.json of elect: say whether what it predicted happened"
+        )
     if name == "salvage":
         add_salvage_arguments(command)
     if name == "capture-plan":
         add_capture_arguments(command, arguments)
     if name == "explain":
-        text = "a code such as HWM-LOSS, the beginning of some such as DIV, or a verdict such as COMMITTED_LOSS"
+        text = "a code such as HWM-LOSS, the beginning of some such as DIV, a verdict, or the id of a finding"
         arguments.add_argument("code", metavar="CODE", nargs="?", help=text)
     if name == "audit":
         text = "which ingested snapshot (default: the latest)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from replica_audit.cli.elect import read_plan
 from replica_audit.cli.output import print_result, stdout_colour
 from replica_audit.cli.progress_lines import Progress
 from replica_audit.cli.snapshot_place import check_snapshot
@@ -19,7 +20,8 @@ def verify(arguments: argparse.Namespace, settings: Settings) -> int:
     check_files(settings)
     from replica_audit.local.two_snapshots import verify_snapshots
 
-    found = verify_snapshots(arguments.before, arguments.after, settings, Progress(settings.quiet))
+    plan = None if arguments.plan is None else read_plan(arguments.plan, "--plan")
+    found = verify_snapshots(arguments.before, arguments.after, settings, Progress(settings.quiet), plan)
     if settings.format == "json":
         print_result(render_verification_json(found))
     else:

@@ -19,6 +19,7 @@ from replica_audit.local.opened_snapshot import Examined, OpenedSnapshot
 from replica_audit.model import TopicPartition
 from replica_audit.tables import sort_rows
 from replica_audit.verifying.pairing import AFTER, BEFORE, Pairing, wanted_chunks
+from replica_audit.verifying.predictions import with_plan
 from replica_audit.verifying.verification import Verification
 from replica_audit.verifying.verified_partition import (
     PartitionVerification,
@@ -28,9 +29,16 @@ from replica_audit.verifying.verified_partition import (
 )
 
 
-def verify_snapshots(before: str, after: str, settings: Settings, progress: Progress | None = None) -> Verification:
+def verify_snapshots(
+    before: str,
+    after: str,
+    settings: Settings,
+    progress: Progress | None = None,
+    plan: Mapping[str, Any] | None = None,
+) -> Verification:
     """What every replica of the snapshot `before` kept until `after`, for the topics that `settings` choose.
 
+    `plan` is the content of a plan.json that was carried out in between.
     `settings.leadership` is of the later snapshot. Raises UsageError and InputError as `open_snapshot` does, and
     InputError where the two are of different clusters or have no partition in common.
     """
@@ -51,13 +59,16 @@ def verify_snapshots(before: str, after: str, settings: Settings, progress: Prog
         # The truncations took place in between, by the brokers as they were when it began.
         later.options = replace(later.options, protocol=earlier.options.protocol)
     reader = RecordReader(_Both({BEFORE: earlier.snapshot, AFTER: later.snapshot}))
-    found, left = [], []
+    found, left, leaders = [], [], []
     files = [file for opened in (earlier, later) for partition in both for file in opened.files(partition)]
     progress.begin("verifying", len(files), sum(file.size_bytes for file in files))
     try:
         for partition in both:
             result = _verify(earlier, later, partition, reader)
             found.append(result)
+            leader_id, leader_epoch = result.leader
+            place = {"topic": partition.topic, "partition": partition.partition}
+            leaders.append({**place, "leader_id": leader_id, "leader_epoch": leader_epoch})
             left += [_unverified(partition, reason) for reason in result.unjudged]
             if result.recreated:
                 left.append(_unverified(partition, "the topic was deleted and created again in between", expected=True))
@@ -70,7 +81,7 @@ def verify_snapshots(before: str, after: str, settings: Settings, progress: Prog
         deleted = "its topic was deleted: the later metadata log does not have it"
         reason = deleted if has_metadata else "the later snapshot does not have it"
         left.append(_unverified(partition, reason, expected=has_metadata))
-    return Verification(
+    verified = Verification(
         {
             "before": earlier.snapshot.name,
             "after": later.snapshot.name,
@@ -81,7 +92,9 @@ def verify_snapshots(before: str, after: str, settings: Settings, progress: Prog
         tuple(sort_rows([row for one in found for row in one.verifications])),
         tuple(sort_rows([row for one in found for row in one.gone])),
         tuple(sort_rows(left)),
+        tuple(leaders),
     )
+    return verified if plan is None else with_plan(verified, plan)
 
 
 def _open(uri: str, settings: Settings) -> OpenedSnapshot:

@@ -47,6 +47,11 @@ def render_verification(found: Verification, colour: bool = False) -> str:
         for row in found.gone_records[:ROW_LIMIT]:
             lines += wrap(_gone(row), "", "  ")
         lines += _more(len(found.gone_records))
+    if found.surprises:
+        lines += ["", paint("Not as the plan predicted", "head", colour)]
+        for row in found.surprises[:ROW_LIMIT]:
+            lines += wrap(_surprise(row), "", "  ")
+        lines += _more(len(found.surprises))
     if found.not_verified:
         lines += ["", paint("Not compared", "head", colour)]
         for row in found.not_verified[:ROW_LIMIT]:
@@ -71,6 +76,9 @@ def render_verification_status(found: Verification, colour: bool = False) -> str
         proven = sum(row["record_count"] for row in found.lost if row["committed"] == "proven")
         word = "committed records" if proven == lost else "records that were or may have been committed"
         line += f"; {word} on no replica now: {lost}"
+    if found.planned:
+        surprises = count(len(found.surprises), "prediction")
+        line += f"; {surprises} of the plan did not come true" if found.surprises else "; as the plan predicted"
     if found.open:
         line += f"; {count(len(found.open), 'partition')} not judged"
     return line
@@ -82,6 +90,7 @@ def render_verification_json(found: Verification) -> str:
     tables = {
         "verifications": found.verifications,
         "gone_records": found.gone_records,
+        "surprises": found.surprises,
         "not_verified": found.not_verified,
     }
     return render_tables(head, VERIFICATION_TABLES, tables)
@@ -110,6 +119,12 @@ def _gone(row: Mapping[str, Any]) -> str:
     if row["may_hold"]:
         text += f"; {brokers(row['may_hold'])} may still have them: the log is not in the later snapshot"
     return text
+
+
+def _surprise(row: Mapping[str, Any]) -> str:
+    broker = "" if row["broker_id"] is None else f" broker {row['broker_id']}"
+    was = clean(row["found"]) if row["found"] is not None else "none"
+    return f"{clean(row['topic'])}-{row['partition']}{broker}: {row['what']}: {clean(row['predicted'])} was predicted, found {was}"
 
 
 def _more(total: int) -> list[str]:

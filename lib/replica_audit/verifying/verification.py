@@ -18,16 +18,30 @@ class Verification:
     verifications: Sequence[Row]
     gone_records: Sequence[Row]
     not_verified: Sequence[Row] = ()
+    leaders: Sequence[Row] = ()
+    """Who leads each partition in the later snapshot, by what it says: topic, partition, leader_id, leader_epoch."""
+    surprises: Sequence[Row] = ()
+    """What came otherwise than a plan predicted."""
+    planned: bool = False
+    """A plan was given (`predictions.with_plan`)."""
 
     @property
     def failed(self) -> Sequence[Row]:
-        """Replicas that did not keep exactly what they should have, or that it cost committed records."""
-        return [row for row in self.verifications if row["verdict"] != "correct"]
+        """Replicas that did not keep exactly what they should have, or that it cost committed records no plan predicted."""
+        return [row for row in self.verifications if row["verdict"] != "correct" and not self._was_asked_for(row)]
 
     @property
     def lost(self) -> Sequence[Row]:
-        """Ranges that no replica holds any more and that were, or may have been, committed."""
-        return [row for row in self.gone_records if row["committed"] != "no"]
+        """Ranges that no replica holds any more and that were, or may have been, committed, but for what a plan predicted."""
+        cut = {
+            (row["topic"], row["partition"], row["broker_id"]) for row in self.verifications if self._was_asked_for(row)
+        }
+        return [
+            row
+            for row in self.gone_records
+            if row["committed"] != "no"
+            and not all((row["topic"], row["partition"], one) in cut for one in row["broker_ids"])
+        ]
 
     @property
     def open(self) -> Sequence[Row]:
@@ -37,7 +51,12 @@ class Verification:
     @property
     def exit_status(self) -> int:
         """0 when every replica kept exactly what it should; 1 when one did not; 3 when something could not be judged."""
-        return 1 if self.failed or self.lost else 3 if self.open else 0
+        return 1 if self.failed or self.lost or self.surprises else 3 if self.open else 0
+
+    def _was_asked_for(self, row: Row) -> bool:
+        """Whether a replica's loss is the cut that the plan predicted."""
+        predicted = row["predicted"]
+        return row["verdict"] == "lost_committed" and predicted is not None and row["kept_to"] == predicted
 
     @property
     def status(self) -> str:

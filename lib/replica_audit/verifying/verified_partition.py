@@ -29,6 +29,8 @@ class PartitionVerification:
     unjudged: tuple[str, ...] = field(default=())
     """Clauses; with any, the partition's rows do not say everything."""
     recreated: bool = False
+    leader: tuple[int | None, int | None] = (None, None)
+    """(leader id, leader epoch) by the later snapshot."""
 
 
 def verify_partition(pairing: Pairing) -> PartitionVerification:
@@ -63,7 +65,10 @@ def verify_partition(pairing: Pairing) -> PartitionVerification:
     present = [(facts, pairing.batches_after(facts)) for facts in after.replicas]
     gone = gone_ranges(lacking, present)
     return PartitionVerification(
-        tuple(rows), tuple(_gone_row(partition, one, away) for one in gone), tuple(dict.fromkeys(unjudged))
+        tuple(rows),
+        tuple(_gone_row(partition, one, away) for one in gone),
+        tuple(dict.fromkeys(unjudged)),
+        leader=(after.reference.leader_id, after.reference.leader_epoch),
     )
 
 
@@ -98,6 +103,7 @@ def _row(after: Case, old: ReplicaFacts, new: ReplicaFacts, kept: Kept, lacked: 
         "lost_possible": possible,
         "verdict": verdict,
         "reason": reason,
+        "predicted": None,
     }
 
 
@@ -148,6 +154,7 @@ def _absent(after: Case, old: ReplicaFacts) -> dict[str, Any]:
         "lost_possible": None,
         "verdict": "not_yet",
         "reason": "its log is not in the later snapshot",
+        "predicted": None,
     }
 
 
