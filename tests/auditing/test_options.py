@@ -15,7 +15,7 @@ from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
-from replica_audit.protocol.truncation import protocol_of
+from replica_audit.protocol.versions import protocol_of
 
 KIP279 = TopicPartition("kip279", 0)
 

@@ -34,6 +34,7 @@ from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.model import Leadership, TransactionState
+from replica_audit.protocol.versions import cleans_below_mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +172,9 @@ def _apart(
 
 
 def _cleaner_bound(evidence: PartitionEvidence) -> bool:
-    """The cleaner stays below the high watermark since 3.1 (KAFKA-13194); partition.metadata exists since 2.8."""
-    if evidence.kafka_version is not None:
-        return evidence.kafka_version[:2] >= (3, 1)
-    return all(directory.topic_id is not None for directory, _ in evidence.replicas)
+    """Whether the cleaner stays below the high watermark: by the version, else by partition.metadata, which 2.8 began with."""
+    known = cleans_below_mark(evidence.kafka_version)
+    return known if known is not None else all(directory.topic_id is not None for directory, _ in evidence.replicas)
 
 
 def _without_replicas(plan: Plan) -> PartitionAudit:

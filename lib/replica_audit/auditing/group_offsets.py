@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.comparing.group_positions import LostRange, Position, group_position
 from replica_audit.auditing.comparing.loss import is_lost
-from replica_audit.auditing.comparing.replays import answering_lineage, completed
+from replica_audit.auditing.comparing.replays import answering_lineage
 from replica_audit.model import GroupOffset
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _positions(case: Case, offsets: Sequence[GroupOffset], lost: Sequence[LostRa
     reference = case.reference
     lineage = answering_lineage(reference.facts, case.is_tiered)
     if not reference.predates:
-        lineage = completed(lineage, reference)
+        lineage = reference.complete(lineage)
     end = reference.facts.log_end_offset
     for one in offsets:
         if _is_of_earlier_topic(one, case):

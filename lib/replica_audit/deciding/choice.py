@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from replica_audit.auditing.findings.case import Case
-from replica_audit.auditing.replicas.reference import current_epoch
+from replica_audit.auditing.replicas.reference import log_epoch
 from replica_audit.deciding.costs import CandidateCost
 from replica_audit.deciding.loss_words import say_loss
 
@@ -68,7 +68,7 @@ def choose(case: Case, costs: Sequence[CandidateCost]) -> Choice | None:
         return (
             *_loss(cost),
             STANDINGS.index(standings[broker]),
-            -current_epoch(facts),
+            -log_epoch(facts),
             -facts.following_end_offset,
             facts.log_start_offset,
             place,
@@ -113,13 +113,10 @@ def _advantage(case: Case, best: CandidateCost, equals: Sequence[CandidateCost],
         return "is in sync" if own == "isr" else "is eligible"
     if own == "last_known" and all(standings[cost.broker_id] != own for cost in equals):
         return "led last"
-    if all(current_epoch(cost.facts) < current_epoch(best.facts) for cost in equals):
+    if all(log_epoch(cost.facts) < log_epoch(best.facts) for cost in equals):
         return "has the later leader epoch"
     end = best.facts.following_end_offset
-    if all(
-        (current_epoch(cost.facts), cost.facts.following_end_offset) < (current_epoch(best.facts), end)
-        for cost in equals
-    ):
+    if all((log_epoch(cost.facts), cost.facts.following_end_offset) < (log_epoch(best.facts), end) for cost in equals):
         return "has the longer log of that epoch"
     return "comes first in the assignment" if case.leadership and case.leadership.replicas else "has the lowest id"
 

@@ -55,7 +55,7 @@ def verify_snapshots(
     both = [partition for partition in earlier.partitions if partition in held & set(later.partitions)]
     if not both:
         raise InputError(f"{before} and {after} have no partition in common")
-    if None not in (earlier.options.kafka_version,) and settings.protocol is None and settings.kafka_version is None:
+    if earlier.options.kafka_version is not None and settings.protocol is None and settings.kafka_version is None:
         # The truncations took place in between, by the brokers as they were when it began.
         later.options = replace(later.options, protocol=earlier.options.protocol)
     reader = RecordReader(_Both({BEFORE: earlier.snapshot, AFTER: later.snapshot}))

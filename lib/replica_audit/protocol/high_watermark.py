@@ -8,6 +8,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from replica_audit.protocol.observations import Observation, ReplicaProgress
+from replica_audit.protocol.versions import (
+    counts_fenced_outsiders,
+    holds_pending_isr,
+    stands_still_below_min_isr,
+    tries_when_isr_changes,
+    waits_thirty_seconds,
+)
 
 #: `replica.lag.time.max.ms` where an observation does not give it: 10 s before KIP-537 (2.5), 30 s since.
 OLD_LAG_TIME_MS, LAG_TIME_MS = 10_000, 30_000
@@ -35,13 +42,12 @@ def rule_of(kafka_version: tuple[int, ...] | None) -> Rule:
     """The rule of a version; of an unknown one what all versions agree on moves or accuses, the rest does neither."""
     if kafka_version is None:
         return Rule()
-    version = kafka_version[:2]
     return Rule(
-        pending_isr=version >= (2, 7),
-        eligibility=version >= (3, 6),
-        min_isr_gate=version >= (3, 7),
-        isr_change=not (2, 7) <= version < (3, 0),
-        lag_time_ms=LAG_TIME_MS if version >= (2, 5) else OLD_LAG_TIME_MS,
+        pending_isr=bool(holds_pending_isr(kafka_version)),
+        eligibility=not counts_fenced_outsiders(kafka_version),
+        min_isr_gate=stands_still_below_min_isr(kafka_version),
+        isr_change=tries_when_isr_changes(kafka_version),
+        lag_time_ms=LAG_TIME_MS if waits_thirty_seconds(kafka_version) else OLD_LAG_TIME_MS,
     )
 
 

@@ -7,8 +7,13 @@ every operation returns another one.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+
+
+def increases(entries: Sequence[tuple[int, int]]) -> bool:
+    """Whether the entries of an epoch file rise in epoch and in offset throughout, as Kafka writes them."""
+    return all(one[0] < two[0] and one[1] < two[1] for one, two in zip(entries, entries[1:]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,9 +159,3 @@ PROTOCOL_REPLAYS: dict[str, Callable[[ReplicaState, ReplicaState], Replay]] = {
 def replay(protocol: str, follower: ReplicaState, leader: ReplicaState) -> Replay:
     """Replay one generation by its name in `model.PROTOCOLS`; KeyError for another name."""
     return PROTOCOL_REPLAYS[protocol](follower, leader)
-
-
-def protocol_of(kafka_version: tuple[int, ...]) -> str:
-    """The protocol that brokers of a version truncate by: its name in `model.PROTOCOLS`."""
-    first_versions = (((2, 8), "fetch"), ((2, 0, 1), "kip-279"), ((0, 11), "kip-101"))
-    return next((name for first, name in first_versions if kafka_version >= first), "high-watermark")

@@ -1,10 +1,58 @@
-"""What depends on the broker's version: the gates, each named once. A version is (major, minor, …); None: not known."""
+"""What depends on the broker's version: each gate once, by name. A version is (major, minor, …).
+
+A gate is None where the version is not known; what follows from that is for the caller to say.
+"""
 
 from __future__ import annotations
 
 Version = tuple[int, ...]
 
+_FIRST_OF_PROTOCOL = (((2, 8), "fetch"), ((2, 0, 1), "kip-279"), ((0, 11), "kip-101"))
 
-def may_mark_over_tail(version: Version | None) -> bool:
-    """Whether a follower could checkpoint a high watermark over records that it was about to cut (KAFKA-14704)."""
-    return version is not None and (2, 8) <= version[:2] < (3, 5)
+
+def protocol_of(version: Version) -> str:
+    """The protocol that brokers of a version truncate by: its name in `model.PROTOCOLS`."""
+    return next((name for first, name in _FIRST_OF_PROTOCOL if version >= first), "high-watermark")
+
+
+def stands_still_below_min_isr(version: Version | None) -> bool | None:
+    """The high watermark does not move while the ISR is smaller than min.insync.replicas (3.7, KAFKA-15583, KIP-966)."""
+    return _since(version, (3, 7))
+
+
+def counts_fenced_outsiders(version: Version | None) -> bool | None:
+    """A fenced replica outside the ISR holds the high watermark back while it counts as caught up (to 3.5, KAFKA-15021)."""
+    return _before(version, (3, 6))
+
+
+def holds_pending_isr(version: Version | None) -> bool | None:
+    """The maximal ISR, a pending expansion included, holds the high watermark (2.7, AlterIsr)."""
+    return _since(version, (2, 7))
+
+
+def tries_when_isr_changes(version: Version | None) -> bool | None:
+    """A change of the ISR lets the leader try to advance; in 2.7 and 2.8 it came too late for that (KAFKA-13091)."""
+    return None if version is None else not (2, 7) <= version[:2] < (3, 0)
+
+
+def waits_thirty_seconds(version: Version | None) -> bool | None:
+    """The default of replica.lag.time.max.ms is 30 s, not 10 s (2.5, KIP-537)."""
+    return _since(version, (2, 5))
+
+
+def cleans_below_mark(version: Version | None) -> bool | None:
+    """The cleaner stays below the high watermark (3.1, KAFKA-13194)."""
+    return _since(version, (3, 1))
+
+
+def may_mark_over_tail(version: Version | None) -> bool | None:
+    """A follower can checkpoint a high watermark over records that it is about to cut (2.8 to 3.4, KAFKA-14704)."""
+    return None if version is None else (2, 8) <= version[:2] < (3, 5)
+
+
+def _since(version: Version | None, first: Version) -> bool | None:
+    return None if version is None else version[:2] >= first
+
+
+def _before(version: Version | None, first: Version) -> bool | None:
+    return None if version is None else version[:2] < first

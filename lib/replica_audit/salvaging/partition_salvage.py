@@ -74,7 +74,7 @@ def salvage_partition(
     facts = case.reference.facts
     own = [file for file in files if (file.broker_id, file.log_dir) == facts.key]
     lineage = answering_lineage(facts, case.is_tiered)
-    reference = ReferenceLog(snapshot, reader, facts, own, lineage, case.reference.lineage_epoch)
+    reference = ReferenceLog(snapshot, reader, facts, own, lineage, case.reference.log_epoch)
     copies, others, unread = copies_of(snapshot, case, files, put_aside)
     unread += [
         Unread(item.follower.directory.path, f"it may be of another topic: {reason}", item.follower.broker_id)

@@ -9,6 +9,7 @@ from itertools import pairwise
 from replica_audit.auditing.comparing.comparison import Comparison
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.auditing.replicas.shared_range import shared_start
 from replica_audit.model import PartitionState
 
 
@@ -44,7 +45,7 @@ def measure_kept(
 ) -> Kept:
     """How far `old`, now `new`, kept its log, given its comparisons with the present leader and with what it is now."""
     end = old.log_end_offset
-    floor = max(new.local_start_offset, leader.local_start_offset)
+    floor = shared_start(new, leader)
     if floor >= end:
         return Kept(floor, floor, floor, floor, end, passed=True)
     floor = max(floor, old.local_start_offset)

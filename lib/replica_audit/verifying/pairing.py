@@ -15,7 +15,7 @@ from replica_audit.auditing.comparing.replays import replay_all
 from replica_audit.auditing.comparing.wanted_chunks import needed_chunks
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
-from replica_audit.auditing.replicas.reference import Reference
+from replica_audit.auditing.replicas.reference import Reference, log_epoch_as_leader
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 
 #: What the paths of each moment's files begin with, so that one reader of records serves both.
@@ -100,7 +100,15 @@ def wanted_chunks(before: Case, after: Case) -> Wanted:
 
 def as_reference(facts: ReplicaFacts) -> Reference:
     """A copy as what another one is compared with, whoever leads."""
-    return Reference(facts, leader_id=None, leader_epoch=None, source="inferred", isr=None, elr=())
+    return Reference(
+        facts,
+        leader_id=None,
+        leader_epoch=None,
+        log_epoch=log_epoch_as_leader(facts, None),
+        source="inferred",
+        isr=None,
+        elr=(),
+    )
 
 
 def _chunks(reference: Reference, old: ReplicaFacts, tiered: bool) -> set[int]:

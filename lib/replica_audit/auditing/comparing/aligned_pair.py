@@ -65,7 +65,7 @@ def align_pair(
     """
     leader = reference.facts
     lineage = replay_lineage(leader, tiered)
-    alignment = align(leader, follower, reference.lineage_epoch, reference_batches, follower_batches, lineage)
+    alignment = align(leader, follower, reference.log_epoch, reference_batches, follower_batches, lineage)
     compaction, problems = None, ()
     if records is not None and has_segments(leader) and has_segments(follower):
         reading = Reading(records.read)

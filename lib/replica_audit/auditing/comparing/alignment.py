@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.comparing.damaged_pairs import CorruptPair, changed_headers, changed_magic, damaged_pair
+from replica_audit.auditing.replicas.shared_range import shared_start
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.lineage import Lineage
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.facts import ReplicaFacts
 
 _NO_LINEAGE = Lineage()
+
+
+#: Kinds of differences that are other records at the same offsets.
+CONFLICTS = ("epoch", "content")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,11 @@ class Difference:
     """The follower's; empty where it has none."""
     compared: bool = False
     """Records were decoded to tell."""
+
+    @property
+    def conflicting(self) -> bool:
+        """Other records at the same offsets, and not a hole or another way to store them."""
+        return self.kind in CONFLICTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +79,7 @@ def align(
     is the reference's: where its cleaner left nothing, it tells the epoch.
     """
     theirs, own = tuple(reference_batches), tuple(follower_batches)
-    floor = max(reference.local_start_offset, follower.local_start_offset)
+    floor = shared_start(reference, follower)
     compacted = reference.compacted or follower.compacted
     differences: list[Difference] = []
     corrupt: list[CorruptPair] = []
@@ -194,7 +204,7 @@ def conflicting_ranges(differences: Iterable[Difference]) -> tuple[OffsetRange, 
     """Contiguous stretches of conflicting records (not holes), touching ones joined: what a checkpoint proves by (F.0)."""
     stretches: list[OffsetRange] = []
     for item in differences:
-        if item.kind not in ("epoch", "content"):
+        if not item.conflicting:
             continue
         if stretches and item.start_offset <= stretches[-1].end_offset:
             last = stretches.pop()

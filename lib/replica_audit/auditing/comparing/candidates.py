@@ -9,7 +9,7 @@ from dataclasses import replace
 from replica_audit.auditing.comparing.chunks import chunks_at
 from replica_audit.auditing.comparing.replays import replay_all
 from replica_audit.auditing.replicas.facts import ReplicaFacts
-from replica_audit.auditing.replicas.reference import Reference
+from replica_audit.auditing.replicas.reference import Reference, log_epoch_as_leader
 from replica_audit.protocol.truncation import Replay
 
 
@@ -22,10 +22,12 @@ def as_leader(reference: Reference, candidate: ReplicaFacts, replicas: Sequence[
         start = min(candidate.log_start_offset, end)
         lineage = candidate.lineage.truncate_from_end(end)
         candidate = replace(candidate, log_start_offset=start, log_end_offset=end, lineage=lineage)
+    epoch = latest + 1 if latest >= 0 else None
     return Reference(
         facts=candidate,
         leader_id=candidate.broker_id,
-        leader_epoch=latest + 1 if latest >= 0 else None,
+        leader_epoch=epoch,
+        log_epoch=log_epoch_as_leader(candidate, epoch),
         source=reference.source,
         isr=None,
         elr=(),

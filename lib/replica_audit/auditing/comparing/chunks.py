@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.comparing.compared_batches import Batch
+from replica_audit.auditing.replicas.shared_range import shared_start
 from replica_audit.model import CHUNK_OFFSETS, ChunkDigest
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def differing_chunks(reference: ReplicaFacts, follower: ReplicaFacts) -> set[int
 
     What only the reference has above the follower's end is lag, and what lies below either log's start is retention.
     """
-    floor = max(reference.local_start_offset, follower.local_start_offset)
+    floor = shared_start(reference, follower)
     odd = _chunks_of_oddities(reference) | _chunks_of_oddities(follower)
     chosen = set()
     for number in reference.chunks.keys() | follower.chunks.keys():

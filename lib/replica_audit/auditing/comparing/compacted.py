@@ -17,6 +17,7 @@ from replica_audit.auditing.comparing.compared_batches import Batch, batches_of
 from replica_audit.auditing.comparing.contents import Reading, Window, offsets_only_in, unequal_offsets
 from replica_audit.auditing.comparing.key_state import Doubts, KeyRows, KeyState, compare_keys, latest_differs
 from replica_audit.auditing.comparing.key_store import KeyStore, shelves_of
+from replica_audit.auditing.replicas.shared_range import shared_start
 from replica_audit.auditing.replicas.transaction_ends import Decisions
 from replica_audit.formats.segments.attributes import CONTROL, TRANSACTIONAL
 
@@ -55,7 +56,7 @@ def compare_compacted(
     greater log start on, of the follower those in chunks whose digests differ, and all above the reference's end. They
     stay arrays: they may be many, and few of them are looked at.
     """
-    floor = max(reference.local_start_offset, follower.local_start_offset)
+    floor = shared_start(reference, follower)
     conflicts = [item.start_offset for item in alignment.differences if item.kind == "epoch"]
     end = min([reference.log_end_offset, follower.log_end_offset, *conflicts])
     unmatched = unmatched_batches(alignment.own, alignment.reference, floor, compacted=False)

@@ -14,6 +14,7 @@ from replica_audit.auditing.comparing.compacted import Compaction
 from replica_audit.auditing.comparing.contents import RecordProblem
 from replica_audit.auditing.comparing.replays import file_replay, first_dropped, replay_all
 from replica_audit.auditing.comparing.runs import Run, records_between, runs_of
+from replica_audit.auditing.replicas.shared_range import shared_end, shared_start
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.truncation import Replay
 
@@ -80,10 +81,8 @@ def compare(
         name: tally_from(follower, first_dropped(follower, outcome), alignment.own, pair.loaded, pair.own_tallies)
         for name, outcome in replays.items()
     }
-    overlap = min(leader.log_end_offset, follower.log_end_offset) >= max(
-        leader.local_start_offset, follower.local_start_offset
-    )
-    shorter = min(leader.log_end_offset, follower.log_end_offset)
+    overlap = shared_end(leader, follower) >= shared_start(leader, follower)
+    shorter = shared_end(leader, follower)
     return Comparison(
         follower=follower,
         alignment=alignment,
@@ -104,7 +103,7 @@ def compare(
 
 def _first_difference(leader: ReplicaFacts, follower: ReplicaFacts, differences: Sequence[Difference]) -> int:
     starts = [item.start_offset for item in differences if item.kind not in ("format", "batching")]
-    shorter = min(leader.log_end_offset, follower.log_end_offset)
+    shorter = shared_end(leader, follower)
     return min(max(min(starts, default=shorter), follower.log_start_offset), follower.log_end_offset)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from replica_audit.auditing.comparing.alignment import Alignment, Difference
 from replica_audit.auditing.comparing.contents import Reading, Window, offsets_only_in, unequal_offsets
+from replica_audit.auditing.replicas.shared_range import shared_start
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.compared_batches import Batch
@@ -31,7 +32,7 @@ def decide_by_records(
     undecided = {item.batches[0]: item for item in alignment.differences if item.kind in ("content", "format")}
     if not undecided:
         return alignment
-    floor = max(reference.local_start_offset, follower.local_start_offset)
+    floor = shared_start(reference, follower)
     own, theirs = _clusters(alignment, set(undecided))
     decided = [item for item in alignment.differences if item.kind not in ("content", "format")]
     for window in reading.windows(reference, follower, own, theirs):

@@ -48,7 +48,7 @@ def replay_all(
     """
     own = follower.following_state(replay_lineage(follower, tiered), high_watermark)
     plain = answering_lineage(reference.facts, tiered)
-    complete = completed(plain, reference)
+    complete = reference.complete(plain)
     return {
         name: _recovered(
             follower, replay(name, own, reference.facts.state(complete if name in ("kip-279", "fetch") else plain))
@@ -68,19 +68,11 @@ def first_dropped(follower: ReplicaFacts, outcome: Replay) -> int:
     return max(outcome.truncate_to, follower.log_start_offset)
 
 
-def completed(lineage: Lineage, reference: Reference) -> Lineage:
-    """A lineage of the reference with its current epoch, where it has no records of that yet (`makeLeader`, B.5)."""
-    epoch = reference.leader_epoch
-    if epoch is None or (lineage.latest_epoch is not None and epoch <= lineage.latest_epoch):
-        return lineage
-    return lineage.assign(epoch, reference.facts.log_end_offset)
-
-
 def file_replay(reference: Reference, follower: ReplicaFacts, protocol: str) -> Replay | None:
     theirs, own = reference.facts.file_lineage, follower.file_lineage
     if theirs is None or own is None:
         return None
     if reference.facts.empty:
         theirs = answering_lineage(reference.facts, tiered=False)
-    leader = completed(theirs, reference) if protocol in ("kip-279", "fetch") else theirs
+    leader = reference.complete(theirs) if protocol in ("kip-279", "fetch") else theirs
     return _recovered(follower, replay(protocol, follower.following_state(own), reference.facts.state(leader)))

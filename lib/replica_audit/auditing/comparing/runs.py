@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.comparing.alignment import CONFLICTS
 from replica_audit.auditing.comparing.chunks import Tally, tally_batches
 from replica_audit.formats.segments.attributes import CONTROL
 
@@ -66,7 +67,7 @@ class Run:
 
     @property
     def conflicting(self) -> bool:
-        return self.kind in ("epoch", "content")
+        return self.kind in CONFLICTS
 
 
 def runs_of(
@@ -98,7 +99,7 @@ def _run(group: list[Difference], stretches: tuple[OffsetRange, ...], cut: int, 
     start, end = first.start_offset, max(item.end_offset for item in group)
     batches = tuple(batch for item in group for batch in item.batches)
     committed_end = None
-    if first.kind in ("epoch", "content"):
+    if first.conflicting:
         stretch = next(part for part in stretches if part.start_offset <= start < part.end_offset)
         checkpoint = follower.directory.high_watermark_checkpoint
         if checkpoint is not None and start < checkpoint <= min(stretch.end_offset, follower.log_end_offset):

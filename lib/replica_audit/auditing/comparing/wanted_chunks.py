@@ -8,6 +8,7 @@ from replica_audit.auditing.comparing.chunks import chunks_at, differing_chunks
 from replica_audit.auditing.comparing.replays import first_dropped
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.reference import Reference
+from replica_audit.auditing.replicas.shared_range import shared_start
 from replica_audit.protocol.truncation import Replay
 
 
@@ -36,7 +37,7 @@ def chunks_for_keys(reference: ReplicaFacts, follower: ReplicaFacts) -> tuple[se
     """
     if not ((reference.compacted or follower.compacted) and differing_chunks(reference, follower)):
         return set(), set()
-    floor = max(reference.local_start_offset, follower.local_start_offset)
+    floor = shared_start(reference, follower)
     return (
         {number for number, chunk in reference.chunks.items() if chunk.last_offset >= floor},
         {number for number, chunk in follower.chunks.items() if chunk.last_offset >= reference.log_end_offset},

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.comparing.runs import Proof
 from replica_audit.moments import render_time
+from replica_audit.protocol.versions import counts_fenced_outsiders, stands_still_below_min_isr
 
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.facts import ReplicaFacts
     from replica_audit.model import Leadership, PartitionState
 
-#: A leader with too small an ISR does not move its high watermark since 3.7 (KAFKA-15583, KIP-966 part 1).
-_FROZEN_SINCE = (3, 7)
-#: Before 3.6 a fenced replica outside the ISR held the high watermark back as long as it counted as caught up (KAFKA-15021).
-_FENCED_COUNT_BEFORE = (3, 6)
 #: broker.session.timeout.ms by default: a broker that is fenced was heard of this long before.
 _SESSION_MS = 9_000
 
@@ -53,7 +50,7 @@ def sole_terms(
         end = next((one for one in states[number:] if one.leader_epoch > state.leader_epoch), None)
         applied = "its own files have that epoch, which began so" if began_alone else state.sole_isr.applied
         fenced = state.sole_isr.others_fenced
-        old = kafka_version is not None and kafka_version[:2] < _FENCED_COUNT_BEFORE
+        old = counts_fenced_outsiders(kafka_version) is True
         proven = applied is not None and fenced == "throughout" and not old
         if proven or (fenced != "no" and (applied is not None or _took_note(facts, state, end))):
             found.append(
@@ -64,7 +61,7 @@ def sole_terms(
 
 def _is_enough(state: PartitionState, kafka_version: tuple[int, ...] | None) -> bool:
     """Whether one replica in sync was enough for the high watermark to move."""
-    if kafka_version is not None and kafka_version[:2] < _FROZEN_SINCE:
+    if stands_still_below_min_isr(kafka_version) is False:
         return True
     return state.sole_isr.min_isr is not None and state.sole_isr.min_isr <= 1
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.replicas.provenance import is_epoch_open
-from replica_audit.auditing.replicas.reference import Reference, current_epoch
+from replica_audit.auditing.replicas.reference import Reference, log_epoch
 from replica_audit.formats.log_dirs.manifest import CopiedLogDir
 from replica_audit.moments import render_time
 
@@ -78,7 +78,7 @@ def are_of_one_moment(quiesced: bool | None, replicas: Sequence[ReplicaFacts], l
         return quiesced
     if leadership is None or leadership.source != "metadata_log" or leadership.leader_epoch is None:
         return False
-    latest = max((current_epoch(one) for one in replicas), default=-1)
+    latest = max((log_epoch(one) for one in replicas), default=-1)
     return latest <= leadership.leader_epoch and all(one.directory.clean_shutdown for one in replicas)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from replica_audit.moments import render_time
 from replica_audit.protocol.election import Election, elections, first_known_epoch
-from replica_audit.protocol.lineage import Lineage
+from replica_audit.protocol.lineage import Lineage, increases
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
@@ -67,7 +67,7 @@ def past_elections(replicas: Iterable[ReplicaFacts], leadership: Leadership | No
     for facts in replicas:
         lineages.append(facts.lineage)
         entries = facts.directory.checkpoint_epochs or ()
-        if all(one[0] < two[0] and one[1] < two[1] for one, two in zip(entries, entries[1:])):
+        if increases(entries):
             lineages.append(Lineage.of(entries))
     return PastElections(elections(leadership.history), known_from, tuple(lineages))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.leadership.election_causes import MIN_ISR
 from replica_audit.protocol.election import last_led
+from replica_audit.protocol.versions import stands_still_below_min_isr
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.facts import ReplicaFacts
     from replica_audit.auditing.replicas.reference import Reference
     from replica_audit.model import Leadership
-
-#: Since then the high watermark stands still below min.insync.replicas (KAFKA-15583).
-_MIN_ISR_GATE = (3, 7)
 
 
 def narrow_high_watermark(
@@ -62,7 +60,7 @@ def _sole_isr(
         return None
     others = {*(leadership.replicas or ())} - {facts.broker_id}
     minimum = leadership.configs.get(MIN_ISR, "")
-    gated = kafka_version is None or kafka_version[:2] >= _MIN_ISR_GATE
+    gated = stands_still_below_min_isr(kafka_version) is not False
     enough = not gated or (minimum.isdigit() and min(int(minimum), len(others) + 1) <= 1)
     if not enough or not others <= set(leadership.fenced):
         return None

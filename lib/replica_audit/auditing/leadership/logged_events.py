@@ -7,14 +7,12 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
+from replica_audit.protocol.versions import stands_still_below_min_isr
 
 if TYPE_CHECKING:
     from replica_audit.auditing.leadership.bounds import HighWatermark
     from replica_audit.auditing.replicas.reference import Reference
     from replica_audit.model import Leadership, PartitionState
-
-#: Since then the high watermark stands still below min.insync.replicas (KAFKA-15583).
-_MIN_ISR_GATE = (3, 7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +120,8 @@ def _frozen(
         return False
     if (state.leader_epoch, state.partition_epoch) != (event.leader_epoch, event.partition_epoch):
         return False
-    gated = bool(state.elr) if kafka_version is None else kafka_version[:2] >= _MIN_ISR_GATE
+    gate = stands_still_below_min_isr(kafka_version)
+    gated = bool(state.elr) if gate is None else gate
     minimum = state.configs.get("min.insync.replicas", "")
     return gated and minimum.isdigit() and len(state.isr) < min(int(minimum), len(state.replicas))
 

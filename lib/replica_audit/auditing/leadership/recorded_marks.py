@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.leadership.log_ends import is_led
+from replica_audit.auditing.replicas.shared_range import shared_start
 from replica_audit.protocol.election import CleanElections
+from replica_audit.protocol.lineage import increases
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
@@ -38,7 +40,7 @@ def recorded_marks(
     leader, led = reference.facts, is_led(reference, leadership)
     clean = CleanElections.of(() if leadership is None else leadership.history)
     last_epoch = None if leadership is None else leadership.leader_epoch
-    latest = reference.augmented_lineage.latest_epoch
+    latest = reference.complete(reference.facts.lineage).latest_epoch
     start = leader.log_start_offset
     found = [Proof(start, start, f"log start {start} of broker {leader.broker_id}")]
     if not led and _may_have_been_cut(leader, last_epoch, clean):
@@ -83,7 +85,7 @@ def _values(facts: ReplicaFacts, cleaner_bound: bool) -> list[tuple[int, str]]:
 
 def _unseen_below(reference: Reference, item: Comparison) -> int:
     """Where the two logs begin, when nothing there shows that they agree: what lies below may be of another lineage."""
-    floor = max(reference.facts.local_start_offset, item.follower.local_start_offset)
+    floor = shared_start(reference.facts, item.follower)
     agree = item.common_prefix_end is not None and item.common_prefix_end > floor
     return -1 if agree else floor
 
@@ -94,7 +96,7 @@ def _wrote_up_to(leader: ReplicaFacts, facts: ReplicaFacts, offset: int) -> bool
     Its epoch file, which is written before the records, tells its last epoch, and that must be the leader's there.
     """
     entries = facts.directory.checkpoint_epochs or ()
-    if not entries or not all(one[0] < two[0] and one[1] < two[1] for one, two in zip(entries, entries[1:])):
+    if not entries or not increases(entries):
         return False
     epoch, start = entries[-1]
     known = start < facts.log_end_offset or leader.lineage.start_of(epoch) == start

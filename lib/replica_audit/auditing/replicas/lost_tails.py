@@ -35,5 +35,5 @@ def _is_just_truncated(
         (max(other.log_end_offset, other.directory.high_watermark_checkpoint or 0) for other in others), default=0
     )
     return checkpoint <= reached and any(
-        epoch > last and start <= checkpoint for epoch, start in reference.augmented_lineage
+        epoch > last and start <= checkpoint for epoch, start in reference.complete(reference.facts.lineage)
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.replicas.shared_range import shared_start
 from replica_audit.moments import render_time
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _ids_decide(leader: ReplicaFacts, follower: ReplicaFacts) -> bool:
 def _nothing_in_common(leader: ReplicaFacts, item: Comparison) -> bool:
     """They differ from the first offset on that both could have, and no batch is the same."""
     follower = item.follower
-    floor = max(leader.local_start_offset, follower.local_start_offset)
+    floor = shared_start(leader, follower)
     if not any(run.conflicting for run in item.runs) or item.runs[0].start_offset > floor:
         return False
     theirs, own = (
@@ -79,7 +80,7 @@ def _nothing_in_common(leader: ReplicaFacts, item: Comparison) -> bool:
 def _first_epoch(reference: Reference) -> int | None:
     """The epoch that the reference's log begins in; where it is empty the one that its leader would write in."""
     lineage = reference.facts.lineage
-    return next(iter(lineage))[0] if lineage else reference.lineage_epoch
+    return next(iter(lineage))[0] if lineage else reference.log_epoch
 
 
 def _created_after(

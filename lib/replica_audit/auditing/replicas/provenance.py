@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.comparing.chunks import differing_chunks
+from replica_audit.auditing.replicas.shared_range import shared_end, shared_start
 from replica_audit.formats.stand_ins.second_hand import UNPROVEN, are_comparable
 
 if TYPE_CHECKING:
@@ -81,8 +82,8 @@ def is_epoch_open(leader: ReplicaFacts, is_epoch_said: bool) -> bool:
 
 def _differ(leader: ReplicaFacts, item: Comparison) -> bool:
     """Whether the batches differ where both logs could have some."""
-    start = max(leader.local_start_offset, item.follower.local_start_offset)
-    end = min(leader.log_end_offset, item.follower.log_end_offset)
+    start = shared_start(leader, item.follower)
+    end = shared_end(leader, item.follower)
     own, theirs = (
         {(batch.base_offset, batch.last_offset, batch.leader_epoch, batch.crc, batch.size) for batch in batches}
         for batches in (_within(item.alignment.own, start, end), _within(item.alignment.reference, start, end))

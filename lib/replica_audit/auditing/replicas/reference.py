@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from replica_audit.protocol.election import last_led
-from replica_audit.protocol.lineage import Lineage
+from replica_audit.protocol.lineage import Lineage, increases
 
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.facts import ReplicaFacts
@@ -23,37 +23,30 @@ class Reference:
     """The broker that leads; None when the newest known state has no leader."""
     leader_epoch: int | None
     """The current leader epoch; None on a log without epochs."""
+    log_epoch: int | None
+    """The epoch whose records lie below the reference's log end: the leader epoch, unless another broker leads in it.
+
+    What the files of a leader hold that are not at hand, a stand-in with fewer records cannot deny. Where leadership is
+    older than the reference's own records, these tell the epoch; so they do where nobody leads and another led last.
+    """
     source: str
     isr: tuple[int, ...] | None
     elr: tuple[int, ...]
-    led_epoch: int | None = None
-    """Where nobody leads and the reference led last: its epoch then. The current one may be of no leader."""
     predates: bool = False
     """The copy of the reference was made before it began to lead: its own file does not know the current epoch yet, so
     what others have past its end may be what it has had since."""
     outdated: bool = False
     """The leadership given is older than the logs: an in-sync replica has records of a later epoch than its leader knows."""
 
-    @property
-    def lineage_epoch(self) -> int | None:
-        """The epoch whose records lie below the reference's log end: the current one, unless another broker leads in it.
+    def complete(self, lineage: Lineage) -> Lineage:
+        """A lineage of the reference as its leader keeps it: with (leader epoch, log end) where it has not reached that epoch.
 
-        What the files of a leader hold that are not at hand, a stand-in with fewer records cannot deny. Where leadership
-        is older than the reference's own records, these tell the epoch.
+        A leader writes that entry when it is elected (`makeLeader`, 2.0.1, B.5).
         """
-        said = self.leader_epoch if self.leader_id == self.facts.broker_id and not self.predates else self.led_epoch
-        epoch = max(current_epoch(self.facts), -1 if said is None else said)
-        return epoch if epoch >= 0 else None
-
-    @property
-    def augmented_lineage(self) -> Lineage:
-        """With (current epoch, log end) added when its batches have not reached that epoch (`makeLeader`, 2.0.1)."""
-        lineage = self.facts.lineage
-        if self.leader_epoch is None or (
-            lineage.latest_epoch is not None and self.leader_epoch <= lineage.latest_epoch
-        ):
+        epoch = self.leader_epoch
+        if epoch is None or (lineage.latest_epoch is not None and epoch <= lineage.latest_epoch):
             return lineage
-        return lineage.assign(self.leader_epoch, self.facts.log_end_offset)
+        return lineage.assign(epoch, self.facts.log_end_offset)
 
 
 def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | None) -> Reference | None:
@@ -79,20 +72,23 @@ def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | 
     )
     said = None if inferred or later else leadership.leader_epoch
     epoch = _credible_epoch(facts, replicas) if said is None else said
+    leads = inferred or leader_id == facts.broker_id
+    predates = bool(led) and not later and _predates(facts, leadership)
+    led_in = epoch if leads and not predates else _epoch_of_last_term(facts, leadership, last)
     return Reference(
         facts=facts,
         leader_id=facts.broker_id if inferred else leader_id,
         leader_epoch=epoch if epoch >= 0 else None,
+        log_epoch=log_epoch_as_leader(facts, led_in),
         source="inferred" if inferred else leadership.source,
         isr=None if inferred or later or leadership.isr is None else tuple(sorted(leadership.isr)),
         elr=() if inferred or later else tuple(sorted(leadership.elr)),
-        led_epoch=_led_epoch(facts, leadership, last),
-        predates=bool(led) and not later and _predates(facts, leadership),
+        predates=predates,
         outdated=bool(later),
     )
 
 
-def _led_epoch(facts: ReplicaFacts, leadership: Leadership | None, last: PartitionState | None) -> int | None:
+def _epoch_of_last_term(facts: ReplicaFacts, leadership: Leadership | None, last: PartitionState | None) -> int | None:
     """The epoch in which the reference led last, where nobody leads; what a listing or a user says without a leader."""
     if leadership is None or leadership.leader_id is not None:
         return None
@@ -106,9 +102,8 @@ def _predates(facts: ReplicaFacts, leadership: Leadership) -> bool:
     entries = facts.directory.checkpoint_epochs
     if leadership.source != "metadata_log" or not entries or leadership.leader_epoch is None:
         return False
-    known = max(current_epoch(facts), max(epoch for epoch, _ in entries))
-    increasing = all(one[0] < two[0] and one[1] < two[1] for one, two in zip(entries, entries[1:]))
-    return increasing and known < leadership.leader_epoch
+    known = max(log_epoch(facts), max(epoch for epoch, _ in entries))
+    return increases(entries) and known < leadership.leader_epoch
 
 
 def _of_later_epochs(
@@ -121,7 +116,7 @@ def _of_later_epochs(
     """
     if not led:
         return []
-    known = max(current_epoch(led[0]), -1 if leadership.leader_epoch is None else leadership.leader_epoch)
+    known = max(log_epoch(led[0]), -1 if leadership.leader_epoch is None else leadership.leader_epoch)
     return [
         facts
         for facts in eligible
@@ -133,12 +128,12 @@ def _of_later_epochs(
 
 
 def _credible_epoch(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> int:
-    """`current_epoch`, but that one changed header at the log's end crowns nobody, and deposes nobody.
+    """`log_epoch`, but that one changed header at the log's end crowns nobody, and deposes nobody.
 
     That is a single last batch of an epoch that the replica's own file does not give for it: too high and known to no
     other replica, or lower than what the file says.
     """
-    epoch, entries = current_epoch(facts), facts.directory.checkpoint_epochs
+    epoch, entries = log_epoch(facts), facts.directory.checkpoint_epochs
     if not entries or facts.epoch_starts[-1:] != ((epoch, facts.segments[-1].last_base_offset),):
         return epoch
     said = Lineage.of(entries).epoch_for_offset(facts.log_end_offset - 1)
@@ -147,7 +142,13 @@ def _credible_epoch(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> in
     return epoch if said is None or (epoch >= said and known) else said
 
 
-def current_epoch(facts: ReplicaFacts) -> int:
+def log_epoch_as_leader(facts: ReplicaFacts, led_in: int | None) -> int | None:
+    """`log_epoch` of a replica that led, or leads, in the epoch `led_in`; None without any epoch."""
+    epoch = max(log_epoch(facts), -1 if led_in is None else led_in)
+    return epoch if epoch >= 0 else None
+
+
+def log_epoch(facts: ReplicaFacts) -> int:
     """The epoch this replica would lead in: a data-less last file entry at its log end, else its last batch's; -1: none.
 
     The file counts as found, before the loader drops such an entry, and only when it increases throughout: `9 33` or
@@ -156,7 +157,6 @@ def current_epoch(facts: ReplicaFacts) -> int:
     last = facts.last_leader_epoch
     last = -1 if last is None else last
     entries = facts.directory.checkpoint_epochs or ()
-    increasing = all(one[0] < two[0] and one[1] < two[1] for one, two in zip(entries, entries[1:]))
-    if entries and increasing and entries[-1][1] == facts.log_end_offset and entries[-1][0] > last:
+    if entries and increases(entries) and entries[-1][1] == facts.log_end_offset and entries[-1][0] > last:
         return entries[-1][0]
     return last

@@ -19,7 +19,7 @@ from replica_audit.errors import UsageError
 from replica_audit.formats.leadership.states import leadership_of_rows
 from replica_audit.formats.segments.segment_summary import summary_from_json
 from replica_audit.model import CheckpointFile, ReplicaDir, TopicPartition
-from replica_audit.protocol.truncation import protocol_of
+from replica_audit.protocol.versions import protocol_of
 
 #: Bronze tables that evidence is made of.
 EVIDENCE_TABLES = ("replica_dirs", "segments", "leader_epochs", "offset_checkpoints", "partition_states")

@@ -9,6 +9,7 @@ from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, doubted, finding, offsets
 from replica_audit.auditing.findings.shared import damaged_pair
 from replica_audit.auditing.leadership.election_causes import describe
+from replica_audit.auditing.replicas.shared_range import shared_end, shared_start
 from replica_audit.moments import render_time
 from replica_audit.wording import count
 
@@ -245,8 +246,8 @@ def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
     if outcome is not None:
         yield _presence(case, item, outcome)
         return
-    floor = max(leader.local_start_offset, follower.local_start_offset)
-    ceiling = min(leader.log_end_offset, follower.log_end_offset)
+    floor = shared_start(leader, follower)
+    ceiling = shared_end(leader, follower)
     own, theirs = (
         {
             (batch.base_offset, batch.last_offset, batch.crc)
@@ -269,7 +270,7 @@ def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
 
 def _presence(case: Case, item: Comparison, outcome: Compaction) -> Finding:
     leader, follower, keys = case.reference.facts.broker_id, item.follower.broker_id, outcome.keys
-    equal = not any(part.compared and part.kind in ("content", "epoch") for part in item.alignment.differences)
+    equal = not any(part.compared and part.conflicting for part in item.alignment.differences)
     said = [
         f"in this compacted partition broker {leader} has {count(outcome.only_reference, 'record')} that broker {follower} does not "
         f"have, and broker {follower} has {outcome.only_follower} that broker {leader} does not have"

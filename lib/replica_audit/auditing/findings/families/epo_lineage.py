@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding
 from replica_audit.auditing.findings.shared import entries_text
+from replica_audit.auditing.replicas.shared_range import shared_end, shared_start
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
@@ -70,8 +71,8 @@ def _start_mismatch(case: Case, item: Comparison) -> Iterator[Finding]:
     leader, follower = case.reference.facts, item.follower
     if leader.compacted or follower.compacted:
         return
-    floor = max(leader.local_start_offset, follower.local_start_offset)
-    ceiling = min(leader.log_end_offset, follower.log_end_offset)
+    floor = shared_start(leader, follower)
+    ceiling = shared_end(leader, follower)
     for epoch, start in follower.lineage:
         other = leader.lineage.start_of(epoch)
         if other is None or other == start or not all(floor < value < ceiling for value in (start, other)):

@@ -72,7 +72,7 @@ def judge(case: Case) -> Iterator[Finding]:
 
 def _loss(case: Case, item: Comparison, run: Run) -> Finding:
     follower, leader, proof = item.follower, case.reference.facts, run.proof
-    suspect = proof.kind == "checkpoint" and may_mark_over_tail(case.kafka_version)
+    suspect = proof.kind == "checkpoint" and bool(may_mark_over_tail(case.kafka_version))
     end = min(run.end_offset, run.committed_end)
     # Where only the end of a transaction is missing no producer lost a record, but its consumers wait.
     count, kind = run.committed_records, "committed record"

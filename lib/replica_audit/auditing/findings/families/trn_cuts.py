@@ -115,7 +115,7 @@ def _lost(case: Case, cut: LoggedCut) -> Finding:
     mark, start = cut.high_watermark, cut.truncate_to
     later = {epoch for epoch, begin in lineage_entries(case.reference) if begin == start}
     broker = cut.event.broker_id
-    suspect = may_mark_over_tail(case.kafka_version)
+    suspect = bool(may_mark_over_tail(case.kafka_version))
     return finding(
         TRN_BELOW_HW,
         f"broker {broker} cut its log at {start}, below its own high watermark {mark}: {offsets(start, mark)} "

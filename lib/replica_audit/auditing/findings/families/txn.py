@@ -174,7 +174,7 @@ def _marker_lost(
 
 def _marker_in_conflict(item: Comparison, transaction: OpenTransaction) -> Batch | None:
     for part in item.alignment.differences:
-        if part.kind not in ("epoch", "content"):
+        if not part.conflicting:
             continue
         for batch in part.batches:
             bits = CONTROL | TRANSACTIONAL
