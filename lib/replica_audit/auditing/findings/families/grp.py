@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _NAMED = 5
 
 GRP_PAST_END = Code(
-    code="GRP-PAST-END",
+    "GRP-PAST-END",
     severities=("medium",),
     verdicts=(),
     summary="Consumer groups stand past the end of the log",
@@ -34,7 +34,7 @@ GRP_PAST_END = Code(
     "loss tell.",
 )
 GRP_PAST_DIVERGENCE = Code(
-    code="GRP-PAST-DIVERGENCE",
+    "GRP-PAST-DIVERGENCE",
     severities=("medium",),
     verdicts=(),
     summary="Consumer groups stand past the point where the log they read and the leader's part",
@@ -48,7 +48,7 @@ GRP_PAST_DIVERGENCE = Code(
     traps="A group whose client gave no epoch and that committed after the leader's records were written may have read those.",
 )
 GRP_READ_LOST = Code(
-    code="GRP-READ-LOST",
+    "GRP-READ-LOST",
     severities=("info",),
     verdicts=(),
     summary="Consumer groups have gone past records that are lost",
