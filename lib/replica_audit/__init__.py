@@ -1,7 +1,7 @@
 """Offline audit of Kafka replica logs: high watermark, divergence, truncation replay.
 
-`audit` runs on Spark, `show` in this process; `read_batches` and `read_metadata_log` give DataFrames of what
-a snapshot has. See docs/reference.md, Python.
+`audit` runs on Spark, `show` in this process; `read_batches`, `read_records` and `read_metadata_log` give
+DataFrames of what a snapshot has. See docs/reference.md, Python.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _PLACES = {
     "audit": "replica_audit.api.functions",
     "read_batches": "replica_audit.api.logs",
     "read_metadata_log": "replica_audit.api.logs",
+    "read_records": "replica_audit.api.logs",
     "show": "replica_audit.api.functions",
 }
 

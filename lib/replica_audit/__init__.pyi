@@ -4,6 +4,7 @@ from replica_audit.api.functions import audit as audit
 from replica_audit.api.functions import show as show
 from replica_audit.api.logs import read_batches as read_batches
 from replica_audit.api.logs import read_metadata_log as read_metadata_log
+from replica_audit.api.logs import read_records as read_records
 from replica_audit.errors import EngineError as EngineError
 from replica_audit.errors import InputError as InputError
 from replica_audit.errors import ReplicaAuditError as ReplicaAuditError

@@ -210,6 +210,37 @@ reason string
 """),
 }
 
+#: Rows of records, which are in no table: the data source makes them. A row with a `problem` has no record.
+RECORD_COLUMNS = _columns("""
+broker_id int
+log_dir string
+topic string
+partition int
+segment_base_offset bigint
+batch_base_offset bigint
+offset bigint
+leader_epoch int
+magic tinyint
+timestamp_ms bigint
+log_append_time boolean
+producer_id bigint
+producer_epoch smallint
+sequence int
+transactional boolean
+control boolean
+key_size int
+value_size int
+header_count int
+problem string
+""")
+
+#: The same with what the record holds, only where the user asks for payloads.
+PAYLOAD_COLUMNS = _columns("""
+key binary
+value binary
+headers array<struct<name:string,value:binary>>
+""")
+
 #: Answers, without `AUDIT_COLUMNS`; in this order in audit.json. Rows are sorted by `SORT_KEYS`.
 REPORT_TABLES: dict[str, tuple[Column, ...]] = {
     "partitions": _columns(f"""

@@ -21,7 +21,7 @@ PACKAGE = Path(replica_audit.__file__).parent
 
 
 def test_the_package_names_its_public_functions_and_types():
-    assert {"audit", "show", "read_batches", "read_metadata_log", "Audit"} <= set(dir(replica_audit))
+    assert {"audit", "show", "read_batches", "read_records", "read_metadata_log", "Audit"} <= set(dir(replica_audit))
     for name in dir(replica_audit):
         assert getattr(replica_audit, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'adit'"):
@@ -35,7 +35,7 @@ def test_the_types_are_shipped_and_name_what_the_package_has():
         alias.asname: f"{node.module}" for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
     }
     assert typed == replica_audit._PLACES
-    for name in ("audit", "show", "read_batches", "read_metadata_log"):
+    for name in ("audit", "show", "read_batches", "read_records", "read_metadata_log"):
         annotations = getattr(replica_audit, name).__annotations__
         assert "return" in annotations and all(annotations.values()), name
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from tests.spark.conftest import SILENT
 from tests.support.fixtures import FIXTURES
 
 import replica_audit
 from replica_audit.errors import UsageError
+from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.spark.kafka_log import FORMAT, KafkaLogSource, parse_options
 from replica_audit.spark.pipeline import open_warehouse, run_ingest
+from replica_audit.spark.record_rows import _wanted
 from replica_audit.spark.row_filters import Condition, may_match
 from replica_audit.tables import BRONZE_TABLES
 from replica_audit.warehouse.attempts import latest_attempt, own_rows
@@ -110,6 +113,7 @@ def test_filters_are_pushed_down_where_spark_does_that(spark):
         ({"path": "x", "rows": "bathces"}, "rows is 'bathces', expected batches, "),
         ({"path": "x", "topics": "a"}, "no option topics; did you mean topic?"),
         ({"path": "x", "partition": "one"}, "partition is 'one', expected whole numbers"),
+        ({"path": "x", "payloads": "true"}, "payloads is 'true' with rows=batches"),
         ({"path": "x", "unreadable": "no"}, "unreadable is 'no', expected fail or skip"),
     ],
 )
@@ -123,3 +127,41 @@ def test_files_that_cannot_match_are_left_out():
     assert may_match(conditions, {"partition": 2, "broker_id": 1, "topic": "t"})
     assert not may_match(conditions, {"partition": 1, "broker_id": 1})
     assert not may_match([Condition("partition", "LessThan", 5)], {"partition": None})
+
+
+@pytest.mark.parametrize("capture", ["old-formats", "corrupted-flip-payload", "healthy"])
+def test_records_are_those_of_the_batches_and_a_problem_where_they_cannot_be_read(spark, capture):
+    path = str(FIXTURES / capture)
+    records = replica_audit.read_records(spark, path)
+    assert not {"key", "value", "headers"} & set(records.columns), "content only where it is asked for"
+    batches = replica_audit.read_batches(spark, path).collect()
+    counts = dict(records.where("problem IS NULL").groupBy("broker_id", "topic", "partition").count().rdd.map(
+        lambda row: ((row[0], row[1], row[2]), row[3])).collect())  # fmt: skip
+    expected: dict = {}
+    for batch in batches:
+        if batch.crc_valid:
+            place = (batch.broker_id, batch.topic, batch.partition)
+            expected[place] = expected.get(place, 0) + batch.record_count
+    assert counts == {place: count for place, count in expected.items() if count}
+    problems = records.where("problem IS NOT NULL").collect()
+    assert len(problems) >= sum(not batch.crc_valid for batch in batches)
+    assert all(row.offset is None and row.batch_base_offset is not None for row in problems if "batch" in row.problem)
+    if capture == "healthy":
+        one = replica_audit.read_records(spark, path, payloads=True).where("key_size > 0").first()
+        assert (len(one.key), len(one.value), len(one.headers)) == (one.key_size, one.value_size, one.header_count)
+        assert problems == []
+
+
+def test_batches_outside_the_offsets_that_are_asked_for_are_not_decoded():
+    batches = np.zeros(3, BATCH_DTYPE)
+    batches["base_offset"], batches["last_offset"] = [0, 10, 20], [9, 19, 29]
+
+    def wanted(kind, value):
+        return _wanted(batches, [Condition("offset", kind, value), Condition("topic", "EqualTo", "t")]).tolist()
+
+    assert wanted("EqualTo", 10) == [False, True, False]
+    assert wanted("In", (9, 29, None)) == [True, False, True]
+    assert wanted("GreaterThan", 19) == [False, False, True]
+    assert wanted("GreaterThanOrEqual", 19) == [False, True, True]
+    assert wanted("LessThan", 10) == [True, False, False]
+    assert wanted("LessThanOrEqual", 10) == [True, True, False]

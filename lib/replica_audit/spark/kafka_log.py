@@ -20,7 +20,7 @@ from replica_audit.errors import InputError, UsageError
 from replica_audit.spark.dealing import SegmentWork, deal_work
 from replica_audit.spark.row_filters import Condition, matching_rows, may_match, take_filters
 from replica_audit.spark.tasks import parallelism
-from replica_audit.tables import BRONZE_TABLES, Column, ddl
+from replica_audit.tables import BRONZE_TABLES, PAYLOAD_COLUMNS, RECORD_COLUMNS, Column, ddl
 from replica_audit.warehouse.locations import absolute_location
 
 if TYPE_CHECKING:
@@ -41,10 +41,18 @@ _TABLES = {
     "leadership": "partition_states",
 }
 
-_OPTIONS = ("path", "rows", "topic", "partition", "broker", "unreadable", "tasks")
+#: Rows that are read from segments, file by file.
+_OF_SEGMENTS = ("batches", "records")
+
+_ROWS = (*_TABLES, "records")
+
+_OPTIONS = ("path", "rows", "topic", "partition", "broker", "payloads", "unreadable", "tasks")
 
 #: Columns that all rows of a file have in common.
 _OF_FILES = ("broker_id", "log_dir", "topic", "partition", "segment_base_offset")
+
+#: Columns whose filters are taken from Spark.
+_FILTERED = ("topic", "partition", "broker_id", "base_offset", "last_offset", "offset", "start_offset")
 
 #: Spark plans a read with this worker only where it pushes filters down; elsewhere it refuses a reader that takes them.
 _PUSHING_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
@@ -58,6 +66,7 @@ class Selection:
     rows: str
     topics: tuple[str, ...]
     conditions: tuple[Condition, ...]
+    payloads: bool
     skip_unreadable: bool
     tasks: int
 
@@ -93,6 +102,8 @@ class KafkaLogSource(DataSource):
 
 def columns_of_rows(selection: Selection) -> tuple[Column, ...]:
     """Columns of the rows that are read."""
+    if selection.rows == "records":
+        return (*RECORD_COLUMNS, *PAYLOAD_COLUMNS) if selection.payloads else RECORD_COLUMNS
     return BRONZE_TABLES[_TABLES[selection.rows]]
 
 
@@ -107,7 +118,7 @@ class LogReader(DataSourceReader):
     def partitions(self) -> Sequence[LogPart]:
         from replica_audit.local.audit import open_snapshot
 
-        if self._selection.rows != "batches":
+        if self._selection.rows not in _OF_SEGMENTS:
             return [LogPart(0)]
         _, inventory = open_snapshot(self._selection.path, self._selection.topics, None)
         files = [file for file in inventory.segments if may_match(self._conditions, _file_values(file))]
@@ -118,7 +129,10 @@ class LogReader(DataSourceReader):
         from pyspark.sql.pandas.types import to_arrow_schema
 
         schema = to_arrow_schema(self._schema)
-        read = self._read_batches(partition, schema) if partition.files else self._read_small_files(schema)
+        if self._selection.rows == "records":
+            read = self._read_records(partition, schema)
+        else:
+            read = self._read_batches(partition, schema) if partition.files else self._read_small_files(schema)
         for batch in read:
             batch = matching_rows(batch, self._conditions)
             if batch.num_rows:
@@ -157,6 +171,15 @@ class LogReader(DataSourceReader):
                         f"{file.path} could not be read: {error}; to read the others give option unreadable=skip"
                     ) from error
 
+    def _read_records(self, part: LogPart, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        from replica_audit.formats.files.storage import Snapshot
+        from replica_audit.spark.record_rows import record_batches
+
+        snapshot = Snapshot.open(self._selection.path)
+        for file in part.files:
+            values = _file_values(file)
+            yield from record_batches(snapshot, file, values, schema, self._conditions, self._selection.payloads)
+
     def _read_small_files(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         from replica_audit.auditing.rows.bronze import bronze_rows
         from replica_audit.local.audit import open_snapshot
@@ -173,11 +196,7 @@ class FilteringReader(LogReader):
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
         """Takes filters on topic, partition, broker and offsets. Files are left out by the first three only: a damaged log may
         have a batch in a segment that it does not belong to."""
-        kept = [
-            name
-            for name in ("topic", "partition", "broker_id", "base_offset", "last_offset", "start_offset")
-            if name in self._schema.names
-        ]
+        kept = [name for name in _FILTERED if name in self._schema.names]
         taken, left = take_filters(filters, kept)
         self._conditions += taken
         yield from left
@@ -194,8 +213,11 @@ def parse_options(options: Mapping[str, str]) -> Selection:
     if "path" not in given:
         raise UsageError(f"{FORMAT} reads one snapshot: give its directory to load()")
     rows = given.get("rows", "batches")
-    if rows not in _TABLES:
-        raise UsageError(f"{FORMAT}: rows is {rows!r}, expected {', '.join(_TABLES)}")
+    if rows not in _ROWS:
+        raise UsageError(f"{FORMAT}: rows is {rows!r}, expected {', '.join(_ROWS)}")
+    payloads = given.get("payloads", "false")
+    if payloads not in ("true", "false") or (payloads == "true" and rows != "records"):
+        raise UsageError(f"{FORMAT}: payloads is {payloads!r} with rows={rows}; it is true or false, with rows=records")
     unreadable = given.get("unreadable", "fail")
     if unreadable not in ("fail", "skip"):
         raise UsageError(f"{FORMAT}: unreadable is {unreadable!r}, expected fail or skip")
@@ -206,7 +228,7 @@ def parse_options(options: Mapping[str, str]) -> Selection:
     ]
     tasks = _number("tasks", given["tasks"]) if "tasks" in given else os.cpu_count() or 1
     topics = tuple(_listed(given.get("topic", "")))
-    return Selection(given["path"], rows, topics, tuple(conditions), unreadable == "skip", tasks)
+    return Selection(given["path"], rows, topics, tuple(conditions), payloads == "true", unreadable == "skip", tasks)
 
 
 def _listed(text: str) -> list[str]:

@@ -1,0 +1,132 @@
+"""Records of a segment as rows for the data source: what a record says of itself, and its content where that is asked for.
+
+Nothing of a file is left out: a batch whose records cannot be had is a row with a `problem` and no record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from replica_audit.formats.files.storage import Snapshot
+from replica_audit.formats.format_error import FormatError
+from replica_audit.formats.inventory import SegmentFile
+from replica_audit.formats.segments.payloads import Payload, decode_payloads
+from replica_audit.formats.segments.record_reader import RecordReader, RecordRequest
+from replica_audit.formats.segments.records import RecordError
+from replica_audit.formats.sources import open_source
+from replica_audit.model import Damage
+from replica_audit.spark.row_filters import Condition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Rows that leave a task together.
+_ROWS = 10_000
+
+#: A header's -1 is no value.
+_NULLABLE = ("leader_epoch", "producer_id", "producer_epoch", "sequence")
+
+
+def record_batches(
+    snapshot: Snapshot,
+    file: SegmentFile,
+    names: Mapping[str, Any],
+    schema: pa.Schema,
+    conditions: Sequence[Condition],
+    payloads: bool,
+) -> Iterator[pa.RecordBatch]:
+    """Rows of `RECORD_COLUMNS`, with `payloads` of `PAYLOAD_COLUMNS` too, of the batches that `conditions` on offsets leave.
+
+    `names` are the columns that all rows of the file have in common.
+    """
+    import pyarrow as pa
+
+    rows: list[dict[str, Any]] = []
+    for row in _rows(snapshot, file, conditions, payloads):
+        rows.append({**names, **row})
+        if len(rows) >= _ROWS:
+            yield pa.RecordBatch.from_pylist(rows, schema)
+            rows = []
+    if rows:
+        yield pa.RecordBatch.from_pylist(rows, schema)
+
+
+def _rows(
+    snapshot: Snapshot, file: SegmentFile, conditions: Sequence[Condition], payloads: bool
+) -> Iterator[dict[str, Any]]:
+    if file.source != "segment":
+        yield {"problem": f"known from {file.source.replace('_', ' ')} only, which has no records that could be read"}
+        return
+    reader = RecordReader(snapshot)
+    try:
+        with open_source(snapshot, file) as (items, _):
+            for item in items:
+                if isinstance(item, Damage):
+                    yield {"problem": f"{item.length} bytes at position {item.position} are no batch: {item.reason}"}
+                else:
+                    yield from _rows_of_batches(reader, file.path, item[_wanted(item, conditions)], payloads)
+    except (OSError, FormatError) as error:
+        yield {"problem": f"the file could not be read: {error}"}
+
+
+def _wanted(batches: np.ndarray, conditions: Sequence[Condition]) -> np.ndarray:
+    """Mask of the batches that may have records that satisfy the conditions on `offset`."""
+    first, last = batches["base_offset"], batches["last_offset"]
+    mask = np.ones(len(batches), bool)
+    for one in conditions:
+        if one.column != "offset":
+            continue
+        if one.kind in ("EqualTo", "In"):
+            offsets = one.value if one.kind == "In" else (one.value,)
+            mask &= np.logical_or.reduce([(first <= value) & (value <= last) for value in offsets if value is not None])
+        else:
+            edge = last if one.kind.startswith("Greater") else first
+            mask &= {"GreaterThan": np.greater, "GreaterThanOrEqual": np.greater_equal, "LessThan": np.less,
+                     "LessThanOrEqual": np.less_equal}[one.kind](edge, one.value)  # fmt: skip
+    return mask
+
+
+def _rows_of_batches(reader: RecordReader, path: str, batches: np.ndarray, payloads: bool) -> Iterator[dict[str, Any]]:
+    requests = {}
+    for batch in batches:
+        base, last = int(batch["base_offset"]), int(batch["last_offset"])
+        if not batch["crc_valid"]:
+            yield {"batch_base_offset": base, "problem": "the checksum of its batch is wrong"}
+            continue
+        # The first field of an entry of magic 0 or 1 is its last offset.
+        offset = base if batch["magic"] >= 2 else last
+        requests[RecordRequest(path, int(batch["position"]), int(batch["size"]), offset, int(batch["crc"]))] = base
+    for request, entry in reader.entries(requests):
+        base = requests[request]
+        if isinstance(entry, str):
+            yield {"batch_base_offset": base, "problem": entry}
+            continue
+        try:
+            for record in decode_payloads(entry):
+                yield {"batch_base_offset": base, **_row(record, payloads)}
+        except RecordError as error:
+            yield {"batch_base_offset": base, "problem": f"its batch cannot be decoded: {error}"}
+
+
+def _row(record: Payload, payloads: bool) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "offset": record.offset,
+        "magic": record.magic,
+        "timestamp_ms": None if record.timestamp < 0 else record.timestamp,
+        "log_append_time": record.appended,
+        "transactional": record.transactional,
+        "control": record.control,
+        "key_size": None if record.key is None else len(record.key),
+        "value_size": None if record.value is None else len(record.value),
+        "header_count": len(record.headers),
+    }
+    for name in _NULLABLE:
+        value = getattr(record, name)
+        row[name] = None if value == -1 else value
+    if payloads:
+        headers = [{"name": name, "value": value} for name, value in record.headers]
+        row |= {"key": record.key, "value": record.value, "headers": headers}
+    return row
