@@ -93,7 +93,7 @@ build/lint/bin/ruff: $(STAMPS)/venv .locks/lint.txt
 # histories its tests cannot see enough cases.
 FAST_TESTS := tests/formats tests/protocol tests/reporting tests/docs tests/test_imports.py
 test-fast: $(STAMPS)/project
-	@mkdir -p build; chosen="not spark and not session and not chromium and not slow and not airflow and not s3"; \
+	@mkdir -p build; chosen="not spark and not session and not chromium and not slow and not airflow and not s3 and not brokers"; \
 	$(RUN) -m pytest -q -m "$$chosen" tests/auditing $(PYTEST_ARGS) > build/tests-fast.log 2>&1 & others=$$!; \
 	status=0; $(RUN) -m pytest -q -m "$$chosen" $(FAST_TESTS) $(PYTEST_ARGS) || status=$$?; \
 	wait $$others || status=$$?; \
@@ -102,7 +102,7 @@ test-fast: $(STAMPS)/project
 # Two processes side by side: the tests that share a Spark session, and all others, whose output is shown at the end.
 test: install
 	@mkdir -p build; \
-	$(RUN) -m pytest -m "not session and not airflow and not s3" $(PYTEST_ARGS) > build/tests.log 2>&1 & others=$$!; \
+	$(RUN) -m pytest -m "not session and not airflow and not s3 and not brokers" $(PYTEST_ARGS) > build/tests.log 2>&1 & others=$$!; \
 	status=0; $(RUN) -m pytest -m session $(PYTEST_ARGS) || status=$$?; \
 	wait $$others || status=$$?; \
 	cat build/tests.log; exit $$status
@@ -129,10 +129,10 @@ build/spark-%/.stamp: .locks/build.txt .locks/spark40.txt .locks/spark41.txt $(w
 
 ifeq ($(SPARK),4.2)
 test-spark: install
-	$(RUN) -m pytest -m "spark and not airflow and not s3" $(PYTEST_ARGS)
+	$(RUN) -m pytest -m "spark and not airflow and not s3 and not brokers" $(PYTEST_ARGS)
 else
 test-spark: $(OTHER)/.stamp
-	$(OTHER)/bin/python -m pytest -m "spark and not airflow and not s3" $(PYTEST_ARGS)
+	$(OTHER)/bin/python -m pytest -m "spark and not airflow and not s3 and not brokers" $(PYTEST_ARGS)
 endif
 
 # Airflow has an environment of its own: its Spark provider brings another half of pyspark into the same directory.

@@ -1,0 +1,235 @@
+"""A real Kafka cluster on copies of a capture's directories: started, stopped and asked by the tools' own commands.
+
+Everything is below one directory and on the loopback interface; what is changed of the copies are ports only.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+#: Of a broker on the captures' small logs: quick to notice who is gone, no retention, no cleaning, no election by itself.
+_SETTINGS = {
+    "log.index.size.max.bytes": "4096",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "false",
+    "replica.lag.time.max.ms": "4000",
+    "replica.high.watermark.checkpoint.interval.ms": "500",
+    "replica.fetch.wait.max.ms": "200",
+    "log.retention.check.interval.ms": "3600000",
+    "log.cleaner.enable": "false",
+    "auto.leader.rebalance.enable": "false",
+    "background.threads": "2",
+}
+_OF_KRAFT = {
+    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": "3000",
+    "unclean.leader.election.interval.ms": "86400000",
+}
+
+_LOG4J2 = """rootLogger.level=INFO
+rootLogger.appenderRef.out.ref=OUT
+appender.out.type=Console
+appender.out.name=OUT
+appender.out.layout.type=PatternLayout
+appender.out.layout.pattern=%p %m (%c{1})%n
+"""
+_LOG4J1 = """log4j.rootLogger=INFO, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%p %m (%c{1})%n
+"""
+
+#: The class behind each of the tools' scripts: since 3.x or 4.0 in `tools`, before in `core`.
+_MAINS = {
+    "kafka-topics": ("org.apache.kafka.tools.TopicCommand", "kafka.admin.TopicCommand"),
+    "kafka-configs": ("org.apache.kafka.tools.ConfigCommand", "kafka.admin.ConfigCommand"),
+    "kafka-leader-election": ("org.apache.kafka.tools.LeaderElectionCommand", "kafka.admin.LeaderElectionCommand"),
+    "kafka-reassign-partitions": (
+        "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+        "kafka.admin.ReassignPartitionsCommand",
+    ),
+}
+_UP = {
+    "broker": r"from STARTING to STARTED",
+    "controller": r"\[ControllerServer id=\d+\] (Finished|Waiting)|Kafka Server started",
+}
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+class SteeredCluster:
+    """The nodes of one capture; `with` ends them all."""
+
+    def __init__(self, capture: Path, out: Path, jars: Path) -> None:
+        self.out, self.jars = out, jars
+        out.mkdir(parents=True)
+        self.directories: dict[int, Path] = {}
+        self.roles: dict[int, str] = {}
+        for source in sorted(capture.iterdir()):
+            if source.is_dir() and (found := re.fullmatch(r"(broker|controller)(-\d+)?", source.name)):
+                node = _node_id(source)
+                self.roles[node] = found[1]
+                self.directories[node] = out / "logs" / source.name
+                shutil.copytree(source, self.directories[node], ignore=shutil.ignore_patterns(".lock"))
+        for name, text in (("log4j2.properties", _LOG4J2), ("log4j.properties", _LOG4J1)):
+            (out / name).write_text(text)
+            (out / f"quiet-{name}").write_text(text.replace("=INFO", "=ERROR"))
+        self.ports = dict(zip(self.directories, free_ports(len(self.directories)), strict=True))
+        self._processes: dict[int, subprocess.Popen] = {}
+        self._runs: dict[int, int] = {}
+        for node in self.directories:
+            text = "".join(f"{name}={value}\n" for name, value in self._properties(node).items())
+            (out / f"node-{node}.properties").write_text(text)
+
+    def __enter__(self) -> SteeredCluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for node in list(self._processes):
+            self._end(node, signal.SIGKILL)
+
+    @property
+    def brokers(self) -> list[int]:
+        return [node for node, role in self.roles.items() if role == "broker"]
+
+    @property
+    def controllers(self) -> list[int]:
+        return [node for node, role in self.roles.items() if role == "controller"]
+
+    @property
+    def up(self) -> list[int]:
+        """Brokers that run."""
+        return [node for node, one in self._processes.items() if node in self.brokers and one.poll() is None]
+
+    def _properties(self, node: int) -> Mapping[str, str]:
+        role = self.roles[node]
+        listener = "CONTROLLER" if role == "controller" else "PLAINTEXT"
+        directories = sorted({path.parent for path in self.directories[node].rglob("meta.properties")})
+        voters = ",".join(f"{one}@127.0.0.1:{self.ports[one]}" for one in self.controllers)
+        replicas = str(min(3, len(self.brokers)))
+        return {
+            "process.roles": role,
+            "node.id": str(node),
+            "listeners": f"{listener}://127.0.0.1:{self.ports[node]}",
+            "controller.quorum.voters": voters,
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "log.dirs": ",".join(map(str, directories)),
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            **_SETTINGS,
+            **_OF_KRAFT,
+        }
+
+    def _java(self, *arguments: str, heap: str = "256m", quiet: bool = True) -> list[str]:
+        prefix = "quiet-" if quiet else ""
+        return [
+            "java", f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+            f"-Dlog4j2.configurationFile={self.out}/{prefix}log4j2.properties",
+            f"-Dlog4j.configuration=file:{self.out}/{prefix}log4j.properties",
+            "-cp", f"{self.jars}/*", *arguments,
+        ]  # fmt: skip
+
+    def log(self, node: int) -> Path:
+        """The log of a node's present run."""
+        return self.out / f"node-{node}.{self._runs[node]}.log"
+
+    def start(self, *nodes: int, seconds: float = 120) -> None:
+        """Start nodes one after the other; each is up when this returns."""
+        for node in nodes:
+            self._runs[node] = self._runs.get(node, 0) + 1
+            command = self._java("kafka.Kafka", str(self.out / f"node-{node}.properties"), heap="400m", quiet=False)
+            with self.log(node).open("wb") as file:
+                self._processes[node] = subprocess.Popen(command, stdout=file, stderr=file, stdin=subprocess.DEVNULL)
+            until = time.monotonic() + seconds
+            while not re.search(_UP[self.roles[node]], self.log(node).read_text(errors="replace")):
+                if self._processes[node].poll() is not None or time.monotonic() > until:
+                    raise RuntimeError(
+                        f"node {node} did not start:\n{self.log(node).read_text(errors='replace')[-2000:]}"
+                    )
+                time.sleep(0.3)
+
+    def start_quorum(self) -> None:
+        """Start the controllers, which wait for each other."""
+        for node in self.controllers:
+            self._runs[node] = self._runs.get(node, 0) + 1
+            command = self._java("kafka.Kafka", str(self.out / f"node-{node}.properties"), heap="400m", quiet=False)
+            with self.log(node).open("wb") as file:
+                self._processes[node] = subprocess.Popen(command, stdout=file, stderr=file, stdin=subprocess.DEVNULL)
+        time.sleep(5)
+
+    def stop(self, *nodes: int) -> None:
+        """Stop nodes with SIGTERM, one after the other."""
+        for node in nodes:
+            self._end(node, signal.SIGTERM)
+
+    def _end(self, node: int, how: signal.Signals) -> None:
+        process = self._processes.pop(node, None)
+        if process is not None and process.poll() is None:
+            process.send_signal(how)
+            try:
+                process.wait(45)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{self.ports[node]}" for node in self.up)
+
+    def tool(self, script: str, *arguments: str, seconds: float = 90) -> tuple[int, str]:
+        """Exit status and output of one of Kafka's tools, named as its script."""
+        newer, older = _MAINS[script.removesuffix(".sh")]
+        for main in (newer, older):
+            ran = subprocess.run(
+                self._java(main, *arguments), capture_output=True, text=True, timeout=seconds, cwd=self.out, check=False
+            )
+            if "ClassNotFoundException" not in ran.stderr:
+                break
+        return ran.returncode, ran.stdout + ran.stderr
+
+    def leaders(self, topics: Iterable[str]) -> dict[tuple[str, int], int | None]:
+        """Who leads each partition of `topics`, by `kafka-topics --describe`."""
+        found: dict[tuple[str, int], int | None] = {}
+        _, text = self.tool("kafka-topics", "--bootstrap-server", self.bootstrap, "--describe")
+        for line in re.finditer(r"Topic:\s*(\S+)\s+Partition:\s*(\d+)\s+Leader:\s*(\S+)", text):
+            if line[1] in set(topics):
+                found[line[1], int(line[2])] = int(line[3]) if line[3].isdigit() else None
+        return found
+
+    def snapshot(self, name: str) -> Path:
+        """A copy of all log directories as they are now, checkpoints first, then logs, the controllers' last."""
+        target = self.out / name
+        nodes = sorted(self.directories, key=lambda node: (self.roles[node] == "controller", node))
+        for node in nodes:
+            shutil.copytree(self.directories[node], target / self.directories[node].name, ignore=_ignored)
+        return target
+
+
+def _ignored(directory: str, names: list[str]) -> list[str]:
+    return [name for name in names if name == ".lock" or name.endswith((".index", ".timeindex", ".tmp"))]
+
+
+def _node_id(directory: Path) -> int:
+    for file in sorted(directory.rglob("meta.properties")):
+        fields = dict(line.split("=", 1) for line in file.read_text().splitlines() if "=" in line)
+        return int(fields.get("node.id", fields.get("broker.id", -1)))
+    raise ValueError(f"{directory} has no meta.properties")

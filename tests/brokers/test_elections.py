@@ -1,0 +1,99 @@
+"""`elect` on real brokers: the plan of every candidate carried out by its own commands, and `verify --plan` afterwards.
+
+A cluster is started from a capture's directories with the brokers that ran then. RECORD=yes writes what was seen to
+elections_seen.json, which tests/verifying/test_elections_replayed.py compares with what plans predict.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.brokers.carrying_out import carry_out
+from tests.brokers.elections_seen import brokers_up, entry, record, recorded
+from tests.brokers.steered_cluster import SteeredCluster
+from tests.brokers.steered_zookeeper import SteeredZooKeeper
+from tests.support.fixtures import FIXTURES, truth
+
+from replica_audit.config import Settings
+from replica_audit.local.two_snapshots import verify_snapshots
+
+pytestmark = [pytest.mark.brokers, pytest.mark.timeout(1200)]
+
+BUILD = Path(__file__).parents[2] / "build"
+#: Kafka's JARs by version; make test-brokers brings them.
+JARS = {"4.3.1": BUILD / "kafka", "3.9.1": BUILD / "kafka-3.9.1", "2.8.2": BUILD / "kafka-2.8.2"}
+CASES = [
+    (capture, candidate)
+    for capture, candidates in {
+        "diverged-unclean": (0, 1, 2),
+        "elr-leaderless": (0, 1, 2),
+        "last-replica-elr-2-cut": (0, 1, 2),
+        "last-replica-standing-2-cut": (0, 1, 2),
+        "quorum3-1-unclean": (0, 1),
+        "txn-failover-1-unclean": (0, 1, 2),
+        "kafka-3.9-diverged-unclean": (0, 1, 2),
+        "zk-2.8-diverged-unclean": (0, 1, 2),
+    }.items()
+    for candidate in candidates
+]
+_SETTLE_SECONDS = 8
+
+
+@pytest.mark.parametrize(("capture", "candidate"), CASES)
+def test_what_a_plan_predicts_is_what_happens(capture: str, candidate: int, tmp_path: Path) -> None:
+    kafka, up = truth(capture)["kafka"], brokers_up(capture)
+    jars = JARS[kafka]
+    assert jars.is_dir(), f"{jars}: make test-brokers brings the JARs"
+    topics = sorted(truth(capture)["topics"])
+    with _cluster(capture, tmp_path / "run", jars) as cluster:
+        cluster.start_quorum()
+        cluster.start(*up)
+        time.sleep(_SETTLE_SECONDS)
+        before = cluster.snapshot("before")
+        plan = _elect(before, tmp_path / "plan.json", candidate, kafka, up, topics)
+        assert carry_out(plan, cluster) == []
+        time.sleep(_SETTLE_SECONDS)
+        after = cluster.snapshot("after")
+    found = verify_snapshots(str(before), str(after), Settings(topics=tuple(topics), kafka_version=kafka), plan=plan)
+    seen = entry(capture, kafka, candidate, up, found)
+    if os.environ.get("RECORD") == "yes":
+        record(seen)
+    assert found.surprises == []
+    assert [one for one in recorded() if one["capture"] == capture and one["candidate"] == candidate] == [seen]
+
+
+def _cluster(capture: str, out: Path, jars: Path) -> SteeredCluster:
+    if capture.startswith("zk-"):
+        return SteeredZooKeeper(FIXTURES / capture, out, jars, truth(capture))
+    return SteeredCluster(FIXTURES / capture, out, jars)
+
+
+def _elect(before: Path, file: Path, candidate: int, kafka: str, up: list[int], topics: list[str]) -> dict:
+    """plan.json of the command, as an operator makes it."""
+    command = [
+        sys.executable,
+        "-c",
+        "from replica_audit.cli.main import entry_point; entry_point()",
+        "elect",
+        str(before),
+    ]
+    command += [
+        "--candidate",
+        str(candidate),
+        "--kafka-version",
+        kafka,
+        "--up",
+        ",".join(map(str, up)),
+        "--plan",
+        str(file),
+    ]
+    command += [word for topic in topics for word in ("--topic", topic)]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert file.exists(), made.stderr
+    return json.loads(file.read_text())
