@@ -403,6 +403,7 @@ lost_possible bigint
 lost_at_most boolean
 cut_transactions int
 only_here bigint
+hidden_records bigint
 standing string
 clean boolean
 choice string

@@ -21,7 +21,7 @@ def test_the_plan_is_printed_and_written(tmp_path: Path, capsys: pytest.CaptureF
     text = capsys.readouterr().out
     plan = json.loads(path.read_text(encoding="utf-8"))
     assert re.search(
-        r"ledger-0\n +Each choice loses something: elect broker 0 and salvage \[34, 52\) from broker 1 before\.", text
+        r"ledger-0\n +Each choice loses something: elect broker 0 and salvage \[34, 52\) from broker 1 first\.", text
     )
     assert all(len(line) <= 100 for line in text.splitlines())
     # Broken lines are what a shell puts together again.
@@ -93,3 +93,9 @@ def test_a_calm_partition_that_is_asked_for_has_its_costs(capsys: pytest.Capture
     (decision,) = json.loads(capsys.readouterr().out)["decisions"]
     assert decision["procedure"] == "none"
     assert any(one["lost_records"] for one in decision["candidates"])
+
+
+def test_the_whole_text_is_as_it_was_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["elect", UNCLEAN, "--kafka-version", "4.3.1"]) == 0
+    golden = Path(__file__).parents[1] / "deciding" / "golden" / "diverged-unclean.txt"
+    assert capsys.readouterr().out == golden.read_text(encoding="utf-8")

@@ -29,7 +29,7 @@ def _row(table: str, **values: object) -> dict:
     return {**dict.fromkeys(column.name for column in REPORT_TABLES[table]), "partition": 0, **values}
 
 
-def results_of(parts: Sequence[Part], version: str | None) -> Results:
+def results_of(parts: Sequence[Part], version: str | None, source: str) -> Results:
     tables: dict[str, list[dict]] = {name: [] for name in ("partitions", "replicas", "elections", "partition_states")}
     for part in parts:
         brokers = sorted({*part.replicas, part.choice})
@@ -39,7 +39,7 @@ def results_of(parts: Sequence[Part], version: str | None) -> Results:
         state = {
             "replicas": part.replicas,
             "configs": configs,
-            "source": "metadata_log",
+            "source": source,
             "elr": (),
             "last_known_elr": (),
         }
@@ -66,7 +66,7 @@ def results_of(parts: Sequence[Part], version: str | None) -> Results:
     return Results({"options": {"protocol": "fetch", "kafka_version": version}}, tables)
 
 
-def plan_of(*parts: Part, up: Sequence[int], version: str | None = None) -> Plan:
+def plan_of(*parts: Part, up: Sequence[int], version: str | None = None, source: str = "metadata_log") -> Plan:
     """The plan for all of `parts`, with every broker that is not `up` stopped cleanly."""
     down = {broker for part in parts for broker in part.replicas} - set(up)
-    return plan_elections(results_of(parts, version), up=up, stopped_cleanly=down)
+    return plan_elections(results_of(parts, version, source), up=up, stopped_cleanly=down)

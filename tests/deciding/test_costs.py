@@ -169,3 +169,15 @@ def test_a_transaction_that_is_partly_lost_is_counted(tmp_path: Path) -> None:
     other = Broker([*written(0, 30, 1), begun, rest, encode_marker(36, "COMMIT", 1, producer_id=7, producer_epoch=0)])
     rows = own_rows(audit(tmp_path, {1: leader, 2: other}, isr=(1,)))
     assert (rows[1]["cut_transactions"], rows[2]["cut_transactions"]) == (1, 0)
+
+
+def test_a_cluster_that_was_stopped_cleanly_has_nothing_to_decide() -> None:
+    assert [name for name, _ in elections("healthy")] == []
+
+
+def test_of_equals_the_replica_that_lacks_nothing_is_chosen() -> None:
+    """Broker 2 lost 15 records in the middle of a segment, which no truncation finds."""
+    ((_, rows),) = [one for one in elections("corrupted-middle-zeros") if one[1]]
+    own = {row["candidate_id"]: row for row in rows if row["candidate_id"] == row["broker_id"]}
+    assert {broker: row["hidden_records"] for broker, row in own.items()} == {0: 0, 2: 15}
+    assert own[0]["choice"] == "best" and own[0]["reason"].endswith("and has 15 records that the other lacks")

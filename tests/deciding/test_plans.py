@@ -194,6 +194,30 @@ def test_a_topic_that_allows_unclean_elections_is_forbidden_them_before_anything
     assert plan.conflicts == ()
 
 
+@pytest.mark.parametrize(
+    ("version", "mode", "said"),
+    [
+        ("4.3.1", "metadata_log", "kafka-configs.sh --bootstrap-controller CONTROLLER:PORT --alter"),
+        ("2.8.2", "zookeeper", "kafka-configs.sh --zookeeper ZOOKEEPER:2181 --alter"),
+        ("3.6.2", "metadata_log", None),
+    ],
+)
+def test_with_every_broker_down_elections_are_forbidden_in_another_way(
+    version: str, mode: str, said: str | None
+) -> None:
+    plan = plan_of(
+        Part("a", replicas=(1, 2), leader=None, isr=(2,), choice=1),
+        Part("other", replicas=(1, 3), leader=None, isr=(3,), choice=3, unclean="true", calm=True),
+        up=(),
+        version=version,
+        source=mode,
+    )
+    steps = [step for step in plan.steps if step.action == "forbid_unclean"]
+    assert [step.commands[0].startswith(said) for step in steps] == ([True] if said else [])
+    # Where there is no way, it is told that the other topic would have a wrong leader.
+    assert [one.topic for one in plan.conflicts] == ([] if said else ["other"])
+
+
 def test_in_sync_replicas_change_places_by_a_reassignment_when_all_are_up() -> None:
     part = Part("a", replicas=(2, 1), leader=2, isr=(1, 2), choice=1)
     plan = plan_of(part, up=(1, 2), version="3.9.1")

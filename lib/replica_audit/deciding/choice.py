@@ -9,6 +9,7 @@ from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.reference import log_epoch
 from replica_audit.deciding.costs import CandidateCost
 from replica_audit.deciding.loss_words import say_loss
+from replica_audit.wording import brokers, count
 
 #: By what right each of these would lead, best first.
 STANDINGS = ("leader", "isr", "elr", "last_known", "out_of_sync", "unknown", "unassigned")
@@ -53,7 +54,7 @@ def choose(case: Case, costs: Sequence[CandidateCost]) -> Choice | None:
     """The choice among the replicas that are assigned; None without any.
 
     First whoever loses the fewest records that may have been acknowledged with acks=all, then the fewest that are proven
-    committed, then the fewest at all. Of equals the present leader, then who is elected cleanly, then the later epoch, the
+    committed, then the fewest at all. Of equals one that lacks nothing which another replica keeps, then the present leader, then who is elected cleanly, then the later epoch, the
     longer log, the earlier log start, and the place in the assignment: length never goes before the epoch.
     """
     standings = {cost.broker_id: standing(case, cost.broker_id) for cost in costs}
@@ -67,6 +68,7 @@ def choose(case: Case, costs: Sequence[CandidateCost]) -> Choice | None:
         place = order.index(broker) if broker in order else len(order)
         return (
             *_loss(cost),
+            cost.hidden_records,
             STANDINGS.index(standings[broker]),
             -log_epoch(facts),
             -facts.following_end_offset,
@@ -94,19 +96,22 @@ def _reason(case: Case, best: CandidateCost, others: Sequence[CandidateCost], st
     equals = [cost for cost in others if _loss(cost) == _loss(best)]
     rest = [cost for cost in others if _loss(cost) != _loss(best)]
     loses = f"{name} loses {_say_loss(best)}"
-    if rest:
-        least = min(rest, key=_loss)
-        against = f"broker {least.broker_id}{', the next best,' if len(rest) > 1 else ''} would lose {_say_loss(least)}"
-        loses = f"{loses}; {against}"
-    if not equals:
+    if equals:
+        same = brokers(sorted(cost.broker_id for cost in equals))
+        loses = f"{loses}, as {same} would, and {_advantage(case, best, equals, standings)}"
+    if not rest:
         return loses
-    same = " and ".join(f"broker {cost.broker_id}" for cost in equals)
-    return f"{loses}; {same} would lose as much, and {name} {_advantage(case, best, equals, standings)}"
+    least = min(rest, key=_loss)
+    next_best = ", the next best," if len(rest) > 1 else ""
+    return f"{loses}; broker {least.broker_id}{next_best} would lose {_say_loss(least)}"
 
 
 def _advantage(case: Case, best: CandidateCost, equals: Sequence[CandidateCost], standings: dict[int, str]) -> str:
     """What decides between candidates that lose the same."""
     own = standings[best.broker_id]
+    if all(cost.hidden_records > best.hidden_records for cost in equals):
+        most = max(cost.hidden_records for cost in equals)
+        return f"has {count(most, 'record')} that {'the other lacks' if len(equals) == 1 else 'not all of them have'}"
     if own == "leader":
         return "leads already"
     if all(STANDINGS.index(standings[cost.broker_id]) > STANDINGS.index(own) for cost in equals) and own in CLEAN:

@@ -53,6 +53,8 @@ class CandidateCost:
     """Transactions of which the candidate has a part, and a part is lost."""
     only_here: int
     """Records that no other replica holds."""
+    hidden_records: int = 0
+    """Records that the candidate lacks and another replica keeps, where nobody sees them: no truncation finds them."""
 
     @property
     def broker_id(self) -> int:
@@ -100,11 +102,15 @@ def _cost(
     cuts = {candidate.broker_id: end, **_cuts(case, candidate, replicas, tiered)}
     stays = candidate is case.reference.facts and case.reference.leader_id == candidate.broker_id
     ahead = uncontradicted if stays else ()
-    held, dropped, producers = list(own.parted(end)[0]), {}, set()
+    mine = own.parted(end)[0]
+    held, dropped, producers, hidden = list(mine), {}, set(), []
     for broker, cut in cuts.items():
         kept, gone = holdings[broker].parted(cut)
         held += kept if broker != candidate.broker_id else ()
         compacted = candidate.compacted or holdings[broker].facts.compacted
+        if broker != candidate.broker_id and not compacted:
+            above = [item for item in kept if item.piece.end_offset > candidate.local_start_offset]
+            hidden += [item for item in above if (broker, item.piece.start_offset) not in ahead]
         gone = [item for item in gone if not (compacted and _was_cleaned(candidate, item))]
         dropped[broker] = [item for item in gone if (broker, item.piece.start_offset) not in ahead]
         producers |= holdings[broker].producers_dropped(cut)
@@ -138,6 +144,7 @@ def _cost(
         at_most=at_most or any(facts.compacted for facts in replicas) and count.records > 0,
         cut_transactions=len(producers & set(open_at_end(candidate.segments))) if lost else 0,
         only_here=alone.records,
+        hidden_records=_count(hidden, mine)[0].records,
     )
 
 

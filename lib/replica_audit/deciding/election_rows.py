@@ -20,12 +20,12 @@ CALM = ("CONSISTENT", "LAGGING")
 def decided_rows(
     audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray], asked: Collection[TopicPartition] = ()
 ) -> dict[str, list[dict]]:
-    """`report_rows` with `elections` filled: of a partition that is neither consistent nor lagging, has no leader, or is
+    """`report_rows` with `elections` filled: of a partition that is neither consistent nor lagging, has no leader (all of a
+    cluster that was stopped cleanly have none, and nothing to decide), or is
     `asked` for.
     """
     rows = report_rows(audit)
-    leadership = audit.evidence.leadership
-    leaderless = leadership is not None and leadership.source != "inferred" and leadership.leader_id is None
+    leaderless = any(item.code == "META-NO-LEADER" for item in audit.findings)
     if audit.verdict not in CALM or leaderless or audit.evidence.topic_partition in asked:
         rows["elections"] += election_rows(audit, batches)
     return rows
@@ -60,6 +60,7 @@ def election_rows(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]) 
                 "lost_at_most": cost.at_most,
                 "cut_transactions": cost.cut_transactions,
                 "only_here": cost.only_here,
+                "hidden_records": cost.hidden_records,
                 "standing": name,
                 "clean": is_clean(name),
                 "choice": "best" if is_best else "worst" if is_worst else None,

@@ -20,6 +20,9 @@ FIRST_VERSION = (2, 4)
 #: Stands for what nobody said.
 BOOTSTRAP, ZOOKEEPER = "HOST:PORT", "ZOOKEEPER:2181"
 
+#: Ways to change a topic's setting.
+BROKER, CONTROLLER, ZOOKEEPER_ITSELF = "broker", "controller", "zookeeper"
+
 
 @dataclass(frozen=True, slots=True)
 class Tools:
@@ -38,9 +41,18 @@ class Tools:
         """What shows leaders and ISR of each topic."""
         return [self._call("kafka-topics.sh", "--describe", "--topic", topic) for topic in sorted(set(topics))]
 
-    def forbid_unclean(self, topics: Iterable[str]) -> list[str]:
-        """Unclean elections switched off for each topic."""
-        return [self._configure(topic, "--add-config", f"{UNCLEAN}=false") for topic in sorted(set(topics))]
+    def forbid_unclean(self, topics: Iterable[str], way: str) -> list[str]:
+        """Unclean elections switched off for each topic, by a way that `way_to_configure` found."""
+        return [self._configure(topic, "--add-config", f"{UNCLEAN}=false", way=way) for topic in sorted(set(topics))]
+
+    def way_to_configure(self, mode: str | None, *, is_any_up: bool) -> str | None:
+        """How a topic's setting is changed: through a broker, or where none is up through a controller (KRaft since 3.7,
+        KIP-919) or ZooKeeper (before 3.0); None: not at all."""
+        if is_any_up:
+            return BROKER
+        if mode != "kraft" and self.kafka_version is not None and self.kafka_version < (3, 0):
+            return ZOOKEEPER_ITSELF
+        return CONTROLLER if mode == "kraft" and self._since((3, 7)) else None
 
     def restore_unclean(self, topic: str, value: bool | None) -> str:
         """The topic's setting as it was; None: it had none of its own."""
@@ -71,15 +83,23 @@ class Tools:
         """A start, on the broker's host, with the properties that it always has."""
         return f"kafka-server-start.sh -daemon SERVER_PROPERTIES_OF_{broker_id}"
 
-    def _configure(self, topic: str, *change: str) -> str:
+    def _configure(self, topic: str, *change: str, way: str = "") -> str:
         arguments = ("--alter", "--entity-type", "topics", "--entity-name", topic, *change)
-        if not self._since((2, 5)):
+        if not self._since((2, 5)) or way == ZOOKEEPER_ITSELF:
             return shlex.join(["kafka-configs.sh", "--zookeeper", ZOOKEEPER, *arguments])
+        if way == CONTROLLER:
+            return self._call("kafka-configs.sh", *arguments, server=("--bootstrap-controller", "CONTROLLER:PORT"))
         return self._call("kafka-configs.sh", *arguments)
 
-    def _call(self, tool: str, *arguments: str, config_option: str = "--command-config") -> str:
+    def _call(
+        self,
+        tool: str,
+        *arguments: str,
+        config_option: str = "--command-config",
+        server: tuple[str, str] | None = None,
+    ) -> str:
         config = () if self.client_config is None else (config_option, self.client_config)
-        return shlex.join([tool, "--bootstrap-server", self.bootstrap, *config, *arguments])
+        return shlex.join([tool, *(server or ("--bootstrap-server", self.bootstrap)), *config, *arguments])
 
     def _since(self, version: tuple[int, ...]) -> bool:
         return self.kafka_version is None or self.kafka_version[: len(version)] >= version

@@ -39,11 +39,12 @@ def make_steps(state: PresentState, matrix: Matrix, decisions: Sequence[Decision
     conflicts = [Conflict(one.topic, one.partition, reason) for one, reason in sorted_out if reason is not None]
     wanted = {_place(one) for one in decisions if one.procedure == "elect"}
     allowed = {topic for (topic, _), said in state.unclean_said.items() if said}
-    forbidden = frozenset(topic for topic, _ in wanted if topic in allowed)
+    way = tools.way_to_configure(state.mode, is_any_up=bool(state.up))
+    forbidden = frozenset(topic for topic, _ in wanted if topic in allowed and way is not None)
     while True:
-        attempt = _Attempt(state, matrix, decisions, tools, forbidden)
+        attempt = _Attempt(state, matrix, decisions, tools, forbidden, way)
         attempt.carry_out()
-        if attempt.risky <= forbidden:
+        if attempt.risky <= forbidden or way is None:
             break
         forbidden |= attempt.risky
     conflicts += [Conflict(*place, reason) for place, reason in sorted(attempt.unserved.items())]
@@ -90,6 +91,7 @@ class _Attempt:
         decisions: Sequence[Decision],
         tools: Tools,
         forbidden: frozenset[str],
+        way: str | None,
     ) -> None:
         self.decisions: Mapping[Place, Decision] = {_place(one): one for one in decisions}
         self.procedures = {place: one.procedure for place, one in self.decisions.items()}
@@ -99,7 +101,7 @@ class _Attempt:
         """Partitions that the steps do not serve, with the reason."""
         self.risky: frozenset[str] = frozenset()
         """Topics of which somebody would be elected uncleanly by itself."""
-        self._state, self._forbidden = state, forbidden
+        self._state, self._forbidden, self._way = state, forbidden, way
         self._done: set[Place] = set()
         self._stopped: set[int] = set()
 
@@ -110,10 +112,10 @@ class _Attempt:
         choices = {place: self._choice(place) for place, how in self.procedures.items() if how == "elect"}
         if not moving and not choices:
             return
-        if self._forbidden:
-            for way in self.clusters:
-                way.forbid_unclean(self._forbidden)
-            self.list.forbid_unclean(self._forbidden)
+        if self._forbidden and self._way is not None:
+            for cluster in self.clusters:
+                cluster.forbid_unclean(self._forbidden)
+            self.list.forbid_unclean(self._forbidden, self._way)
         self._reorder(moving)
         rounds, unserved = order_rounds(choices, self._state.partitions)
         for place, reason in unserved.items():
@@ -250,8 +252,12 @@ class _Attempt:
                     self.risky |= {change.place[0]}
                 if change.place in self.decisions:
                     choice = self._choice(change.place)
-                    text = f"broker {change.leader_id} would be elected before broker {choice} can be"
-                    self._give_up(change.place, text)
+                    self._give_up(
+                        change.place, f"broker {change.leader_id} would be elected before broker {choice} can be"
+                    )
+                elif change.right == "unclean" and self._way is None:
+                    text = f"broker {change.leader_id} would be elected uncleanly as soon as it is up, and no broker is up to forbid it"
+                    self.unserved.setdefault(change.place, text)
             for place in self._done:
                 leader, isr = way.leader(place), way.partitions[place].isr
                 if leader != self._choice(place) and not {leader, self._choice(place)} <= isr:

@@ -47,7 +47,7 @@ class StepList:
                 commands=[copy_command(broker, places) for broker, places in sorted(wanted.items())],
             )
 
-    def forbid_unclean(self, topics: Collection[str]) -> None:
+    def forbid_unclean(self, topics: Collection[str], way: str) -> None:
         said = {topic for (topic, _), value in self._state.unclean_said.items() if value}
         unsaid = sorted(set(topics) - said)
         unshown = f"{list_names(unsaid)}, of which nothing shows whether they are allowed" if unsaid else ""
@@ -58,9 +58,10 @@ class StepList:
             f"Forbid unclean elections of {' and of '.join(filter(None, (allowed, unshown)))}: whichever replica returned first "
             "would lead",
             partitions=sorted(place for place in self._state.partitions if place[0] in topics),
-            commands=self._tools.forbid_unclean(topics),
+            commands=self._tools.forbid_unclean(topics, way),
             before=[
-                f"A broker answers. Start none until this is done: where unclean elections are allowed, one takes place {how}"
+                f"A {way if way != 'zookeeper' else 'node of ZooKeeper'} answers. Start no broker until this is done: where "
+                f"unclean elections are allowed, one takes place {how}"
             ],
         )
 

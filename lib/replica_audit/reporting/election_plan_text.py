@@ -42,11 +42,11 @@ def render_plan(plan: Plan, colour: bool = False) -> str:
     lines += _brokers(plan)
     if not plan.changes_leaders:
         lines.append("Nothing needs to be done: every leader is the best choice.")
+    for held in plan.keep_down:
+        lines += wrap(f"Once broker {held.broker_id} is down, do not start it before step {held.until_step} is done: {held.reason}.")
     if plan.steps:
         lines += ["", paint("The plan", "head", colour)]
         lines += [line for step in plan.steps for line in _step(step)]
-    for held in plan.keep_down:
-        lines += wrap(f"Do not start broker {held.broker_id} before step {held.until_step} is done: {held.reason}.")
     if plan.alternatives:
         lines += ["", *_alternatives(plan)]
     return "\n".join(lines).rstrip()
@@ -61,7 +61,7 @@ def tell_decision(decision: Decision) -> str:
         ranges = [
             f"{render_range(one.start_offset, one.end_offset)} from broker {one.broker_id}" for one in decision.salvage
         ]
-        text += f" and salvage {join_some(ranges, 3, 'range')} before"
+        text += f" and salvage {join_some(ranges, 3, 'range')} first"
     each = all(one.lost_records for one in decision.candidates if one.standing != "unassigned")
     if each and len(decision.candidates) > 1:
         text = f"each choice loses something: {text}"
@@ -128,7 +128,7 @@ def _step(step: Step) -> Iterator[str]:
     for text in tell_predictions(step.after):
         yield from wrap(text, "   ", "     ")
     if step.irreversible:
-        yield from wrap(f"not to be undone: {step.irreversible}.", "   ", "     ")
+        yield from wrap(f"cannot be undone: {step.irreversible[0].lower()}{step.irreversible[1:]}.", "   ", "     ")
 
 
 def wrap_command(command: str, indent: str) -> Iterator[str]:
@@ -158,9 +158,9 @@ def tell_predictions(after: Sequence[Prediction]) -> Iterator[str]:
 
 def _alternatives(plan: Plan) -> Iterator[str]:
     yield from wrap(
-        "Without stopping anything that does not lead: the Admin API (alterPartitionReassignments) takes the same replicas in "
-        "another order even while one of them is down, which no stock tool does; an unclean election then finds the first "
-        "live one, as long as nobody leads."
+        "Another way, which stops only the leader: the Admin API (alterPartitionReassignments) takes the same replicas in "
+        "another order even while one of them is down, which none of Kafka's tools does. An unclean election then finds the "
+        "first live one of this order, as long as nobody leads."
     )
     for one in plan.alternatives:
         yield f"  {clean(one.topic)}-{one.partition}: replicas {', '.join(map(str, one.replicas))}"
