@@ -20,12 +20,11 @@ CALM = ("CONSISTENT", "LAGGING")
 def decided_rows(
     audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray], asked: Collection[TopicPartition] = ()
 ) -> dict[str, list[dict]]:
-    """`report_rows` with `elections` filled: of a partition that is neither consistent nor lagging, has no leader (all of a
-    cluster that was stopped cleanly have none, and nothing to decide), or is
-    `asked` for.
+    """`report_rows` with `elections` filled: of a partition that is neither consistent nor lagging, has no leader, or is
+    `asked` for. Where nobody leads because every broker was stopped in order, there is nothing to decide.
     """
     rows = report_rows(audit)
-    leaderless = any(item.code == "META-NO-LEADER" for item in audit.findings)
+    leaderless = any(item.code == "META-NO-LEADER" and item.severity != "info" for item in audit.findings)
     if audit.verdict not in CALM or leaderless or audit.evidence.topic_partition in asked:
         rows["elections"] += election_rows(audit, batches)
     return rows
