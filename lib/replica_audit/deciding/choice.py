@@ -1,4 +1,4 @@
-"""Which replica had best lead, and why: whoever loses the fewest records that may have been acknowledged."""
+"""Which replica had best lead, and why: whoever loses the fewest records that may have been acknowledged (H.1)."""
 
 from __future__ import annotations
 

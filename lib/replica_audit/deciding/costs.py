@@ -1,4 +1,4 @@
-"""The cost matrix: each replica as leader, what every other one keeps and drops then, and what no log holds any more."""
+"""The cost matrix: each replica as leader, what every other one keeps and drops then, and what no log holds any more (H.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The steps that carry decisions out, tried on an imagined cluster before anybody takes them (docs/semantics.md, H).
+"""The steps that carry decisions out, tried on an imagined cluster before anybody takes them (docs/semantics.md, H and H.2).
 
 The sequences are those that worked on real brokers: the candidate alone, an unclean election asked for, the others after it
 one at a time. Whatever an election would do by itself meanwhile, to any partition of the snapshot, is seen beforehand.
