@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from replica_audit.auditing.conclusion import PartitionAudit
+from replica_audit.auditing.findings.families.meta_identity import META_NO_LEADER
 from replica_audit.auditing.replicas.facts import CopyKey
 from replica_audit.auditing.rows.answer_rows import report_rows
 from replica_audit.deciding.choice import choose, is_clean, standing
@@ -24,7 +25,7 @@ def decided_rows(
     `asked` for. Where nobody leads because every broker was stopped in order, there is nothing to decide.
     """
     rows = report_rows(audit)
-    leaderless = any(item.code == "META-NO-LEADER" and item.severity != "info" for item in audit.findings)
+    leaderless = any(item.code == META_NO_LEADER.code and item.severity != "info" for item in audit.findings)
     if audit.verdict not in CALM or leaderless or audit.evidence.topic_partition in asked:
         rows["elections"] += election_rows(audit, batches)
     return rows
