@@ -121,6 +121,17 @@ def test_a_link_elsewhere_has_the_inode_and_another_time_of_it():
     assert not is_unchanged('etag "a"', "1 2 3", same_place=False)
 
 
+def test_a_file_that_was_allocated_beforehand_grows_into_its_zeros():
+    before = WHOLE + bytes(5000)
+    after = (WHOLE + encode_batch(30, 3, 1)).ljust(len(before), b"\0")
+    known, summary, arrays = known_of(before, 0)
+    assert relate(io.BytesIO(after), len(after), "1 8 9", "/a", known, summary) is Relation.GROWN
+    assert summarise(after, 0, arrays)[0] == summarise(after, 0)[0]
+    rewritten = flipped(20).ljust(len(before), b"\0")
+    assert relate(io.BytesIO(rewritten), len(after), "1 8 9", "/a", known, summary) is Relation.OTHER
+    assert relate(io.BytesIO(before), len(before), "1 2 3", "/a", known, summary) is Relation.SAME
+
+
 @pytest.mark.parametrize("place", [20, len(BATCHES[0]) + 70, len(WHOLE) - 3])
 def test_a_file_that_was_damaged_is_not_scanned_on(place):
     """How far damage reaches shows in what follows it."""

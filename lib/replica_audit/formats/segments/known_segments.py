@@ -86,14 +86,17 @@ def relate(
     this is. Two headers of the file are read, at most.
     """
     same_size = size_bytes == known.size_bytes
-    if size_bytes < known.size_bytes or (not same_size and sound_end(summary) is None):
+    if size_bytes < known.size_bytes:
         return Relation.OTHER
-    if same_size and not is_unchanged(known.last_change, last_change, known.location == location):
+    is_same = same_size and is_unchanged(known.last_change, last_change, known.location == location)
+    # A file that was allocated beforehand grows into its zeros.
+    can_grow = not same_size or summary.tail_kind == "zero_filled"
+    if not is_same and not (can_grow and sound_end(summary) is not None):
         return Relation.OTHER
     # An old entry shorter than a header has other bytes after it in a file that has grown, which then is another.
     if hash_headers(stream, known.last_position) != known.headers:
         return Relation.OTHER
-    return Relation.SAME if same_size else Relation.GROWN
+    return Relation.SAME if is_same else Relation.GROWN
 
 
 def sound_end(summary: SegmentSummary) -> int | None:
