@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import replica_audit
-from replica_audit.auditing.findings.catalogue import CATALOGUE, FAMILIES
+from replica_audit.auditing.findings.catalogue import CATALOGUE, FAMILIES, codes_with
+from replica_audit.auditing.findings.code import TRAITS, Code
 from replica_audit.auditing.findings.families import MODULES
 
 LIBRARY = Path(replica_audit.__file__).parent
@@ -85,3 +86,25 @@ def test_a_family_names_no_code_of_another() -> None:
     for path in FAMILY_FILES.glob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         assert _literals(tree) == set(_names_of_codes(tree).values()), path.name
+
+
+def test_reports_keep_no_lists_of_codes() -> None:
+    """What decides what users read is a trait of the code, in the file of its family."""
+    known = {*CATALOGUE, *(f"{family}-" for family in FAMILIES)}
+    for room in ("reporting", "warehouse", "deciding"):
+        for path in (LIBRARY / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+                    listed = [
+                        part.value for part in node.elts if isinstance(part, ast.Constant) and part.value in known
+                    ]
+                    assert len(listed) < 2, f"{path}:{node.lineno}: {listed}"
+
+
+def test_every_trait_is_some_code_s_and_an_unknown_one_is_refused() -> None:
+    for trait in TRAITS:
+        assert codes_with(trait)
+    with pytest.raises(KeyError):
+        codes_with("loud")
+    with pytest.raises(ValueError, match="unknown traits"):
+        Code("LOG-GAP", ("low",), (), "s", "m", "p", "r", "", traits=("loud",))

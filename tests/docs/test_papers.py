@@ -125,3 +125,10 @@ def test_rooms_and_steps_are_those_that_imports_are_held_to():
     assert {room: int(step) for room, step, _ in rows} == steps
     special = {(room, package) for room, _, cell in rows for package in re.findall(r"`(\w+)`", cell)}
     assert special == {(room, package) for package, rooms in ONLY_IN.items() for room in rooms}
+
+
+def test_every_module_that_the_architecture_names_is_there():
+    named = set(re.findall(r"`([a-z_]+(?:/[a-z_]+)+\.(?:py|js))`", ARCHITECTURE.read_text(encoding="utf-8")))
+    assert len(named) > 40
+    places = (ROOT / "lib" / "replica_audit", ROOT)
+    assert not [name for name in sorted(named) if not any((place / name).is_file() for place in places)]

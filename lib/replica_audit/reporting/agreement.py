@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from replica_audit.auditing.findings.catalogue import at_or_above
+from replica_audit.auditing.findings.catalogue import at_or_above, codes_with
 from replica_audit.reporting.layout import clean, render_count
 from replica_audit.reporting.sentences import Sentence, Template, capitalise, name_brokers, name_offsets, verb
 from replica_audit.reporting.similar_findings import Row, Rows
@@ -25,9 +25,6 @@ FOREIGN = Template(
 )
 DUPLICATE = Template("Broker {broker} has a second copy in {log_dir}, which was not compared.")
 SET_ASIDE = Template("What broker {broker} holds is not known: what there is of its log could not be compared.")
-
-#: Damage that makes it uncertain what a replica holds.
-_DOUBTS = ("LOG-", "CAP-UNREADABLE", "CAP-MISSING-SEGMENT", "CAP-SECOND-HAND", "META-TOPICID")
 
 
 def tell_agreement(partition: Row, rows: Rows) -> Iterator[Sentence]:
@@ -104,9 +101,9 @@ def _by_findings(rows: Rows) -> tuple[set[int], set[int], set[int]]:
         code, broker = row["code"], row["broker_id"]
         if code == "DIV-PRESENCE" and row["severity"] == "info":
             cleaned.add(broker)
-        elif code.startswith("DIV-") and code not in ("DIV-BATCHING", "DIV-FORMAT"):
+        elif code in codes_with("difference"):
             differing.add(broker)
-        elif code.startswith(_DOUBTS) and at_or_above(row["severity"], "medium"):
+        elif code in codes_with("doubt") and at_or_above(row["severity"], "medium"):
             doubtful.add(broker)
         elif code == "DIV-FORMAT" and row["confidence"] != "proven":
             doubtful.add(broker)

@@ -60,7 +60,9 @@ ALL_LOST = Template(
 )
 NOT_COUNTED = Template("In {partitions} it is not known how many records are lost.")
 OTHERS = Template("Of the others, {counts}.")
-SINCE = Template("Compared is only what lies above the offsets that audit {audit} verified, and what has changed since.")
+SINCE = Template(
+    "Compared is only what lies above the offsets that audit {audit} verified, and what has changed since."
+)
 UNTRUSTED = Template("*Not all of this can be trusted*: {reason}.")
 
 

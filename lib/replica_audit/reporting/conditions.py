@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from replica_audit.auditing.findings.catalogue import at_or_above
+from replica_audit.auditing.findings.catalogue import at_or_above, codes_with
 from replica_audit.moments import render_time
 from replica_audit.reporting.layout import render_count
 from replica_audit.reporting.losses import Place
@@ -22,9 +22,6 @@ PAST_ELECTIONS = Template(
 )
 GONE = Template("Records that an earlier audit saw in {places} are gone from every replica.")
 NO_FILES = Template("What {replicas} of {places} {hold} is not known: the files are missing or could not be read.")
-
-#: Codes of an assigned replica whose files are not there, or not readable.
-NO_FILES_CODES = ("CAP-MISSING-REPLICA", "CAP-UNREADABLE", "CAP-MISSING-SEGMENT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +57,7 @@ def find_conditions(results: Results) -> Conditions:
         # Severity info: no replica holds any more what it left behind; of what is gone for certain that is told instead.
         past=tuple(row for row in found if may_have_lost(row) and _place(row) not in gone),
         gone=tuple(row for row in found if row["code"] == "HWM-GONE"),
-        no_files=tuple(row for row in found if row["code"] in NO_FILES_CODES and row["topic"] is not None),
+        no_files=tuple(row for row in found if row["code"] in codes_with("no_files") and row["topic"] is not None),
         loud=any(at_or_above(row["severity"], "medium") for row in found),
         past_the_end=_is_past_the_end(results),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from replica_audit.auditing.findings.catalogue import codes_with
 from replica_audit.moments import render_time
 from replica_audit.reporting.layout import render_count
 from replica_audit.reporting.sentences import Sentence, Template, join_words, name_offsets, verb
@@ -74,7 +75,7 @@ def _run(row: Row, end: int | None) -> Sentence:
     if end is not None and row["start_offset"] >= end:
         values["records"] += "" if known else ", which carry no leader epoch,"
         return PAST_END.say(**values, epoch=epoch, end=end) if known else NOT_THERE.say(**values)
-    if row["code"] in ("DIV-HIDDEN", "DIV-PRESENCE") and other is None and known:
+    if row["code"] in codes_with("hole") and other is None and known:
         values["records"] += f" of epoch {epoch}"
         return NOT_THERE.say(**values)
     if known and other_known:

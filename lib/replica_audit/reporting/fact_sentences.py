@@ -7,13 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from replica_audit.auditing.findings.catalogue import codes_with
 from replica_audit.reporting.finding_text import worst_first
 from replica_audit.reporting.ranges import join_ranges
 
 Row = Mapping[str, Any]
-
-#: Families that say the same of the same records: they differ, they are lost with the next truncation, they were committed.
-_OF_RECORDS = ("DIV-", "TRN-", "HWM-LOSS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ def _about_the_same_records(rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
     """Numbers of rows of one broker whose ranges overlap or touch; one without an end goes on for ever."""
     by_broker: dict[tuple, list[tuple[float, float, int]]] = defaultdict(list)
     for number, row in enumerate(rows):
-        if row["broker_id"] is not None and row["start_offset"] is not None and row["code"].startswith(_OF_RECORDS):
+        if row["broker_id"] is not None and row["start_offset"] is not None and row["code"] in codes_with("records"):
             end = float("inf") if row["end_offset"] is None else row["end_offset"]
             by_broker[(*_place(row), row["broker_id"])].append((row["start_offset"], end, number))
     for spans in by_broker.values():

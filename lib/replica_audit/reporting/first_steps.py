@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from replica_audit.auditing.findings.catalogue import CATALOGUE, SEVERITIES, at_or_above
+from replica_audit.auditing.findings.catalogue import CATALOGUE, SEVERITIES, at_or_above, codes_with
 from replica_audit.deciding.present_state import find_up, newest_states
 from replica_audit.reporting.brokers import Cost, stop_cost
 from replica_audit.reporting.command_lines import render_command
@@ -79,10 +79,6 @@ TRANSACTION_LIMIT = 3
 GROUP_LIMIT = 3
 #: Partitions that a command names; above that it copies the whole log directory.
 PATH_LIMIT = 4
-
-#: Codes that other steps are about.
-_DONE = ("HWM-LOSS", "TRN-BELOW-HW", "DIV-EPOCH", "META-UNCLEAN-ELECTION", "REP-LEADER-SHORTER")
-_OWN_STEPS = ("TXN-HANGING", "META-NO-LEADER", "REP-ISR-SHORT")
 
 
 def tell_first_steps(
@@ -279,7 +275,12 @@ def _remedies(
 
     for code, rows in sorted(places.items(), key=urgency):
         known = CATALOGUE.get(code)
-        if known is None or code in _OWN_STEPS or (is_protected and code in _DONE) or told == CODE_LIMIT:
+        if (
+            known is None
+            or code in codes_with("own_step")
+            or (is_protected and code in codes_with("saved_first"))
+            or told == CODE_LIMIT
+        ):
             continue
         if known.remedy.startswith("None") and not any(at_or_above(row["severity"], "medium") for row in rows):
             continue
@@ -304,7 +305,7 @@ def _advice(code: str, findings: Sequence[Row], replicas: Sequence[Row]) -> str 
     if known is None:
         return None
     holders = sorted({row["broker_id"] for row in replicas if row["lost_held"]})
-    if code in _DONE and holders:
+    if code in codes_with("saved_first") and holders:
         brokers = capitalise(name_brokers(holders))
         return plain_text(AS_FIRST.say(brokers=brokers, hold="holds" if len(holders) == 1 else "hold"))
     return name_remedy(known.remedy, [row for row in findings if row["code"] == code])

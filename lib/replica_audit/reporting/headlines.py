@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from replica_audit.auditing.findings.catalogue import codes_with
 from replica_audit.reporting.conditions import Conditions
 from replica_audit.reporting.layout import render_count
 from replica_audit.reporting.losses import Held, Total
@@ -70,8 +71,6 @@ def tell_headline(
     )
 
 
-#: Codes of what other replicas still hold.
-_HELD = frozenset({"HWM-LOSS", "REP-LEADER-SHORTER"})
 #: Verdicts whose headline says how many records, wherever a number is known.
 _WITH_NUMBERS = ("COMMITTED_LOSS", "WILL_LOSE_ON_TRUNCATION", "UNCOMMITTED_DIVERGENCE")
 
@@ -105,7 +104,7 @@ def _with_numbers(
         if (
             not total.records
             and all(row["lost_records"] == 0 for row in affected)
-            and all(map(_HELD.intersection, of_affected))
+            and all(map(codes_with("held").intersection, of_affected))
         ):
             return LOST_MARKERS.say(where=_where(len(affected), len(partitions)))
         if not total.records:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replica_audit.auditing.findings.catalogue import SEVERITIES
+from replica_audit.auditing.findings.catalogue import SEVERITIES, codes_with
 from replica_audit.deciding.present_state import states_of_source
 from replica_audit.reporting.agreement import tell_agreement
-from replica_audit.reporting.conditions import NO_FILES_CODES, may_have_lost
+from replica_audit.reporting.conditions import may_have_lost
 from replica_audit.reporting.differences import tell_differences, tell_truncations
 from replica_audit.reporting.finding_text import worst_first
 from replica_audit.reporting.history_text import tell_history
@@ -42,16 +42,6 @@ MAY_HAVE_LOST = Template(
     "What broker {leader} did not have when it was elected uncleanly in epoch {epoch} may be lost; these files cannot "
     "tell."
 )
-
-#: Families whose findings the other sentences do not tell.
-_UNTOLD = (
-    *("LOG-", "EPO-", "CHK-", "CAP-", "META-", "REP-ISR", "REP-LEADER", "TXN-", "DIV-CORRUPT", "DIV-KEY-STATE"),
-    *("HWM-CP", "HWM-RP", "HWM-GONE", "HWM-ABOVE", "HWM-UNDER", "HWM-STUCK", "HWM-AHEAD", "HWM-REGRESSED"),
-    "TRN-LOGGED",
-)
-
-#: But these are told: leadership, and the history of it.
-_TOLD = ("META-NO-", "META-UNCLEAN-")
 
 
 def tell_story(partition: Row, rows: Rows, protocol: str) -> list[Sentence]:
@@ -130,10 +120,9 @@ def _other_findings(rows: Rows) -> Iterator[Sentence]:
     found = [
         row
         for row in worst_first(rows["findings"])
-        if row["code"].startswith(_UNTOLD)
-        and (row["severity"] in worth_telling or row["code"] in NO_FILES_CODES)
+        if row["code"] not in codes_with("retold")
+        and (row["severity"] in worth_telling or row["code"] in codes_with("no_files"))
         and row["status"] != "resolved"
-        and not row["code"].startswith(_TOLD)
     ]
     for row in found[:FINDING_LIMIT]:
         yield (end_sentence(clean(row["message"] or row["code"])),)

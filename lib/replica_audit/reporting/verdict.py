@@ -6,7 +6,14 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from replica_audit.auditing.findings.catalogue import SEVERITIES, VERDICTS, at_or_above, audit_verdict, worst_verdict
+from replica_audit.auditing.findings.catalogue import (
+    SEVERITIES,
+    VERDICTS,
+    at_or_above,
+    audit_verdict,
+    codes_with,
+    worst_verdict,
+)
 from replica_audit.reporting.layout import paint, render_count
 from replica_audit.reporting.quality_report import count_quality, render_shortfall
 from replica_audit.results import Results
@@ -14,9 +21,6 @@ from replica_audit.results import Results
 SCHEMA_VERSION = 1
 
 _STATUS_STYLES = {"OK": "good", "WARNING": "medium", "CRITICAL": "critical", "UNKNOWN": "medium"}
-
-#: Codes of input that could not be read at all: the audit is then not whole.
-UNREADABLE_CODES = ("CAP-UNREADABLE", "CHK-MALFORMED")
 
 
 def build_verdict(results: Results, fail_on: str) -> dict[str, Any]:
@@ -92,9 +96,9 @@ def _untrusted(results: Results) -> str | None:
         return "no log directory or partition found"
     inconclusive = sum(row["verdict"] == "INCONCLUSIVE" for row in partitions)
     present = [row for row in results.rows("findings") if row["status"] != "resolved"]
-    unreadable = sum(row["code"] in UNREADABLE_CODES for row in present)
+    unreadable = sum(row["code"] in codes_with("unreadable") for row in present)
     # A directory without a partition has no finding of its own, only its row among the input that was not used.
-    unreadable = unreadable or sum(row["code"] in UNREADABLE_CODES for row in results.rows("quarantine"))
+    unreadable = unreadable or sum(row["code"] in codes_with("unreadable") for row in results.rows("quarantine"))
     reasons = []
     if inconclusive:
         reasons.append(f"{render_count(inconclusive, 'partition')} inconclusive")

@@ -12,7 +12,7 @@ from replica_audit.formats.segments.attributes import CONTROL
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.alignment import Difference
     from replica_audit.auditing.comparing.compared_batches import Batch
-    from replica_audit.auditing.leadership.election_causes import Cause
+    from replica_audit.auditing.leadership.cause import Cause
     from replica_audit.auditing.replicas.facts import ReplicaFacts
     from replica_audit.model import OffsetRange
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
-from replica_audit.auditing.findings.code import SEVERITIES, VERDICTS, Code
+from replica_audit.auditing.findings.code import SEVERITIES, TRAITS, VERDICTS, Code
 from replica_audit.auditing.findings.families import MODULES
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "audit_verdict",
     "codes_beginning",
     "codes_of_verdict",
+    "codes_with",
     "nearest_codes",
     "worst_severity",
     "worst_verdict",
@@ -97,6 +99,13 @@ def codes_beginning(prefix: str) -> list[Code]:
 def codes_of_verdict(verdict: str) -> list[Code]:
     """The codes that can bring `verdict` on their partition."""
     return [code for code in CATALOGUE.values() if verdict in code.verdicts]
+
+
+@cache
+def codes_with(trait: str) -> frozenset[str]:
+    """Names of the codes that have a trait of `TRAITS`; KeyError for another word."""
+    TRAITS[trait]
+    return frozenset(name for name, code in CATALOGUE.items() if trait in code.traits)
 
 
 def nearest_codes(name: str, count: int = 3) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.leadership.cause import Cause
 from replica_audit.moments import render_time
 from replica_audit.protocol.election import Election, elections, first_known_epoch
 from replica_audit.protocol.lineage import Lineage, increases
@@ -18,20 +19,6 @@ if TYPE_CHECKING:
     from replica_audit.model import Leadership, PartitionState
 
 MIN_ISR = "min.insync.replicas"
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Why a replica has records that the reference has not: the election that left them behind."""
-
-    election: Election | None
-    """The one at which the two logs parted; None where the history does not reach back so far."""
-    clean: bool | None
-    """None where that is not known."""
-    promised_records: int | None
-    """Records that were promised to producers with acks=all at most; None where that is not known."""
-    elections: tuple[Election, ...] = ()
-    """Every one that left them behind: a deposed leader that comes back uncleanly may have brought them back in between."""
 
 
 @dataclass(frozen=True, slots=True)

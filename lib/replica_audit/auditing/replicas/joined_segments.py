@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from replica_audit.model import Irregularity, OffsetRange, SegmentSummary
-
-if TYPE_CHECKING:
-    from replica_audit.auditing.replicas.facts import ReplicaFacts
 
 
 def irregularities_of(
@@ -74,16 +70,3 @@ def tail_kind_of(segments: Sequence[SegmentSummary], found_end: int, log_end: in
     if segments[-1].tail_kind == "clean" and found_end > log_end:
         return "garbage"
     return segments[-1].tail_kind
-
-
-def traces_of_segment(facts: ReplicaFacts, replicas: Iterable[ReplicaFacts], stretch: OffsetRange) -> list[str]:
-    """Clauses that show that a replica, or another of `replicas`, had a segment with offsets of `stretch`; empty: none does."""
-    start, end = stretch.start_offset, stretch.end_offset
-    bases = [base for base in facts.directory.index_bases if start <= base < end]
-    holders = [
-        other.broker_id
-        for other in replicas
-        if other is not facts and other.local_start_offset < end and other.log_end_offset > start
-    ]
-    shown = [f"index or snapshot files of segment {base} are there without its .log" for base in bases]
-    return shown + [f"broker {broker} has records in this range" for broker in holders]

@@ -30,6 +30,7 @@ CAP_SECOND_HAND = Code(
     "CAP-SECOND-HAND",
     severities=("medium", "info"),
     verdicts=("INCONCLUSIVE",),
+    traits=("doubt",),
     summary="A replica's log is known from a text or table only",
     meaning="The snapshot has no segments of it, but text of kafka-dump-log or a table of batches or records. What "
     "the files would have shown besides is not known. Medium where it leaves open what the log holds, or it cannot "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding, offsets
 from replica_audit.auditing.findings.shared import unread_records, unusable_input
-from replica_audit.auditing.replicas.joined_segments import traces_of_segment
+from replica_audit.auditing.replicas.segment_traces import traces_of_segment
 
 if TYPE_CHECKING:
     from replica_audit.auditing.findings.case import Case
@@ -19,6 +19,7 @@ CAP_MISSING_REPLICA = Code(
     "CAP-MISSING-REPLICA",
     severities=("medium", "info"),
     verdicts=(),
+    traits=("no_files",),
     summary="An assigned replica has no readable files in the snapshot",
     meaning="Nothing can be said about it. Medium when it is in the ISR, since it may lead next.",
     proof="The assignment and the log directories found.",
@@ -29,6 +30,7 @@ CAP_MISSING_SEGMENT = Code(
     "CAP-MISSING-SEGMENT",
     severities=("medium",),
     verdicts=("INCONCLUSIVE",),
+    traits=("doubt", "no_files"),
     summary="A segment that must have been there is not in the snapshot",
     meaning="Index or snapshot files without their log, or other replicas, show that a segment is missing here; or a "
     "partition's directory has no .log at all, which Kafka never leaves. What it held cannot be compared, and where "
@@ -41,6 +43,7 @@ CAP_UNREADABLE = Code(
     "CAP-UNREADABLE",
     severities=("high",),
     verdicts=("INCONCLUSIVE",),
+    traits=("doubt", "no_files", "unreadable"),
     summary="A directory, replica or file could not be read at all",
     meaning="It is left out of the comparison, so part of the answer is missing.",
     proof="The path and the reason.",

@@ -27,6 +27,7 @@ CHK_MALFORMED = Code(
     "CHK-MALFORMED",
     severities=("high",),
     verdicts=("INCONCLUSIVE",),
+    traits=("unreadable",),
     summary="An offset checkpoint file cannot be parsed",
     meaning="Wrong version, wrong count, a word or a negative number. A broker refuses to start on it, or marks "
     "the whole log directory offline.",

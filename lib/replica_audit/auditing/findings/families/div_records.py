@@ -24,6 +24,7 @@ DIV_EPOCH = Code(
     "DIV-EPOCH",
     severities=("high", "medium"),
     verdicts=("WILL_LOSE_ON_TRUNCATION", "UNCOMMITTED_DIVERGENCE"),
+    traits=("records", "difference", "retold", "saved_first"),
     summary="A replica's tail was written by another leader and will be cut",
     meaning="From some offset on the replica has records that are not on the leader's lineage. When it follows the "
     "leader it cuts them. If they were acknowledged with acks=1 only, that is within what acks=1 promises; after "
@@ -38,6 +39,7 @@ DIV_TAIL_PENDING = Code(
     "DIV-TAIL-PENDING",
     severities=("info",),
     verdicts=("UNCOMMITTED_DIVERGENCE",),
+    traits=("records", "difference", "retold"),
     summary="An old leader's uncommitted tail, to be cut after a clean election",
     meaning="The replica led before, its last records never reached the in-sync replicas, and the election after "
     "it "
@@ -50,6 +52,7 @@ DIV_HIDDEN = Code(
     "DIV-HIDDEN",
     severities=("critical",),
     verdicts=("COMMITTED_DIVERGENCE",),
+    traits=("records", "difference", "hole", "retold"),
     summary="Replicas differ where Kafka will never look again",
     meaning="The difference lies below the offset that the follower keeps. The tails agree, so the follower is in "
     "sync by every number that Kafka shows, and consumers get other records after the next change of leader.",
@@ -62,6 +65,7 @@ DIV_CONTENT = Code(
     "DIV-CONTENT",
     severities=("critical",),
     verdicts=("COMMITTED_DIVERGENCE",),
+    traits=("records", "difference", "retold"),
     summary="Same offset, same leader epoch, different record",
     meaning="One leader wrote one record at an offset in its epoch; two replicas have two, both with a right "
     "checksum. That must never happen: two brokers led in one epoch, or a leader lost its tail and wrote again.",
@@ -74,6 +78,7 @@ DIV_CORRUPT = Code(
     "DIV-CORRUPT",
     severities=("high",),
     verdicts=("LATENT_CORRUPTION",),
+    traits=("records", "difference"),
     summary="One replica's copy of a batch fails its checksum, another's is right",
     meaning="The batch is damaged on one side only, so it can be repaired from the other.",
     proof="The batch with position on both sides, which one fails, and the replica to repair from.",
@@ -85,6 +90,7 @@ DIV_PRESENCE = Code(
     "DIV-PRESENCE",
     severities=("high", "info"),
     verdicts=("COMMITTED_DIVERGENCE",),
+    traits=("records", "difference", "hole", "retold"),
     summary="An offset is on one replica only, well inside both logs",
     meaning="One replica has a hole where another has records. In a compacted log that is normal (info).",
     proof="The range, who has it and who does not, and the batches on both sides of the hole.",

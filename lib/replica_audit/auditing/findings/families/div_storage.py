@@ -18,6 +18,7 @@ DIV_KEY_STATE = Code(
     "DIV-KEY-STATE",
     severities=("high",),
     verdicts=("COMMITTED_DIVERGENCE",),
+    traits=("records", "difference"),
     summary="Compacted replicas have different latest values for a key",
     meaning="The latest record of a key differs from the leader's, for instance a deleted key that is alive on a "
     "replica that was down while its tombstone came and went. Log ends, epochs and ISR all agree.",
@@ -31,6 +32,7 @@ DIV_BATCHING = Code(
     "DIV-BATCHING",
     severities=("low",),
     verdicts=(),
+    traits=("records", "retold"),
     summary="Equal records in other batches",
     meaning="The records agree, but how they were put into batches does not. Conversion of formats or a cleaner "
     "does this.",
@@ -42,6 +44,7 @@ DIV_FORMAT = Code(
     "DIV-FORMAT",
     severities=("info",),
     verdicts=(),
+    traits=("records", "retold"),
     summary="Equal records in another message format",
     meaning="The records agree, one side has them in an older message format: a follower fetched during an upgrade.",
     proof="The range and the format version on both sides.",

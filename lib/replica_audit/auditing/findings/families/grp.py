@@ -20,6 +20,7 @@ GRP_PAST_END = Code(
     "GRP-PAST-END",
     severities=("medium",),
     verdicts=(),
+    traits=("retold",),
     summary="Consumer groups stand past the end of the log",
     meaning="The offset that the group committed last lies above the leader's log end: what it read last is gone. A Java "
     "client that knows the epoch of its last record goes back to where the logs part, with auto.offset.reset=none it stops "
@@ -37,6 +38,7 @@ GRP_PAST_DIVERGENCE = Code(
     "GRP-PAST-DIVERGENCE",
     severities=("medium",),
     verdicts=(),
+    traits=("retold",),
     summary="Consumer groups stand past the point where the log they read and the leader's part",
     meaning="The group has read records that the leader does not have, and its offset lies inside the leader's log, which has "
     "other records below it. A Java client that knows the epoch of its last record goes back by itself; librdkafka and "
@@ -51,6 +53,7 @@ GRP_READ_LOST = Code(
     "GRP-READ-LOST",
     severities=("info",),
     verdicts=(),
+    traits=("retold",),
     summary="Consumer groups have gone past records that are lost",
     meaning="Other systems may have acted on records that the leader no longer has: these groups committed offsets above them.",
     proof="The committed offsets, and the first lost record below them.",

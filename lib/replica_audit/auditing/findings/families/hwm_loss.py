@@ -26,6 +26,7 @@ HWM_LOSS = Code(
     "HWM-LOSS",
     severities=("critical",),
     verdicts=("COMMITTED_LOSS",),
+    traits=("records", "held", "retold", "saved_first"),
     summary="Committed records are not in the leader's log",
     meaning="A replica has records that the leader does not have and that were committed: consumers may have read them, "
     "and they are gone from the partition unless they are taken from that replica before it truncates.",

@@ -23,6 +23,7 @@ META_UNCLEAN_ELECTION = Code(
     "META-UNCLEAN-ELECTION",
     severities=("high", "info"),
     verdicts=("WILL_LOSE_ON_TRUNCATION",),
+    traits=("retold", "saved_first"),
     summary="A replica outside the ISR was elected",
     meaning="Its log may end below what was committed. High while a replica still holds records that conflict with "
     "the new lineage, since these can be saved; afterwards a note of what happened.",

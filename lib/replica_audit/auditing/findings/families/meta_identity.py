@@ -16,6 +16,7 @@ META_NO_LEADER = Code(
     "META-NO-LEADER",
     severities=("medium", "info"),
     verdicts=(),
+    traits=("retold", "own_step"),
     summary="The newest state of the partition has no leader",
     meaning="Nobody leads. After a clean stop of the whole cluster that is normal (info). The replicas are then "
     "compared with the one that would most likely be elected; the answers are for that case.",
@@ -39,6 +40,7 @@ META_TOPICID_MISMATCH = Code(
     "META-TOPICID-MISMATCH",
     severities=("medium", "info"),
     verdicts=("INCONCLUSIVE",),
+    traits=("doubt",),
     summary="Directories of one name belong to different topics",
     meaning="The topic was deleted and created again while a broker was away, or a directory was restored. Logs of "
     "different topic ids are never compared.",

@@ -20,6 +20,7 @@ REP_UNDER_REPLICATED = Code(
     "REP-UNDER-REPLICATED",
     severities=("low",),
     verdicts=("LAGGING",),
+    traits=("retold",),
     summary="The ISR is smaller than the assignment",
     meaning="A replica is down or behind; the partition has less redundancy than it was given.",
     proof="The ISR and the assignment.",
@@ -30,6 +31,7 @@ REP_LAG = Code(
     "REP-LAG",
     severities=("info",),
     verdicts=("LAGGING",),
+    traits=("retold",),
     summary="A replica is equal to the leader but shorter",
     meaning="Everything that the replica has is what the leader has; it only lacks the newest records.",
     proof="Both log ends; records and bytes behind.",
@@ -40,6 +42,7 @@ REP_ISR_SHORT = Code(
     "REP-ISR-SHORT",
     severities=("high", "medium"),
     verdicts=("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE"),
+    traits=("own_step",),
     summary="An in-sync replica ends below the proven high watermark",
     meaning="The member lacks committed records without a conflict. If it is elected, and it may be, they are lost "
     "from every replica.",
@@ -55,6 +58,7 @@ REP_LEADER_SHORTER = Code(
     "REP-LEADER-SHORTER",
     severities=("high",),
     verdicts=("COMMITTED_LOSS",),
+    traits=("held", "saved_first"),
     summary="A replica goes on past the leader's log end though nothing was written while they were copied",
     meaning="The leader lost its tail, or another broker leads by now. Followers will cut these records to match it.",
     proof="The records past the leader's end with their epoch; and that the copies are of one moment (the manifest says "

@@ -29,6 +29,7 @@ TRN_BELOW_HW = Code(
     "TRN-BELOW-HW",
     severities=("critical",),
     verdicts=("COMMITTED_LOSS",),
+    traits=("records", "retold", "saved_first"),
     summary="A follower would truncate below its own high watermark",
     meaning="When this broker follows the leader it deletes records that it had seen committed, because the leader "
     "has others there. It is what a 4.x broker logs as 'Truncating ... below high watermark'; where a broker's own log says "
@@ -42,6 +43,7 @@ TRN_LOGGED = Code(
     "TRN-LOGGED",
     severities=("medium", "info"),
     verdicts=(),
+    traits=("records",),
     summary="A broker's log tells of a truncation",
     meaning="The broker cut this replica's log at that time. Medium where it went below the replica's own high watermark, "
     "or where the replica then led without having been in sync again: committed records may be gone and no file shows it.",

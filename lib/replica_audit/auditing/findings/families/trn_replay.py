@@ -17,6 +17,7 @@ TRN_REPLAY_GAP = Code(
     "TRN-REPLAY-GAP",
     severities=("critical",),
     verdicts=("COMMITTED_DIVERGENCE",),
+    traits=("records", "retold"),
     summary="Truncation would stop above the first difference",
     meaning="The protocol keeps more than the common prefix: a difference survives and is never repaired. Normal "
     "for "
@@ -30,6 +31,7 @@ TRN_HW_FALLBACK = Code(
     "TRN-HW-FALLBACK",
     severities=("medium",),
     verdicts=(),
+    traits=("records", "retold"),
     summary="Leader epochs could not be used: truncation falls back to the high watermark",
     meaning="The follower, or the leader's answer, had no epochs, so the rule of before 0.11 applies: cut at the "
     "follower's own high watermark. That may drop committed records or keep wrong ones.",
@@ -41,6 +43,7 @@ TRN_MID_BATCH = Code(
     "TRN-MID-BATCH",
     severities=("medium",),
     verdicts=(),
+    traits=("records", "retold"),
     summary="The truncation offset lies inside a batch",
     meaning="Kafka cuts whole batches but sets the log end to the offset asked for, and fetches on from there. "
     "The records of the batch below that offset are missing afterwards: a hole.",
@@ -53,6 +56,7 @@ TRN_OVER_TRUNCATE = Code(
     "TRN-OVER-TRUNCATE",
     severities=("medium", "low"),
     verdicts=(),
+    traits=("records", "retold"),
     summary="Truncation would drop records that agree with the leader",
     meaning="The follower cuts below the common prefix and fetches the same records again. That costs time, and "
     "records if the leader no longer has them.",
@@ -64,6 +68,7 @@ TRN_FULL = Code(
     "TRN-FULL",
     severities=("low",),
     verdicts=(),
+    traits=("records", "retold"),
     summary="The follower would empty its log and begin at the leader's start",
     meaning="The follower ends below the leader's log start, so nothing that it has can be continued.",
     proof="The follower's log end and the leader's log start.",
@@ -74,6 +79,7 @@ TRN_OUT_OF_RANGE = Code(
     "TRN-OUT-OF-RANGE",
     severities=("info",),
     verdicts=(),
+    traits=("records", "retold"),
     summary="The follower's log would be cut to the leader's log end",
     meaning="What is left after the epochs agreed still ends past the leader's log, and is cut there.",
     proof="Both log ends and the records between.",
@@ -84,6 +90,7 @@ TRN_CACHE_DISAGREES = Code(
     "TRN-CACHE-DISAGREES",
     severities=("medium",),
     verdicts=(),
+    traits=("records", "retold"),
     summary="leader-epoch-checkpoint and the batches lead to different truncations",
     meaning="By the file, which Kafka uses, the follower would keep something else than by the epochs in its batches.",
     proof="Both replays with their steps, and the entries that differ.",

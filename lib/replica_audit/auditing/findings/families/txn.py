@@ -21,6 +21,7 @@ TXN_HANGING = Code(
     "TXN-HANGING",
     severities=("medium",),
     verdicts=(),
+    traits=("own_step",),
     summary="A transaction has records but will get no marker",
     meaning="The last stable offset stands still at its first record, so read_committed consumers see nothing "
     "after it, and the cleaner stops there as well.",

@@ -1,0 +1,23 @@
+"""Why a replica has records that the reference has not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from replica_audit.protocol.election import Election
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a replica has records that the reference has not: the election that left them behind."""
+
+    election: Election | None
+    """The one at which the two logs parted; None where the history does not reach back so far."""
+    clean: bool | None
+    """None where that is not known."""
+    promised_records: int | None
+    """Records that were promised to producers with acks=all at most; None where that is not known."""
+    elections: tuple[Election, ...] = ()
+    """Every one that left them behind: a deposed leader that comes back uncleanly may have brought them back in between."""
