@@ -6,6 +6,8 @@
 #   make test      the whole suite but the runs under Airflow, in two processes
 #   make test-spark SPARK=4.0   build/spark-4.0 with the locked packages of that minor of Spark, and every Spark test in it
 #   make test-airflow   .venv-airflow with a locked Airflow 3 (Python 3.11 to 3.13), and the DAG really run in it
+#   make test-brokers   Kafka's JARs by Maven and build/restore, and the tests that start real brokers (Java)
+#   make install-restore   adds the locked confluent-kafka to .venv: what `replica-audit restore` needs
 #   make test-s3   build/s3 with a locked S3 server, and snapshots and warehouses in it
 #   make zip       build/replica_audit.zip for spark-submit --py-files
 #   make environment   build/environment.tar.gz for spark-submit --archives: what executors import
@@ -18,7 +20,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: install audit lint test-fast test test-spark sbom advisories test-airflow test-s3 zip environment lock clean
+.PHONY: install audit lint test-fast test test-spark sbom advisories test-airflow test-s3 test-brokers install-restore zip environment lock clean
 MAKEFLAGS += --no-builtin-rules
 
 # PYTHON=... chooses another interpreter for .venv; IVY_SETTINGS=... a mirror for the JARs.
@@ -179,6 +181,21 @@ $(S3)/.stamp: $(STAMPS)/venv .locks/s3.txt
 test-s3: install $(S3)/.stamp
 	$(RUN) -m pytest -m s3 $(PYTEST_ARGS)
 
+# The client of a cluster is wanted by one command only, so it is not part of .venv unless asked for.
+install-restore: install
+	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r .locks/restore.txt
+
+build/restore/.stamp: $(STAMPS)/venv .locks/restore.txt
+	@rm -rf build/restore; echo "installing .locks/restore.txt" >&2; \
+	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: --target build/restore -r .locks/restore.txt; \
+	touch $@
+
+build/kafka/.stamp: tests/brokers/pom.xml
+	@rm -rf build/kafka; mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/build/kafka"; touch $@
+
+test-brokers: install build/restore/.stamp build/kafka/.stamp
+	$(RUN) -m pytest -m brokers $(PYTEST_ARGS)
+
 zip: build/replica_audit.zip
 
 # Sources only, in a fixed order; a --py-files zip is imported by driver and executors alike, a wheel by the driver only.
@@ -231,6 +248,8 @@ lock:
 	  --no-header --no-annotate --only-binary :all: --no-binary pyspark-client --output-file .locks/airflow.txt
 	@printf 'moto[s3]>=5.2\nflask\nflask-cors\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/s3.txt
+	@printf 'confluent-kafka>=2.6,<3\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/restore.txt
 
 clean:
 	rm -rf $(VENV) $(AIRFLOW) build dist replica-audit-warehouse replica-audit-report spark-warehouse metastore_db derby.log lib/*.egg-info

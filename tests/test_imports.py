@@ -30,6 +30,7 @@ STEPS = {
     "warehouse": 5,
     "salvaging": 6,
     "spark": 6,
+    "restoring": 7,
     "api": 7,
     "cli": 8,
     "jobs": 9,
@@ -56,6 +57,7 @@ ONLY_IN = {
     "deltalake": ("warehouse",),
     "great_expectations": ("quality",),
     "pandas": ("quality",),
+    "confluent_kafka": ("restoring",),
     "airflow": (),
 }
 
@@ -178,7 +180,7 @@ def test_a_pure_room_imports_without_the_engine(room: str) -> None:
         parts = path.relative_to(LIBRARY.parent).with_suffix("").parts
         names.append(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
     assert names
-    blocked = ("pyspark", "delta", "py4j", "pandas", "great_expectations")
+    blocked = ("pyspark", "delta", "py4j", "pandas", "great_expectations", "confluent_kafka")
     program = (
         "import importlib, sys\n"
         f"sys.modules.update(dict.fromkeys({blocked!r}))\n"

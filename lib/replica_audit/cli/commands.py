@@ -34,6 +34,7 @@ from replica_audit.cli.interruption import INTERRUPTION
 from replica_audit.cli.output import print_error, print_note, print_result, stdout_colour
 from replica_audit.cli.progress_lines import Progress
 from replica_audit.cli.quality_command import quality
+from replica_audit.cli.restore_command import restore
 from replica_audit.cli.salvage_command import salvage
 from replica_audit.cli.snapshot_place import check_snapshot
 from replica_audit.cli.verify_command import verify
@@ -180,6 +181,7 @@ COMMANDS: dict[str, Command] = {
     "verify": verify,
     "elect": elect,
     "salvage": salvage,
+    "restore": restore,
     "capture-plan": capture_plan,
     "explain": explain,
 }

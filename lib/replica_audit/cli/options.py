@@ -163,7 +163,7 @@ OPTIONS = (
         ("--quiet",),
         "settings and output",
         _HELP["quiet"],
-        ("run", "ingest", "audit", "report", "history", "show", "verify", "salvage"),
+        ("run", "ingest", "audit", "report", "history", "show", "verify", "salvage", "restore"),
         {"action": "store_true"},
     ),
     Option(

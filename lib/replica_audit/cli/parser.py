@@ -12,13 +12,11 @@ from replica_audit.cli.capture_plan import add_capture_arguments
 from replica_audit.cli.elect import add_elect_arguments
 from replica_audit.cli.options import GROUPS, OPTIONS, PLACES, one_of
 from replica_audit.cli.output import print_result
+from replica_audit.cli.restore_command import add_restore_arguments
 from replica_audit.cli.salvage_command import add_salvage_arguments
 from replica_audit.config import KEYS, nearest
 from replica_audit.errors import UsageError
 from replica_audit.reporting.layout import text_width, wrap
-
-#: Commands of the public interface that this version does not have yet.
-NOT_YET = ("restore",)
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -33,6 +31,7 @@ _COMMANDS = {
     "elect": "say what each choice of leader costs, which is best, and how it is carried out",
     "verify": "say of two snapshots of one cluster whether every follower kept exactly what it should have",
     "salvage": "take out the records that other copies hold and the leader's log does not",
+    "restore": "put salvaged records into a cluster, each once; the only command that talks to one",
     "capture-plan": "print how to copy the log dirs of given brokers, as a shell script",
     "explain": "say what a finding or a verdict means, how it is proven and what to do; alone: list all codes",
 }
@@ -50,6 +49,7 @@ _ARGUMENTS = {
     "elect": "SNAPSHOT [TOPIC-PARTITION...]",
     "verify": "BEFORE AFTER",
     "salvage": "SNAPSHOT --to DIR",
+    "restore": "DIR --bootstrap-servers HOST:PORT",
     "capture-plan": "BROKER...",
     "explain": "[CODE | FINDING_ID]",
     "completion": "SHELL",
@@ -72,7 +72,20 @@ _EPILOGS = {
   2    usage or configuration
   3    part of it could not be judged
   4    internal error
-"""
+""",
+    "salvage": """exit status:
+  0    all that is there was written (without --payloads: can be read)
+  1    records that are known to be there were not
+  2    usage or configuration
+  3    something that may hold records could not be read
+  4    internal error
+""",
+    "restore": """exit status:
+  0    all records are there (--check: once, in order)
+  1    --check found a difference
+  2    usage, configuration, or refused: nothing was produced
+  4    the cluster did not do what it was asked to
+""",
 }
 
 
@@ -124,8 +137,6 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     known = [*_COMMANDS, *_OF_PROGRAM]
     if not argv:
         return argparse.Namespace(command="help", about=None)
-    if argv[0] in NOT_YET:
-        raise UsageError(f"{argv[0]}: not part of version {__version__}; commands are {', '.join(known)}")
     if not argv[0].startswith("-") and argv[0] not in known:
         raise UsageError(f"{argv[0]}: no such command; {nearest(argv[0], known)}\n{parser.format_usage().rstrip()}")
     arguments, unknown = parser.parse_known_args(argv)
@@ -191,6 +202,8 @@ def _add_arguments(name: str, command: argparse.ArgumentParser) -> None:
         )
     if name == "salvage":
         add_salvage_arguments(command)
+    if name == "restore":
+        add_restore_arguments(command, arguments)
     if name == "capture-plan":
         add_capture_arguments(command, arguments)
     if name == "explain":

@@ -114,7 +114,8 @@ def _compare(
             if not reference.keeps(batch):
                 found.unread.append(_unread_batch(copy, request, batch, str(error)))
             continue
-        reason = _judge(rows, theirs, blind, reference, copy, ahead_too, found)
+        beside = slice(*np.searchsorted(theirs["offset"], (batch["base_offset"], batch["last_offset"] + 1)))
+        reason = _judge(rows, theirs[beside], blind, reference, copy, ahead_too, found)
         lacking = reason >= 0
         if lacking.any():
             found.batches.append(SourceBatch(request, int(batch["base_offset"]), int(batch["last_offset"]), len(rows)))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from replica_audit.auditing.comparing.chunks import differing_chunks
 from replica_audit.auditing.comparing.replays import answering_lineage
 from replica_audit.auditing.conclusion import PartitionAudit
 from replica_audit.auditing.findings.case import Case
@@ -80,6 +81,8 @@ def salvage_partition(
         Unread(item.follower.directory.path, f"it may be of another topic: {reason}", item.follower.broker_id)
         for item, reason in case.strangers
     ]
+    # All at once, since loading more reads the reference's files anew.
+    reference.load(set().union(*(differing_chunks(facts, copy.facts) for copy in copies)))
     found, outcomes = [], []
     for copy in copies:
         if copy.facts.second_hand:

@@ -40,6 +40,7 @@ class ReferenceLog:
         self._files = files
         self._chunks: set[int] = set()
         self._batches = np.empty(0, BATCH_DTYPE)
+        self._known: set[tuple] = set()
         self._paths = np.empty(0, np.int64)
         self.unread: list[Unread] = []
 
@@ -54,12 +55,12 @@ class ReferenceLog:
         rows, paths = rows[sound], paths[sound]
         order = np.argsort(rows["base_offset"], kind="stable")
         self._batches, self._paths = rows[order], paths[order]
+        self._known = set(_keys(self._batches))
         self._ends = np.maximum.accumulate(self._batches["last_offset"]) if len(rows) else np.empty(0, np.int64)
 
     def holds(self, batches: np.ndarray) -> np.ndarray:
         """Mask of the `batches` that are here, too, by offsets, epoch, checksum and size."""
-        known = set(_keys(self._batches))
-        return np.array([key in known for key in _keys(batches)], bool)
+        return np.array([key in self._known for key in _keys(batches)], bool)
 
     def keeps(self, batch: np.void) -> bool:
         """Whether the reference can read what it has at the offsets of `batch`, and that is of the batch's epoch."""

@@ -6,6 +6,8 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,6 @@ SCHEMA_VERSION = 1
 
 #: The line after which each line is one record, as an object.
 _RECORDS = '"records": ['
-_GREATEST_LINE = 1 << 20
 
 
 def write_manifest(path: Path, head: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:
@@ -40,6 +41,8 @@ class SalvageManifest:
     head: Mapping[str, Any]
     digest: str
     """SHA-256 of the file, as hex digits."""
+    starts: Mapping[bytes, int]
+    """Where the records of each partition begin: the position of the first line, by what its lines have in common."""
 
     @classmethod
     def open(cls, directory: Path) -> SalvageManifest:
@@ -47,33 +50,60 @@ class SalvageManifest:
         path = directory / NAME
         digest = hashlib.sha256()
         lines: list[bytes] | None = []
+        starts: dict[bytes, int] = {}
+        position = 0
         try:
             with path.open("rb") as stream:
                 for line in stream:
                     digest.update(line)
-                    if lines is not None:
+                    if lines is None:
+                        starts.setdefault(_partition_of(line), position)
+                    else:
                         lines.append(line)
                         if line.startswith(_RECORDS.encode("ascii")):
                             head = json.loads(b"".join(lines) + b"]}")
                             lines = None
+                    position += len(line)
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror}: give a directory that replica-audit salvage wrote") from error
         except ValueError as error:
             raise _foreign(path) from error
         if lines is not None or not isinstance(head, dict) or head.get("schema_version") != SCHEMA_VERSION:
             raise _foreign(path)
-        return cls(path, head, digest.hexdigest())
+        return cls(path, head, digest.hexdigest(), starts)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """The records in their order, a line at a time."""
+        if self.head["totals"]["records"]:
+            yield from self._records(min(self.starts.values()))
+
+    def records_of(self, topic: str, partition: int) -> Iterator[dict[str, Any]]:
+        """The records of one partition, which lie together."""
+        common = _common(topic, partition)
+        if common in self.starts:
+            yield from takewhile(partial(_is_of, topic, partition), self._records(self.starts[common]))
+
+    def _records(self, position: int) -> Iterator[dict[str, Any]]:
         with self.path.open("rb") as stream:
-            for line in stream:
-                if line.startswith(_RECORDS.encode("ascii")):
-                    break
+            stream.seek(position)
             for line in stream:
                 if line.startswith(b"]"):
                     return
                 yield json.loads(line.rstrip(b",\n"))
+
+
+def _is_of(topic: str, partition: int, row: Mapping[str, Any]) -> bool:
+    return (row["topic"], row["partition"]) == (topic, partition)
+
+
+def _common(topic: str, partition: int) -> bytes:
+    """What the lines of a partition's records begin with."""
+    row = {"topic": topic, "partition": partition}
+    return json.dumps(row, separators=(",", ":")).encode("ascii").rstrip(b"}")
+
+
+def _partition_of(line: bytes) -> bytes:
+    return line.partition(b',"offset":')[0]
 
 
 def _foreign(path: Path) -> UsageError:

@@ -1,0 +1,106 @@
+"""`restore`: salvaged records into a cluster. The only command that talks to one, and the only one that asks."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from replica_audit.cli.output import print_note, print_result
+from replica_audit.cli.progress_lines import Progress
+from replica_audit.config import Settings
+from replica_audit.errors import UsageError
+from replica_audit.reporting.audit_json import render_object
+from replica_audit.reporting.restore_text import render_checks, render_outcomes, render_plan
+
+DIFFERENT = 1
+
+
+def add_restore_arguments(command: argparse.ArgumentParser, arguments: Any) -> None:
+    """The options of `restore`, and its argument into its group."""
+    arguments.add_argument("directory", metavar="DIR", nargs="?", help="what salvage --payloads wrote")
+    command.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="the cluster (needed)")
+    text = "client properties: security.protocol, sasl.*, ssl.* and others"
+    command.add_argument("--command-config", metavar="FILE", help=text)
+    text = "produce to the topics that the records are of (default: to TOPIC.salvaged)"
+    command.add_argument("--to-original", action="store_true", help=text)
+    command.add_argument(
+        "--no-headers", action="store_true", help="leave out the headers that name each record's source"
+    )
+    text = "nothing was restored before: begin with the first record where no progress is known"
+    command.add_argument("--from-start", action="store_true", help=text)
+    text = "records that one transaction holds at most (default: %(default)s)"
+    command.add_argument("--transaction-records", metavar="N", type=_whole, default=500, help=text)
+    group = command.add_mutually_exclusive_group()
+    group.add_argument("--dry-run", action="store_true", help="do everything but write")
+    group.add_argument("--check", action="store_true", help="only read the target and compare it with the manifest")
+    command.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def restore(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Restore, or check; 1 where a check finds a difference. Raises UsageError for what is refused."""
+    from replica_audit.restoring.checking import check_partition
+    from replica_audit.restoring.client_properties import read_client_properties
+    from replica_audit.restoring.contact import Contact
+    from replica_audit.restoring.planned_restore import Ways, plan_restore, targets_of
+    from replica_audit.restoring.restore import counts_of, look
+    from replica_audit.restoring.restore import restore as restore_records
+    from replica_audit.restoring.salvaged_records import SalvagedRecords
+
+    if arguments.directory is None:
+        raise UsageError("restore: DIR is missing: give a directory that replica-audit salvage --payloads wrote")
+    if arguments.bootstrap_servers is None:
+        raise UsageError("restore: --bootstrap-servers is missing: give HOST:PORT of a broker")
+    records = SalvagedRecords(Path(arguments.directory))
+    contact = Contact(arguments.bootstrap_servers, read_client_properties(arguments.command_config))
+    ways = Ways(arguments.to_original, not arguments.no_headers, arguments.from_start)
+    if arguments.check:
+        checks = [
+            check_partition(records, place, target, contact, ways)
+            for place, target in targets_of(records, contact, ways)
+        ]
+        status = 0 if all(check.is_whole for check in checks) else DIFFERENT
+        rows = [check.row() for check in checks]
+        _print({"checks": rows, "exit_status": status}, render_checks(rows), settings)
+        return status
+    plan = plan_restore(records, contact, ways)
+    before = look(records, plan, contact, ways)
+    counts = counts_of(before)
+    text = render_plan(plan.row(), [one.row() for one in before], arguments.dry_run)
+    if arguments.dry_run:
+        content = {"plan": plan.row(), "partitions": [one.row() for one in before], **counts, "exit_status": 0}
+        _print(content, text, settings)
+        return 0
+    if counts["left"] and not arguments.yes:
+        print_note(text.rstrip("\n"))
+        _ask(counts["left"])
+    progress = Progress(settings.quiet)
+    progress.begin("restoring records")
+    try:
+        outcomes = restore_records(records, plan, contact, ways, arguments.transaction_records)
+    finally:
+        progress.end()
+    rows = [one.row() for one in outcomes]
+    _print({"partitions": rows, **counts_of(outcomes), "exit_status": 0}, render_outcomes(rows), settings)
+    return 0
+
+
+def _ask(left: int) -> None:
+    """Ask on the terminal; raises UsageError for anything but yes."""
+    if not sys.stdin.isatty():
+        raise UsageError("restore: nobody can be asked here: give --yes to produce, or --dry-run to look")
+    print_note(f"Produce {left} record{'' if left == 1 else 's'}? [y/N]")
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise UsageError("restore: nothing was produced")
+
+
+def _print(content: Mapping[str, Any], text: str, settings: Settings) -> None:
+    print_result(render_object(content) if settings.format == "json" else text)
+
+
+def _whole(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+    return int(text)

@@ -1,0 +1,73 @@
+"""The command as a process of its own, and a consumer that shares no code with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+ROOT = Path(__file__).parents[2]
+_PROGRAM = "from replica_audit.cli.main import entry_point; entry_point()"
+
+
+class Received(NamedTuple):
+    """A record as a consumer of committed records gets it."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    """`replica-audit` with these arguments, with the client that `make test-brokers` brings."""
+    path = f"{ROOT / 'lib'}{os.pathsep}{ROOT / 'build' / 'restore'}"
+    environment = {**os.environ, "PYTHONPATH": path}
+    command = [sys.executable, "-c", _PROGRAM, *arguments]
+    return subprocess.Popen(
+        command, env=environment, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def run(*arguments: str, status: int = 0) -> str:
+    """What `replica-audit` prints on stdout and stderr."""
+    process = start(*arguments)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == status, out + err
+    return out + err
+
+
+def received(bootstrap: str, topic: str, partition: int) -> list[Received]:
+    """Every committed record of a partition, in order."""
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap.split(","),
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        consumer_timeout_ms=4000,
+    )
+    try:
+        place = TopicPartition(topic, partition)
+        consumer.assign([place])
+        consumer.seek_to_beginning(place)
+        return [Received(one.key, one.value, one.timestamp, tuple(one.headers)) for one in consumer]
+    finally:
+        consumer.close()
+
+
+def produce(bootstrap: str, topic: str, key: bytes, value: bytes | None) -> None:
+    """One record, acknowledged."""
+    producer = KafkaProducer(bootstrap_servers=bootstrap.split(","))
+    try:
+        producer.send(topic, value, key, partition=0).get(60)
+    finally:
+        producer.close()
+
+
+def run_json(*arguments: str) -> dict[str, Any]:
+    """The object that `replica-audit` prints with `--format json`."""
+    return json.loads(run(*arguments, "--format", "json"))
