@@ -251,5 +251,11 @@ lock:
 	@printf 'confluent-kafka>=2.6,<3\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/restore.txt
 
+# Brokers of older versions for tests/brokers/test_elections.py, beside those of build/kafka.
+build/kafka-%/.stamp: tests/brokers/pom-%.xml
+	@rm -rf $(@D); mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$(@D)"; touch $@
+
+test-brokers: build/kafka-3.9.1/.stamp build/kafka-2.8.2/.stamp
+
 clean:
 	rm -rf $(VENV) $(AIRFLOW) build dist replica-audit-warehouse replica-audit-report spark-warehouse metastore_db derby.log lib/*.egg-info

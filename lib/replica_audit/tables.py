@@ -419,6 +419,20 @@ committed_ms bigint
 effect string
 parted_at bigint
 """),
+    "lost_producers": _columns("""
+topic string
+partition int
+broker_id int
+producer_id bigint
+transactional boolean
+transactional_id string
+transaction_state string
+start_offset bigint
+end_offset bigint
+record_count bigint
+first_timestamp_ms bigint
+last_timestamp_ms bigint
+"""),
     "findings": _columns(f"""
 finding_id string
 code string

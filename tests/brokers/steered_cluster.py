@@ -60,7 +60,7 @@ _MAINS = {
     ),
 }
 _UP = {
-    "broker": r"from STARTING to STARTED",
+    "broker": r"from STARTING to STARTED|\[KafkaServer id=\d+\] started",
     "controller": r"\[ControllerServer id=\d+\] (Finished|Waiting)|Kafka Server started",
 }
 

@@ -55,15 +55,18 @@ class SteeredZooKeeper(SteeredCluster):
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         command = self._java(main, str(file), quiet=False)
         self._server = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        commands = "".join(f"create {path} {value}\n" for path, value in self._nodes()) + "quit\n"
+        nodes = list(self._nodes())
+        commands = "".join(f"create {path} {value}\n" for path, value in nodes) + "quit\n"
         until = time.monotonic() + _SECONDS
         while True:
+            # The shell takes commands before it is connected; those that failed are tried again.
             shell = self._java("org.apache.zookeeper.ZooKeeperMain", "-server", f"127.0.0.1:{self._port}")
             done = subprocess.run(shell, input=commands, capture_output=True, text=True, timeout=_SECONDS, check=False)
-            if "Created /controller_epoch" in done.stdout + done.stderr:
+            lines = {line.strip() for line in (done.stdout + done.stderr).splitlines()}
+            if all({f"Created {path}", f"Node already exists: {path}"} & lines for path, _ in nodes):
                 return
             if time.monotonic() > until:
-                raise RuntimeError(f"ZooKeeper took nothing:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+                raise RuntimeError(f"ZooKeeper did not take everything:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
             time.sleep(1)
 
     def _nodes(self) -> Iterator[tuple[str, str]]:

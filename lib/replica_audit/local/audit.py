@@ -14,6 +14,7 @@ from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.partition_evidence import PartitionEvidence
 from replica_audit.auditing.rows.evidence import AuditOptions, options_row, resolve_options
 from replica_audit.auditing.rows.failures import failure_rows
+from replica_audit.auditing.rows.lost_producers import transactional_producers, with_transactions
 from replica_audit.config import Settings
 from replica_audit.deciding.election_rows import decided_rows
 from replica_audit.errors import InputError, UsageError
@@ -165,7 +166,9 @@ def _conclude_all(opened: OpenedSnapshot, gathered: _Gathered, progress: Progres
     states, unread = opened.read_transactions(frozenset().union(*(one.plan.producers for one in waiting)))
     for examined in waiting:
         gathered.conclude(examined, states)
-    return unread
+    writers, of_writers = opened.read_transactions(gathered.lost_writers())
+    gathered.name_writers(writers)
+    return [*unread, *(row for row in of_writers if row not in unread)]
 
 
 class _Gathered:
@@ -195,6 +198,14 @@ class _Gathered:
             self._tables[table] += of_table
         self._log_dirs.add(examined.rows["replica_dirs"], examined.rows["segments"])
         self._replica_count += len(examined.rows["replica_dirs"])
+
+    def lost_writers(self) -> frozenset[int]:
+        """Transactional producers of lost records."""
+        return transactional_producers(self._tables["lost_producers"])
+
+    def name_writers(self, states: dict[int, TransactionState]) -> None:
+        """Add what the coordinator says of them."""
+        self._tables["lost_producers"] = with_transactions(self._tables["lost_producers"], states)
 
     def fail(self, partition: TopicPartition, error: Exception) -> None:
         """Add the rows of a partition that could not even be examined."""

@@ -23,6 +23,7 @@ DETAIL_TABLES = (
     "verifications",
     "elections",
     "group_offsets",
+    "lost_producers",
     "findings",
 )
 

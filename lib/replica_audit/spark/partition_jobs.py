@@ -16,6 +16,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.rows.evidence import AuditOptions
+from replica_audit.auditing.rows.lost_producers import transactional_producers, with_transactions
 from replica_audit.model import TopicPartition, TransactionState
 from replica_audit.spark.coordinator_job import read_transactions
 from replica_audit.spark.tasks import deal, parallelism, run_joined, run_tasks
@@ -108,6 +109,12 @@ def audit_partitions(spark: SparkSession, groups: Sequence[Group], work: Partiti
     if large:
         chosen = [(group, large[group[0]]) for group in groups if group[0] in large]
         _take(_run_pieces(spark, chosen, work), answers)
+    lost = answers.rows["lost_producers"]
+    if writers := transactional_producers(lost):
+        log_dirs = {row["log_dir"] for _, evidence in groups for row in evidence.get("replica_dirs", ())}
+        answers.rows["lost_producers"] = with_transactions(
+            lost, read_transactions(spark, work.location, log_dirs, writers)
+        )
     return answers
 
 

@@ -23,6 +23,7 @@ REPORTED_TABLES = (
     "truncations",
     "elections",
     "group_offsets",
+    "lost_producers",
     "findings",
 )
 

@@ -15,6 +15,7 @@ from replica_audit.auditing.findings.finding import Finding, finding_row
 from replica_audit.auditing.group_offsets import group_rows
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.reference import Reference
+from replica_audit.auditing.rows.lost_producers import lost_producer_rows
 from replica_audit.protocol.truncation import Step
 from replica_audit.tables import REPORT_TABLES
 
@@ -38,6 +39,7 @@ def report_rows(audit: PartitionAudit) -> dict[str, list[dict]]:
         rows["divergences"].extend(_divergence_rows(case, comparison, counted))
         rows["truncations"].extend(_truncation_rows(case, comparison))
     rows["group_offsets"].extend(group_rows(case))
+    rows["lost_producers"].extend(lost_producer_rows(case))
     return rows
 
 
