@@ -57,6 +57,13 @@ def test_an_epoch_that_the_log_never_had_was_read_from_another_log() -> None:
     assert (found.effect, found.parted_at) == ("epoch_differs", 34)
 
 
+def test_an_epoch_without_records_is_no_other_log() -> None:
+    """A group that began at the log's end was told the epoch that had just begun; the next one wrote the first record."""
+    lineage = Lineage(((4, 50), (6, 100)))
+    found = group_position(GroupOffset("g", "orders", 0, 100, 5, 0), lineage, 120, (), one_moment=True)
+    assert (found.effect, found.parted_at) == ("unaffected", None)
+
+
 def test_a_group_that_went_on_while_copies_were_made_is_not_past_the_end() -> None:
     assert _effect(50, None, 45, lost=())[0] == "unaffected"
     assert _effect(50, 1, 45, lost=())[0] == "unaffected"

@@ -19,8 +19,9 @@ def test_run_tells_of_groups_what_show_tells(run_stages, tmp_path):
     snapshot = with_groups("diverged-unclean", tmp_path / "s", *groups)
     audited = run_stages(snapshot)
     shown = audit_all(str(snapshot), audited.settings)
-    for table in ("group_offsets", "findings"):
+    for table in ("group_offsets", "lost_producers", "findings"):
         assert json.loads(json.dumps(audited.results.rows(table))) == json.loads(json.dumps(shown.tables[table])), table
+    assert audited.results.rows("lost_producers")
     assert [row["effect"] for row in audited.results.rows("group_offsets")] == [
         "past_end",
         "epoch_differs",

@@ -58,7 +58,8 @@ def group_position(
     answer = lineage.end_offset_for(offset.leader_epoch, log_end_offset)
     if answer is not None and offset.leader_epoch != lineage.latest_epoch:
         # An epoch that the log never had: Kafka answers with the one before it, and a client may take that for an agreement.
-        foreign = answer[0] != offset.leader_epoch
+        # Where nothing is lost below, it was one without records, which a group may commit that began at the log's end.
+        foreign = answer[0] != offset.leader_epoch and first is not None
         if answer[1] < at or foreign:
             parted = min([answer[1], at, *([first] if foreign and first is not None else [])])
             return Position(offset, PAST_END if at > log_end_offset else EPOCH_DIFFERS, parted)
