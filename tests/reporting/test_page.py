@@ -285,3 +285,17 @@ def test_quality_expectations_that_are_not_met_are_listed_and_their_pages_linked
     assert "1 of 2 expectations met" in page.text and "2 of 9 rows" in page.text and "<b>CRC</b> valid" in page.text
     assert ("a", {"href": "data_docs/index.html"}) in page.tags
     assert "Data Docs" not in page_of(found).text and "Quality checks" not in page_of(results()).text
+
+
+def test_what_to_do_is_the_plan_in_short():
+    found = audit_one(str(SAMPLES / "last-replica-standing"), TopicPartition("orders", 0), Settings(kafka_version="3.9.1"))
+    page = render_page(found, build_verdict(found, "high"))
+    section = page[page.index('<section class="plan"') : page.index('<section class="tiles"')]
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", section))
+    assert "Elect broker 2. Broker 2 loses nothing; broker 1 would lose 7 committed records." in text
+    assert "Stop broker 1 with SIGTERM; orders-0 has no leader meanwhile." in text
+    assert "kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type unclean" in text
+
+
+def test_where_nothing_is_to_be_decided_the_page_has_no_plan():
+    assert '<section class="plan"' not in render_page(results([partition("calm")]), build_verdict(results([partition("calm")]), "high"))

@@ -28,7 +28,7 @@ from replica_audit.reporting.sentences import (
     verb,
 )
 from replica_audit.reporting.similar_findings import Row
-from replica_audit.reporting.what_to_do import best_rows, tell_choice
+from replica_audit.reporting.what_to_do import best_rows, tell_candidate, tell_choice
 from replica_audit.results import Results
 
 KEEP_DOWN = Template(
@@ -297,7 +297,7 @@ def tell_advice(
     best = next(iter(best_rows(elections).values()), None)
     if advice is None or best is None:
         return advice
-    return f"{advice.rstrip('.')}. {capitalise(tell_choice(best))}: {best['reason']}."
+    return f"{advice.rstrip('.')}. {capitalise(tell_candidate(best))}: {best['reason']}."
 
 
 def _advice(code: str, findings: Sequence[Row], replicas: Sequence[Row]) -> str | None:

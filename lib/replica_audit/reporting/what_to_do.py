@@ -88,9 +88,13 @@ def best_rows(elections: Sequence[Row]) -> Mapping[tuple[str, int], Row]:
     }
 
 
+def tell_candidate(row: Row) -> str:
+    """Whom the best choice of a partition lets lead, as a clause."""
+    leads = row["standing"] == "leader"
+    return f"let broker {row['candidate_id']} go on leading" if leads else f"elect broker {row['candidate_id']}"
+
+
 def tell_choice(row: Row) -> str:
-    """The best choice of a partition as a clause: `elect broker 2, which loses nothing`."""
+    """The same with what it loses: `elect broker 2, which loses nothing`."""
     loses = say_loss(row["lost_records"], row["lost_committed"], row["lost_possible"], row["lost_at_most"])
-    verb = "let" if row["standing"] == "leader" else "elect"
-    stays = " go on leading" if row["standing"] == "leader" else ""
-    return f"{verb} broker {row['candidate_id']}{stays}, which loses {loses}"
+    return f"{tell_candidate(row)}, which loses {loses}"
