@@ -14,7 +14,10 @@ from tests.auditing.scenario import Broker, audit, written
 from tests.formats.captures import batches_of, scan_file
 from tests.support.encoder import encode_batch, encode_marker
 
+from replica_audit.config import Settings
 from replica_audit.formats.segments.records import decode_records
+from replica_audit.local.audit import audit_all
+from replica_audit.model import TopicPartition
 
 #: Captures in which replicas hold different records, or nobody leads.
 DECIDED = (
@@ -181,3 +184,12 @@ def test_of_equals_the_replica_that_lacks_nothing_is_chosen() -> None:
     own = {row["candidate_id"]: row for row in rows if row["candidate_id"] == row["broker_id"]}
     assert {broker: row["hidden_records"] for broker, row in own.items()} == {0: 0, 2: 15}
     assert own[0]["choice"] == "best" and own[0]["reason"].endswith("and has 15 records that the other lacks")
+
+
+def test_what_a_cleaner_removed_elsewhere_is_not_held_by_one_replica_only() -> None:
+    """Of a compacted topic each replica has other records left, and none of them is the last copy of anything."""
+    asked = TopicPartition("profiles", 0)
+    for capture in ("compacted-skewed-1", "compacted-skewed-2"):
+        rows = [row for row in audit_all(str(FIXTURES / capture), Settings(), asked=[asked]).rows("elections")]
+        own = [row for row in rows if row["topic"] == "profiles" and row["candidate_id"] == row["broker_id"]]
+        assert [(row["lost_records"], row["only_here"]) for row in own] == [(0, 0)] * 3, capture

@@ -12,6 +12,7 @@ from replica_audit.auditing.comparing.candidates import as_leader, chunks_of_can
 from replica_audit.auditing.comparing.chunks import Tally
 from replica_audit.auditing.comparing.epoch_rot import restore_epochs
 from replica_audit.auditing.comparing.loss import Count, count_beyond
+from replica_audit.auditing.comparing.replays import replay_lineage
 from replica_audit.auditing.conclusion import PartitionAudit
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.families.rep import REP_LEADER_SHORTER
@@ -19,7 +20,6 @@ from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
 from replica_audit.deciding.held_records import Holding, Marked, as_possible, holding
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.formats.segments.open_transactions import open_at_end
-from replica_audit.protocol.lineage import Lineage
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +176,7 @@ def _count(items: Iterable[Marked], held: Iterable[Marked] = ()) -> tuple[Count,
 
 def _was_cleaned(facts: ReplicaFacts, item: Marked) -> bool:
     """Whether a compacted log had the records too, by its lineage: its cleaner removed them, no election."""
-    piece = item.piece
-    return piece.end_offset <= facts.log_end_offset and _writes(facts.lineage, item.leader_epoch, piece.start_offset)
-
-
-def _writes(lineage: Lineage, leader_epoch: int | None, offset: int) -> bool:
-    return leader_epoch is not None and lineage.epoch_for_offset(offset) == leader_epoch
+    piece, epoch = item.piece, item.leader_epoch
+    if epoch is None or piece.end_offset > facts.log_end_offset:
+        return False
+    return replay_lineage(facts, tiered=False).epoch_for_offset(piece.start_offset) == epoch
