@@ -244,6 +244,9 @@ class Warehouse:
         if self._periods:
             handle.alter.set_table_properties(self._periods)
         handle.vacuum(dry_run=False, full=True)
+        # Opening a table reads the commits since its last checkpoint, and lists those that are kept.
+        handle.create_checkpoint()
+        handle.cleanup_metadata()
 
     def versions(self, tables: Iterable[str]) -> dict[str, int]:
         """The Delta version of each table that is there. Rows are only added, so a later version has those of an earlier."""

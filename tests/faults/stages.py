@@ -1,0 +1,68 @@
+"""Ingest and audit in a process of its own, which dies where a test wants it to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import deltalake
+from tests.support.in_process import InProcessSession
+
+from replica_audit.config import Settings
+from replica_audit.spark.audit_job import audit
+from replica_audit.spark.ingest import ingest
+from replica_audit.warehouse.delta_tables import Warehouse
+
+#: Everything that commits to a table.
+_COMMITS = (
+    (deltalake, "write_deltalake"),
+    (deltalake.DeltaTable, "create_write_transaction"),
+    (deltalake.DeltaTable, "create"),
+)
+
+KILLED = -signal.SIGKILL
+
+
+class Silent:
+    """Progress that nobody looks at."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *arguments, **named: None
+
+
+def run_stages(snapshot: str, place: str) -> None:
+    """Ingest and audit a snapshot as `run` does."""
+    spark, warehouse, settings = InProcessSession(), Warehouse(place), Settings(warehouse=place)
+    snapshot_id = ingest(spark, warehouse, snapshot, settings, Silent())
+    audit(spark, warehouse, snapshot_id, settings, Silent())
+
+
+def die_at_commit(snapshot: str, place: str, number: int, after: bool) -> None:
+    """The same; the process is killed before or after its commit of that number. It ends well when there are fewer."""
+    commits = 0
+
+    def wrapped(commit: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            nonlocal commits
+            commits += 1
+            if commits == number and not after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            result = commit(*arguments, **named)
+            if commits == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
+
+        return call
+
+    for owner, name in _COMMITS:
+        setattr(owner, name, wrapped(getattr(owner, name)))
+    run_stages(snapshot, place)
+
+
+def die_in_time(snapshot: str, place: str, seconds: float) -> None:
+    """The same; the process is killed after so many seconds, wherever it is."""
+    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    run_stages(snapshot, place)

@@ -1,0 +1,119 @@
+"""A run that is killed, at any commit or at any time, leaves nothing that a later run reads: its tables are those of an
+undisturbed run, and what the dead one left can be swept away."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from multiprocessing.context import BaseContext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.faults.stages import KILLED, die_at_commit, die_in_time, run_stages
+from tests.support.fixtures import FIXTURES
+
+from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES, sort_rows
+from replica_audit.warehouse.attempts import finished_attempts, own_rows
+from replica_audit.warehouse.delta_tables import Warehouse, columns_of
+from replica_audit.warehouse.sweeping import sweep
+
+SNAPSHOT = str(FIXTURES / "diverged-unclean")
+
+#: Columns that differ from run to run.
+_OF_THE_RUN = {"ingest_id", "audit_id", "batch_file", "batch_row", "last_changes", "location"}
+
+
+@pytest.fixture(scope="module")
+def processes() -> BaseContext:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.faults.stages"])
+    return context
+
+
+def _end(processes: BaseContext, target: Any, *arguments: Any) -> int | None:
+    process = processes.Process(target=target, args=arguments)
+    process.start()
+    process.join(120)
+    return process.exitcode
+
+
+def _answers(place: Path) -> dict[str, list[dict[str, Any]]]:
+    """What readers find: the rows of the attempts that count, in every table."""
+    warehouse = Warehouse(str(place))
+    (ingest,) = finished_attempts(warehouse, "ingest")
+    audit = finished_attempts(warehouse, "audit")[-1]
+    found = {}
+    for tables, ids in (
+        (BRONZE_TABLES, own_rows(ingest)),
+        (set(REPORT_TABLES) - set(BRONZE_TABLES), {"audit_id": audit["audit_id"]}),
+    ):
+        for table in sorted(tables):
+            if warehouse.exists(table):
+                names = [column.name for column in columns_of(table) if column.name not in _OF_THE_RUN]
+                found[table] = sorted(map(repr, sort_rows(warehouse.read(table, names, **ids))))
+    return found
+
+
+@pytest.fixture(scope="module")
+def undisturbed(processes: BaseContext, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    place = tmp_path_factory.mktemp("undisturbed")
+    assert _end(processes, run_stages, SNAPSHOT, str(place)) == 0
+    answers = _answers(place)
+    assert answers["findings"] and answers["batches"]
+    return answers
+
+
+def _check(processes: BaseContext, place: Path, undisturbed: dict[str, list[dict[str, Any]]]) -> None:
+    assert _end(processes, run_stages, SNAPSHOT, str(place)) == 0
+    assert _answers(place) == undisturbed
+    warehouse = Warehouse(str(place))
+    sweep(warehouse, before=datetime.now(timezone.utc) + timedelta(minutes=1))
+    assert _answers(place) == undisturbed
+    owners = {row["ingest_id"] for row in finished_attempts(warehouse, "ingest")}
+    for table in BRONZE_TABLES:
+        if warehouse.exists(table):
+            assert {row["ingest_id"] for row in warehouse.read(table, ("ingest_id",))} <= owners, table
+
+
+def _points(processes: BaseContext, tmp_path: Path) -> Iterator[tuple[Path, int | None]]:
+    number, after = 1, False
+    while True:
+        place = tmp_path / f"{number}-{after}"
+        status = _end(processes, die_at_commit, SNAPSHOT, str(place), number, after)
+        yield place, status
+        if status == 0:
+            return
+        number, after = number + after, not after
+
+
+@pytest.mark.slow
+def test_killed_before_and_after_every_commit(
+    processes: BaseContext, undisturbed: dict[str, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    statuses = []
+    for place, status in _points(processes, tmp_path):
+        statuses.append(status)
+        _check(processes, place, undisturbed)
+    assert statuses[-1] == 0
+    assert set(statuses[:-1]) == {KILLED}
+    assert len(statuses) > 30
+
+
+@pytest.mark.slow
+def test_killed_at_random_times(
+    processes: BaseContext, undisturbed: dict[str, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    began = time.monotonic()
+    assert _end(processes, run_stages, SNAPSHOT, str(tmp_path / "timed")) == 0
+    lasts, chance = time.monotonic() - began, random.Random(20)
+    place, killed = tmp_path / "again and again", 0
+    for _ in range(12):
+        killed += _end(processes, die_in_time, SNAPSHOT, str(place), chance.uniform(0.2, 0.9) * lasts) == KILLED
+    assert killed
+    # Whatever runs were through, the first finished ingest counts, and the last finished audit.
+    assert _end(processes, run_stages, SNAPSHOT, str(place)) == 0
+    assert _answers(place) == undisturbed
