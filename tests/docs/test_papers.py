@@ -132,3 +132,9 @@ def test_every_module_that_the_architecture_names_is_there():
     assert len(named) > 40
     places = (ROOT / "lib" / "replica_audit", ROOT)
     assert not [name for name in sorted(named) if not any((place / name).is_file() for place in places)]
+
+
+def test_every_test_that_the_fault_matrix_names_is_there():
+    named = re.findall(r"`(tests/[\w/]+(?:\.py)?)`", (ROOT / "docs" / "faults.md").read_text(encoding="utf-8"))
+    assert named
+    assert [path for path in named if not (ROOT / path).exists()] == []

@@ -21,8 +21,9 @@ from tests.formats.captures import (
 from tests.support.encoder import encode_batch, encode_legacy
 
 from replica_audit.formats.format_error import FormatError
+from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.formats.segments.resynchronisation import _CREDIT_PER_BYTE
-from replica_audit.formats.segments.scan import scan_segment
+from replica_audit.formats.segments.scan import account_for_bytes, scan_segment
 from replica_audit.formats.segments.windows import SegmentWindow
 from replica_audit.model import Damage
 
@@ -374,3 +375,21 @@ def test_the_budget_of_the_search_is_not_used_up_by_damage_between_sound_batches
     for number in range(0, 3000, 2):
         batches[number][8] = 0xFF
     assert batches_of(_scan(b"".join(batches)))["base_offset"].tolist() == list(range(1, 3000, 2))
+
+
+@pytest.mark.parametrize("change", ["gap", "twice", "short", "damage missing"])
+def test_bytes_that_are_passed_over_or_taken_twice_are_an_error(change):
+    batches = np.zeros(3, BATCH_DTYPE)
+    batches["position"], batches["size"] = [0, 100, 200], 100
+    items = [batches, Damage(300, 50, "x", "garbage", None, None)]
+    assert [type(item) for item in account_for_bytes(items, 350)] == [np.ndarray, Damage]
+    if change == "gap":
+        batches["position"][2] = 201
+    elif change == "twice":
+        items.insert(1, batches)
+    elif change == "damage missing":
+        items.pop()
+    with pytest.raises(
+        FormatError, match="accounted for" if change in ("short", "damage missing") else "every byte once"
+    ):
+        list(account_for_bytes(items, 360 if change == "short" else 350))

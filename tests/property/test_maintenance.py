@@ -25,7 +25,9 @@ def _audit(cluster: Cluster, seed: int, configs: dict[str, str] | None = None) -
     evidence, batches = to_model(cluster, source=SOURCES[seed % len(SOURCES)], quiesced=True)
     if configs is not None and evidence.leadership is not None:
         evidence = replace(evidence, leadership=replace(evidence.leadership, configs=configs))
-    return conclude(plan_audit(evidence), {key: rows for key, rows in batches.items() if key in plan_audit(evidence).batches})
+    return conclude(
+        plan_audit(evidence), {key: rows for key, rows in batches.items() if key in plan_audit(evidence).batches}
+    )
 
 
 def _story(seed: int, cluster: Cluster, audit: PartitionAudit, what: str) -> str:

@@ -147,4 +147,7 @@ def test_the_python_api_in_a_session_of_the_callers(server, tmp_path):
 def test_a_server_that_does_not_answer_is_told(server, tmp_path):
     ran = _run("sc://127.0.0.1:1/;token=hidden-token", ["-c", _RUN, "run", str(SAMPLE)], tmp_path)
     assert ran.returncode == 4
-    assert "no Spark Connect server answers at sc://127.0.0.1:1/ (SPARK_REMOTE)" in ran.stderr and "hidden-token" not in ran.stderr
+    assert (
+        "no Spark Connect server answers at sc://127.0.0.1:1/ (SPARK_REMOTE)" in ran.stderr
+        and "hidden-token" not in ran.stderr
+    )

@@ -23,6 +23,7 @@ from replica_audit.auditing.rows.evidence import (
     resolve_options,
 )
 from replica_audit.config import Settings
+from replica_audit.errors import EngineError
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.moments import now
 from replica_audit.protocol.high_watermark import rule_of
@@ -42,6 +43,7 @@ from replica_audit.warehouse.attempts import latest_attempt, own_rows, record_at
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.earlier_rows import earlier_rows
 from replica_audit.warehouse.verified_rows import verified_rows
+from replica_audit.wording import count
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,7 +76,9 @@ def audit(
     progress.begin("auditing")
     try:
         timelines = write_timeline(spark, warehouse, attempt, ids, rule_of(options.kafka_version))
-        groups = _with_group_offsets(spark, location, _groups(warehouse, attempt, timelines, ids["cluster_id"]))
+        groups = _groups(warehouse, attempt, timelines, ids["cluster_id"])
+        _check_rows(groups, ingested, warehouse)
+        groups = _with_group_offsets(spark, location, groups)
         for place, rows in groups:
             if place in verified:
                 rows[VERIFIED] = verified[place]
@@ -126,6 +130,18 @@ def _groups(
     for place, seen in earlier_rows(warehouse, cluster_id, groups.keys()).items():
         groups[place][EARLIER] = seen
     return [(place, dict(groups[place])) for place in sorted(groups)]
+
+
+def _check_rows(groups: Sequence[Group], ingested: Mapping[str, Any], warehouse: Warehouse) -> None:
+    """Raise EngineError unless the evidence has as many rows as the ingest committed, if it says how many."""
+    committed = json.loads(ingested["options"] or "{}").get("rows", {})
+    for table in EVIDENCE_TABLES:
+        found = sum(len(rows.get(table, ())) for _, rows in groups)
+        if committed.get(table, found) != found:
+            raise EngineError(
+                f"the warehouse is damaged: {warehouse.name}/{table} has {count(found, 'row')} of this ingest, expected "
+                f"{committed[table]}; restore it, or move the warehouse away and run again, which reads the snapshot from the start"
+            )
 
 
 def _with_group_offsets(spark: SparkSession, location: str, groups: list[Group]) -> list[Group]:

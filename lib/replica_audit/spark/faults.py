@@ -7,7 +7,8 @@ import re
 
 from replica_audit.config import Settings
 
-_ENGINE_PACKAGES = ("py4j", "pyspark", "delta", "deltalake", "pyarrow")
+#: deltalake names the module of its errors in C `_internal`.
+_ENGINE_PACKAGES = ("py4j", "pyspark", "delta", "deltalake", "_internal", "pyarrow")
 
 #: In the words of Java, Spark, Delta and the operating system.
 _FULL = re.compile(r"No space left on device|Disk quota exceeded", re.I)
@@ -16,7 +17,8 @@ _GONE = re.compile(
     r"DELTA_FILE_NOT_FOUND|FILE_NOT_EXIST|FileNotFoundException|FileNotFoundError|NoSuchFile|No such file", re.I
 )
 _BROKEN = re.compile(
-    r"JsonParseException|JsonEOFException|JsonMappingException|Invalid JSON|MalformedInput|DELTA_(?:LOG|STATE|TRUNCATED|MISSING|VERSIONS_NOT)\w*"
+    r"JsonParseException|JsonEOFException|JsonMappingException|Invalid JSON|Json error|MalformedInput"
+    r"|DELTA_(?:LOG|STATE|TRUNCATED|MISSING|VERSIONS_NOT)\w*|No table metadata or protocol"
     r"|is not a Parquet file|CANNOT_READ_FILE_FOOTER|CORRUPT_FILE|Could not read footer|Parquet magic|ParquetError|EOF while parsing",
     re.I,
 )

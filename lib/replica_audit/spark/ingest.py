@@ -69,7 +69,8 @@ def ingest(spark: SparkSession, warehouse: Warehouse, uri: str, settings: Settin
     snapshot_id = None
     try:
         rows, files, read = _scan(spark, warehouse, snapshot, inventory, ingest_id, settings, progress)
-        attempt["options"] = json.dumps({"full": settings.full, **read._asdict()})
+        counts = {table: len(of_table) for table, of_table in rows.items()}
+        attempt["options"] = json.dumps({"full": settings.full, **read._asdict(), "rows": counts}, sort_keys=True)
         snapshot_id = _identify(spark, snapshot, inventory, lines, rows["segments"])
         ids = {"cluster_id": cluster_id, "snapshot_id": snapshot_id, "ingest_id": ingest_id}
         row = _snapshot_row(snapshot, inventory, changes)

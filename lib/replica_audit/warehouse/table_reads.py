@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from replica_audit.errors import InputError
+from replica_audit.errors import EngineError, InputError
 
 
 def list_files(handle, key: str | None, before: datetime | None = None) -> list[tuple[str, str | None]]:
@@ -40,12 +40,22 @@ def read_file(
     partition: Mapping[str | None, str | None],
     wanted: Mapping[str, Sequence[str | None]],
 ) -> pa.Table:
-    """Rows of one file in the columns of `schema`; one that it does not have is the partition's, or null."""
+    """Rows of one file in the columns of `schema`; one that it does not have is the partition's, or null.
+
+    Raises EngineError for a file that is gone or broken.
+    """
     # One column at least: a table without any has no count of rows.
     needed = {*schema.names, *wanted, "cluster_id"} - set(partition)
-    with filesystem.open_input_file(path) as stream:
-        file = pq.ParquetFile(stream)
-        found = file.read(columns=[name for name in file.schema_arrow.names if name in needed])
+    try:
+        with filesystem.open_input_file(path) as stream:
+            file = pq.ParquetFile(stream)
+            found = file.read(columns=[name for name in file.schema_arrow.names if name in needed])
+    except (FileNotFoundError, pa.ArrowInvalid) as error:
+        what = "is missing" if isinstance(error, FileNotFoundError) else "is not a whole Parquet file"
+        raise EngineError(
+            f"the warehouse is damaged: {path} {what}; restore it, or move the warehouse away and run again, which reads "
+            "the snapshot from the start"
+        ) from error
     # An update by deltalake writes string views, which few functions take.
     texts = [pa.field(one.name, pa.string()) if pa.types.is_string_view(one.type) else one for one in found.schema]
     found = found.cast(pa.schema(texts))

@@ -53,13 +53,46 @@ def scan_segment(
     lengths of damage tile the file exactly. A batch whose length leads to a plausible next header (or the end of the
     file) but whose CRC is wrong is a batch with `crc_valid` False; where the frame itself is wrong it is damage.
     Memory: a few windows, or one legacy entry if that is larger. `known` are the batches that the file begins with, where an
-    earlier scan found nothing wrong up to their end: they come first, and reading begins after them. Raises FormatError when the file is shorter than
-    `size_bytes`, and for one that is larger than Kafka opens (`FileRecords`).
+    earlier scan found nothing wrong up to their end: they come first, and reading begins after them.
+
+    Raises FormatError when the file is shorter than `size_bytes`, for one that is larger than Kafka opens
+    (`FileRecords`), and where the items do not account for every byte.
     """
     if size_bytes > GREATEST_SEGMENT:
         expected = f"a segment of at most {GREATEST_SEGMENT} bytes"
         raise FormatError("segment", None, expected, f"{size_bytes} bytes", "Kafka refuses to open such a file")
-    yield from _Scan(SegmentWindow(stream, size_bytes, max(window, 2 * HEADER_BYTES)), base_offset).items(known)
+    items = _Scan(SegmentWindow(stream, size_bytes, max(window, 2 * HEADER_BYTES)), base_offset).items(known)
+    yield from account_for_bytes(items, size_bytes)
+
+
+def account_for_bytes(items: Iterable[np.ndarray | Damage], size_bytes: int) -> Iterator[np.ndarray | Damage]:
+    """`items` as they are, as long as each begins where the one before it ends and the last one ends with the file.
+
+    Raises FormatError where bytes are left out or taken twice: nothing of a segment may be passed over in silence.
+    """
+    end = 0
+    for item in items:
+        if isinstance(item, Damage):
+            found, whole, after = item.position, item.position == end and item.length > 0, item.position + item.length
+        elif len(item):
+            starts, ends = item["position"], item["position"] + item["size"]
+            found, after = int(starts[0]), int(ends[-1])
+            whole = found == end and bool((starts[1:] == ends[:-1]).all())
+        else:
+            continue
+        if not whole:
+            hint = "the audit goes on without this segment; please report how it was made"
+            raise FormatError("segment", found, f"every byte once, from {end} on", f"an item at {found}", hint)
+        yield item
+        end = after
+    if end != size_bytes:
+        raise FormatError(
+            "segment",
+            end,
+            f"{size_bytes} bytes accounted for",
+            f"{end} bytes",
+            "please report how this segment was made",
+        )
 
 
 class _Scan:
