@@ -38,9 +38,9 @@ def warehouse(tmp_path):
     return Warehouse(str(tmp_path / "warehouse"))
 
 
-def ingest(warehouse, path, ingest_id, full=False, cores=1):
+def ingest(warehouse, path, ingest_id, full=False, cores=1, topics=()):
     """The rows of an attempt (segments, quarantine, batches), and what it read."""
-    snapshot, inventory = open_snapshot(str(path), (), None)
+    snapshot, inventory = open_snapshot(str(path), topics, None)
     known = {} if full else known_segments(warehouse, inventory.cluster_id, inventory.segments)
     works = [SegmentWork(file, known.get((file.broker_id, file.path))) for file in inventory.segments]
     ids = {"cluster_id": inventory.cluster_id, "snapshot_id": f"s-{ingest_id}", "ingest_id": ingest_id}
@@ -224,6 +224,17 @@ def _written_elsewhere(tmp_path):
     other = Warehouse(str(tmp_path / "elsewhere"))
     rows = ingest(other, log(tmp_path / "0", 4, seed=8), "1")[2]
     return Path(other.directory("batches"), rows[0]["batch_file"])
+
+
+def test_ingests_of_different_topics_know_what_they_know_together(warehouse, tmp_path):
+    path = copy(FIXTURES / "healthy", tmp_path / "1")
+    topics = sorted({file.topic for file in open_snapshot(str(path), (), None)[1].segments})
+    assert len(topics) > 1
+    for number, topic in enumerate((topics[0], topics[1], topics[0])):
+        _, read, segments = ingest(warehouse, path, str(number), topics=(topic,))
+        assert read.known_segments == (len(segments) if number == 2 else 0)
+    _, read, segments = ingest(warehouse, path, "all")
+    assert read.known_segments == sum(row["topic"] in topics[:2] for row in segments)
 
 
 def test_a_cluster_does_not_know_the_segments_of_another(warehouse, tmp_path):
