@@ -74,7 +74,7 @@ $(STAMPS)/jars: $(STAMPS)/java $(wildcard conf/jars-*.lock)
 
 # Classes loaded once and mapped from a file ever after; without it everything works, more slowly. And the settings for
 # spark-submit on this machine, which name it.
-$(STAMPS)/archive: $(STAMPS)/jars lib/replica_audit/spark/archive.py lib/replica_audit/spark/session.py
+$(STAMPS)/archive: $(STAMPS)/jars lib/replica_audit/spark/archive.py lib/replica_audit/spark/archive_place.py lib/replica_audit/spark/session.py
 	@$(RUN) -m replica_audit.spark.archive
 	@touch $@
 

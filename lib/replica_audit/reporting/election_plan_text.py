@@ -43,7 +43,9 @@ def render_plan(plan: Plan, colour: bool = False) -> str:
     if not plan.changes_leaders:
         lines.append("Nothing needs to be done: every leader is the best choice.")
     for held in plan.keep_down:
-        lines += wrap(f"Once broker {held.broker_id} is down, do not start it before step {held.until_step} is done: {held.reason}.")
+        lines += wrap(
+            f"Once broker {held.broker_id} is down, do not start it before step {held.until_step} is done: {held.reason}."
+        )
     if plan.steps:
         lines += ["", paint("The plan", "head", colour)]
         lines += [line for step in plan.steps for line in _step(step)]

@@ -10,7 +10,6 @@ JARs, the JVM checks that once more, and without it everything works, more slowl
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import shutil
 import subprocess
@@ -20,25 +19,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from replica_audit.errors import EngineError
-from replica_audit.spark.environment import Java, check_jars, find_java
+from replica_audit.spark.archive_place import archive_path
+from replica_audit.spark.environment import check_jars, find_java
 from replica_audit.spark.installation import share_directory
 
 _TRAINING_SECONDS = 300
-
-
-def archive_path(java: Java, jars: Sequence[Path]) -> Path:
-    """Where the archive of this Java with these JARs lies; it need not exist.
-
-    The name is a digest of the Java's version and home and of name, size and time of every JAR on the class path.
-    """
-    import pyspark
-
-    own = sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
-    digest = hashlib.sha256(f"{java.version}\n{java.home}\n".encode())
-    for path in [*jars, *own]:
-        status = path.stat()
-        digest.update(f"{path}\n{status.st_size}\n{status.st_mtime_ns}\n".encode())
-    return share_directory() / "classes" / f"{digest.hexdigest()[:16]}.jsa"
 
 
 def make_archive() -> str:

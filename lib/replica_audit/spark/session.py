@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from replica_audit.errors import EngineError
 from replica_audit.redaction import redact
 from replica_audit.scratch import scratch_directory
-from replica_audit.spark.archive import archive_path
+from replica_audit.spark.archive_place import archive_path
 from replica_audit.spark.environment import check_jars, check_packages, check_worker_python, find_java, worker_python
 from replica_audit.spark.installation import conf_file
 from replica_audit.spark.relay import Relay

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, doubted, finding, offsets
+from replica_audit.auditing.findings.run_history import left_by, told_by_history
 from replica_audit.auditing.findings.shared import damaged_pair
-from replica_audit.auditing.leadership.election_causes import describe
 from replica_audit.auditing.replicas.shared_range import shared_end, shared_start
-from replica_audit.moments import render_time
 from replica_audit.wording import count
 
 if TYPE_CHECKING:
@@ -173,7 +172,7 @@ def _run(case: Case, item: Comparison, run: Run) -> Finding:
         fate += f"; {run.likely.text}"
     return finding(
         code,
-        f"{what}; {fate}{_left_by(run)}",
+        f"{what}; {fate}{left_by(run)}",
         severity=severity,
         verdict=verdict,
         broker_id=follower.broker_id,
@@ -188,7 +187,7 @@ def _run(case: Case, item: Comparison, run: Run) -> Finding:
             considered("retention: no, it lies above both log starts"),
             considered(_compaction(leader, follower)),
             considered("corruption: no, every batch compared has the right checksum"),
-            *_told_by_history(run),
+            *told_by_history(run),
             *(
                 Evidence("leadership", text, run.likely.broker_id, value=run.likely.value)
                 for text in (run.likely.evidence if run.likely is not None else ())
@@ -203,37 +202,6 @@ def _compaction(leader: ReplicaFacts, follower: ReplicaFacts) -> str:
     return (
         f"compaction: no, the partition's cleaners came to {follower.cleaning.furthest}, and cleaners change no record"
     )
-
-
-def _left_by(run: Run) -> str:
-    election = run.cause.election if run.cause is not None else None
-    if election is None or run.cause.clean is None:
-        return ""
-    kind = "clean" if run.cause.clean else "unclean"
-    return f"; left behind by the {kind} election of broker {election.leader_id} at {render_time(election.time_ms)}"
-
-
-def _told_by_history(run: Run) -> list[Evidence]:
-    """What the history of leadership says of a run: its election, and the loss counted three ways."""
-    cause = run.cause
-    if cause is None:
-        return [considered("whether the election was clean is not known: the leadership given has no history")]
-    found = []
-    if cause.election is None or cause.clean is None:
-        found.append(
-            considered(
-                "whether the election was clean is not known: the history does not reach back so far, or later leaders left no trace"
-            )
-        )
-    for election in cause.elections:
-        where = f"record {election.metadata_offset} of the metadata log: {describe(election)}"
-        found.append(Evidence("leadership", where, election.leader_id, value=str(election.leader_epoch)))
-    promised = "not known" if cause.promised_records is None else f"at most {cause.promised_records}"
-    loss = (
-        f"{count(run.data_records, 'record')}; proven committed: {run.committed_records}; promised by acks=all with "
-        f"this topic's min.insync.replicas: {promised}"
-    )
-    return [*found, Evidence("loss", loss)]
 
 
 def _epoch(epoch: int | None) -> str:
