@@ -67,7 +67,7 @@ def write_snapshot(directory: Path, partitions: int) -> None:
             lines = "".join(f"{topic} {number} {value}\n" for topic, number in names)
             (root / file).write_text(f"0\n{partitions}\n{lines}")
     leadership = [
-        {"topic": topic, "partition": number, "leader": 0, "leader_epoch": 1, "isr": [0, 1], "replicas": [0, 1, 2]}
+        {"topic": topic, "partition": number, "leader": 0, "leader_epoch": 1, "isr": [0, 1]}
         for topic, number in names
     ]
     (directory / "leadership.json").write_text(json.dumps(leadership))
