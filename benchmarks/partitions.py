@@ -36,11 +36,11 @@ os._exit(status)
 """
 
 
-def _with_epoch(batches: bytes, count: int, epoch: int) -> bytes:
-    """Leader epochs are under no checksum."""
+def with_epoch(batches: bytes, epoch: int, batch_bytes: int = BATCH_BYTES) -> bytes:
+    """The same batches in another leader epoch, which no checksum covers."""
     changed = bytearray(batches)
-    for number in range(count):
-        changed[number * BATCH_BYTES + 12 : number * BATCH_BYTES + 16] = epoch.to_bytes(4, "big")
+    for start in range(0, len(batches), batch_bytes):
+        changed[start + 12 : start + 16] = epoch.to_bytes(4, "big")
     return bytes(changed)
 
 
@@ -48,9 +48,9 @@ def write_snapshot(directory: Path, partitions: int) -> None:
     """Broker 0 leads all in epoch 1; broker 2 has other records after the common ones where the partition's number is odd."""
     end = COMMON + OWN
     logs = [make_segment(BATCH_BYTES, end * BATCH_BYTES, seed)[0] for seed in (1, 2)]
-    prefix = _with_epoch(logs[0][: COMMON * BATCH_BYTES], COMMON, 0)
+    prefix = with_epoch(logs[0][: COMMON * BATCH_BYTES], 0)
     leader, deposed = (
-        prefix + _with_epoch(log[COMMON * BATCH_BYTES :], OWN, epoch) for log, epoch in zip(logs, (1, 0), strict=True)
+        prefix + with_epoch(log[COMMON * BATCH_BYTES :], epoch) for log, epoch in zip(logs, (1, 0), strict=True)
     )
     names = [("orders", number) for number in range(partitions)]
     for broker in range(BROKERS):
@@ -67,8 +67,7 @@ def write_snapshot(directory: Path, partitions: int) -> None:
             lines = "".join(f"{topic} {number} {value}\n" for topic, number in names)
             (root / file).write_text(f"0\n{partitions}\n{lines}")
     leadership = [
-        {"topic": topic, "partition": number, "leader": 0, "leader_epoch": 1, "isr": [0, 1]}
-        for topic, number in names
+        {"topic": topic, "partition": number, "leader": 0, "leader_epoch": 1, "isr": [0, 1]} for topic, number in names
     ]
     (directory / "leadership.json").write_text(json.dumps(leadership))
 
