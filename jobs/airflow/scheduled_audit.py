@@ -1,6 +1,6 @@
 """A daily audit of the day's snapshot under Airflow 3.3: `spark-submit` makes it, a gate judges it.
 
-    arguments  →  audit (spark-submit jobs/run.py)  →  gate (reads verdict.json)
+    arguments  →  audit (spark-submit jobs/run.py)  →  publish (asset events)  →  gate (reads verdict.json)
 
 The audit runs with `--fail-on never`, so that it fails only where it could not do its work; that is tried again. What
 it found is judged by the gate, which fails at once and for good: another try would find the same.
@@ -12,22 +12,29 @@ Places are Airflow Variables (in the environment: `AIRFLOW_VAR_` and the name in
 | `replica_audit_home` | the clone, after `make install zip` | `/opt/replica-audit` |
 | `replica_audit_snapshots` | directory or URI; a snapshot for each day, `2025-01-31` | `/srv/replica-audit/snapshots` |
 | `replica_audit_warehouse` | directory or URI of the Delta tables | `/srv/replica-audit/warehouse` |
-| `replica_audit_reports` | local or mounted directory; each run gets one in it | `/srv/replica-audit/reports` |
+| `replica_audit_reports` | local or mounted directory; a run gets one in it; the asset's URI if in the environment | `/srv/replica-audit/reports` |
+| `replica_audit_deploy_mode` | client or cluster; in the environment only | `client` |
 | `replica_audit_properties` | Spark's properties for your cluster | `conf/spark-defaults.conf` of the clone |
 
 The cluster is the connection `spark_default`. The driver runs on Airflow's worker, in client mode: there the report
-stays, and there the exit status is the job's own.
+stays, and there the exit status is the job's own. A worker that dies takes the driver along, and the next try audits
+anew; it adds an audit, and nothing of the broken one counts. In cluster mode (`replica_audit_deploy_mode` = cluster) the
+driver outlives the worker; `replica_audit_reports` then has to be storage that the cluster mounts at the same place.
+
+Each asset event says in `extra` what came of the audit: audit_id, verdict, counts, the report's directory and the
+versions of the Delta tables. A scheduled run's events have the snapshot's day, 2025-01-31, as partition key.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import DAG, Asset, Param, RetryDecision, RetryPolicy, task
+from airflow.sdk import DAG, Asset, CronPartitionTimetable, Param, RetryDecision, RetryPolicy, task
 from airflow.sdk.exceptions import AirflowFailException
 
 SEVERITIES = ("critical", "high", "medium", "low", "info")
@@ -50,9 +57,19 @@ _SNAPSHOTS = _variable("snapshots", "'/srv/replica-audit/snapshots'")
 
 HOME = _template(_HOME)
 PROPERTIES = _template(_variable("properties", f"{_HOME} ~ '/conf/spark-defaults.conf'"))
+#: Not a template of the operator: in the environment only.
+DEPLOY_MODE = os.environ.get("AIRFLOW_VAR_REPLICA_AUDIT_DEPLOY_MODE", "client")
 SNAPSHOT = _template(f"params.snapshot or {_SNAPSHOTS}", "'/'", "(dag_run.run_after | ds)")
 WAREHOUSE = _template(_variable("warehouse", "'/srv/replica-audit/warehouse'"))
 REPORT = _template(_variable("reports", "'/srv/replica-audit/reports'"), "'/'", "(dag_run.run_after | ts_nodash)")
+
+#: Where the reports are has to be known when the file is read, since an asset has one URI: in the environment only.
+REPORTS = os.environ.get("AIRFLOW_VAR_REPLICA_AUDIT_REPORTS", "/srv/replica-audit/reports")
+
+ASSETS = [
+    *(Asset(f"replica_audit.{name}") for name in TABLES),
+    Asset("replica_audit.report", uri=Path(REPORTS).absolute().as_uri()),
+]
 
 #: Exit statuses of the job that another try cannot change.
 LASTING = {
@@ -74,7 +91,7 @@ with DAG(
     dag_id="replica_audit",
     description="What diverged between Kafka's replicas, what a truncation would drop, what was committed",
     doc_md=__doc__,
-    schedule="0 4 * * *",
+    schedule=CronPartitionTimetable("0 4 * * *", timezone="UTC", key_format="%Y-%m-%d"),
     start_date=datetime(2025, 1, 1, tzinfo=timezone.utc),
     catchup=False,
     # One writer to a warehouse: two audits at a time would only wait for each other.
@@ -107,6 +124,15 @@ with DAG(
         given += [f"--baseline={params['baseline']}"] if params["baseline"] else []
         given += [] if params["quality"] else ["--no-quality"]
         return given
+
+    @task(execution_timeout=timedelta(minutes=5), outlets=ASSETS)
+    def publish(report: str, outlet_events=None) -> None:
+        """An event of each asset, with what came of the audit: also when the gate then stops the run."""
+        verdict = json.loads((Path(report) / "verdict.json").read_text(encoding="utf-8"))
+        told = ("audit_id", "verdict", "status", "findings", "partitions", "quality", "table_versions", "untrusted")
+        extra = {name: verdict.get(name) for name in told}
+        for asset in ASSETS:
+            outlet_events[asset].extra = {**extra, "report": report}
 
     @task(execution_timeout=timedelta(minutes=5))
     def gate(report: str, fail_on: str) -> dict:
@@ -143,9 +169,8 @@ with DAG(
         # For executors that see the clone; spark.pyspark.python in your properties goes before it.
         env_vars={"PYSPARK_PYTHON": HOME + "/.venv/bin/python"},
         name="replica-audit {{ dag_run.run_after | ts_nodash }}",
-        deploy_mode="client",
+        deploy_mode=DEPLOY_MODE,
         execution_timeout=timedelta(hours=2),
         retry_policy=ToolErrorsOnly(),
-        outlets=[Asset(f"replica_audit.{name}") for name in (*TABLES, "report")],
     )
-    audit >> gate(report=REPORT, fail_on="{{ params.fail_on }}")
+    audit >> publish(report=REPORT) >> gate(report=REPORT, fail_on="{{ params.fail_on }}")

@@ -25,6 +25,9 @@ class Recorded:
         other.before.append(self)
         return other
 
+    def __hash__(self) -> int:
+        return id(self)
+
 
 class DAG(Recorded):
     def __enter__(self) -> DAG:
@@ -35,6 +38,10 @@ class DAG(Recorded):
 
 
 class Asset(Recorded):
+    pass
+
+
+class CronPartitionTimetable(Recorded):
     pass
 
 
@@ -94,7 +101,7 @@ def load_dag(path: Path) -> dict[str, Any]:
     """Globals of the DAG file, run with the stand-ins in Airflow's place."""
     offered = {
         "airflow": {},
-        "airflow.sdk": {"DAG": DAG, "Asset": Asset, "Param": Param, "RetryDecision": RetryDecision,
+        "airflow.sdk": {"DAG": DAG, "Asset": Asset, "CronPartitionTimetable": CronPartitionTimetable, "Param": Param, "RetryDecision": RetryDecision,
                         "RetryPolicy": RetryPolicy, "task": task},
         "airflow.sdk.exceptions": {"AirflowFailException": AirflowFailException},
         "airflow.providers": {},

@@ -7,6 +7,7 @@ import json
 import sys
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from jinja2 import Environment, StrictUndefined
@@ -70,12 +71,40 @@ def test_one_run_at_a_time_with_limits_of_time_and_no_catching_up(module, audit)
     assert tries * audit["execution_timeout"] + waiting < dag["dagrun_timeout"]
 
 
-def test_the_gate_comes_after_the_audit_which_adds_to_tables_that_exist(module, audit):
-    (gate,) = module["gate"].calls
-    assert gate.before == [module["audit"]]
-    names = [asset.args[0] for asset in audit["outlets"]]
-    assert names == [f"replica_audit.{name}" for name in (*module["TABLES"], "report")]
+def test_the_gate_comes_last_and_the_assets_are_tables_that_exist_and_a_report_with_a_place(module):
+    (gate,), (publish,) = module["gate"].calls, module["publish"].calls
+    assert (gate.before, publish.before) == ([publish], [module["audit"]])
+    assets = publish.options["outlets"]
+    assert [asset.args[0] for asset in assets] == [f"replica_audit.{name}" for name in (*module["TABLES"], "report")]
+    assert assets[-1].kwargs == {"uri": "file:///srv/replica-audit/reports"}
     assert set(module["TABLES"]) < set(REPORT_TABLES)
+
+
+def test_every_event_says_what_came_of_the_audit(module, tmp_path):
+    written = {**verdict(high=2), "audit_id": "a1", "table_versions": {"findings": 3}}
+    (tmp_path / "verdict.json").write_text(json.dumps(written))
+    events = {asset: SimpleNamespace(extra=None) for asset in module["ASSETS"]}
+    module["publish"].function(str(tmp_path), outlet_events=events)
+    for event in events.values():
+        assert event.extra["report"] == str(tmp_path)
+        assert {name: event.extra[name] for name in ("audit_id", "verdict", "findings", "partitions", "table_versions")} == {
+            "audit_id": "a1", "verdict": "COMMITTED_LOSS", "findings": written["findings"],
+            "partitions": written["partitions"], "table_versions": {"findings": 3},
+        }  # fmt: skip
+
+
+def test_a_scheduled_run_is_of_the_snapshots_day(module):
+    schedule = module["dag"].kwargs["schedule"]
+    assert schedule.args == ("0 4 * * *",)
+    assert schedule.kwargs == {"timezone": "UTC", "key_format": "%Y-%m-%d"}, "as the directories of snapshots are named"
+
+
+def test_cluster_mode_is_one_variable_away(monkeypatch):
+    monkeypatch.setenv("AIRFLOW_VAR_REPLICA_AUDIT_DEPLOY_MODE", "cluster")
+    monkeypatch.setenv("AIRFLOW_VAR_REPLICA_AUDIT_REPORTS", "/mnt/shared reports")
+    module = load_dag(FILE)
+    assert module["audit"].kwargs["deploy_mode"] == "cluster"
+    assert module["ASSETS"][-1].kwargs["uri"] == "file:///mnt/shared%20reports"
 
 
 def test_parameters_offer_what_the_command_takes(module):

@@ -116,7 +116,7 @@ def test_two_days_the_second_with_a_new_divergence(scheduler):
     first = scheduler.run(snapshot=str(days["2025-01-30"]))
     assert first["state"] == "success", scheduler.log[-4000:]
     assert {name: (task["state"], task["tries"]) for name, task in first["tasks"].items()} == {
-        "arguments": ("success", 1), "audit": ("success", 1), "gate": ("success", 1),
+        "arguments": ("success", 1), "audit": ("success", 1), "publish": ("success", 1), "gate": ("success", 1),
     }  # fmt: skip
     assert first["assets"] == ALL_ASSETS
     (report,) = scheduler.reports.iterdir()
@@ -125,7 +125,7 @@ def test_two_days_the_second_with_a_new_divergence(scheduler):
 
     second = scheduler.run(snapshot=str(days["2025-01-31"]))
     assert {name: (task["state"], task["tries"]) for name, task in second["tasks"].items()} == {
-        "arguments": ("success", 1), "audit": ("success", 1), "gate": ("failed", 1),
+        "arguments": ("success", 1), "audit": ("success", 1), "publish": ("success", 1), "gate": ("failed", 1),
     }  # fmt: skip
     assert second["state"] == "failed"
     assert second["assets"] == ALL_ASSETS, "tables were added to, whatever the gate says"

@@ -26,7 +26,9 @@ def render_audit_json(results: Results, verdict: Mapping[str, Any] | None = None
 
 def render_audit_json_parts(results: Results, verdict: Mapping[str, Any] | None = None) -> Iterator[str]:
     """The same piece by piece, of which none has more than a row."""
-    head = {"audit": _ordered(results.audit), **({} if verdict is None else {"verdict": verdict})}
+    # What differs from run to run is in verdict.json.
+    audit = {name: value for name, value in results.audit.items() if name != "table_versions"}
+    head = {"audit": _ordered(audit), **({} if verdict is None else {"verdict": verdict})}
     return _render_parts(head, REPORT_TABLES, {table: results.rows(table) for table in REPORT_TABLES})
 
 

@@ -56,6 +56,8 @@ def build_verdict(results: Results, fail_on: str) -> dict[str, Any]:
         "resolved_findings": sum(row["status"] == "resolved" for row in findings),
         "quality": quality,
         "untrusted": untrusted,
+        # Of the Delta tables that the audit wrote; null where it wrote none.
+        "table_versions": results.audit.get("table_versions"),
     }
 
 
@@ -74,6 +76,7 @@ def build_failure(exit_status: int, fail_on: str, reason: str) -> dict[str, Any]
         "resolved_findings": 0,
         "quality": None,
         "untrusted": reason,
+        "table_versions": None,
     }
 
 

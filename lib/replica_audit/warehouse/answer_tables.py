@@ -111,6 +111,7 @@ def assemble_results(
             "brokers": times_of_manifest(manifest.get("brokers") or ()).kinds(),
         },
         "options": json.loads(finished["options"]) if finished.get("options") else None,
+        "table_versions": dict(finished.get("table_versions") or {}) or None,
     }
     return Results(audit, {table: sort_rows(rows) for table, rows in tables.items()}, snapshot.get("location"))
 
