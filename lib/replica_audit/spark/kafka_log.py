@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
-    from replica_audit.formats.inventory import SegmentFile
+    from replica_audit.formats.inventory import Inventory, SegmentFile
 
 FORMAT = "kafka_log"
 
@@ -116,11 +116,9 @@ class LogReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> Sequence[LogPart]:
-        from replica_audit.local.audit import open_snapshot
-
         if self._selection.rows not in _OF_SEGMENTS:
             return [LogPart(0)]
-        _, inventory = open_snapshot(self._selection.path, self._selection.topics, None)
+        inventory = _discover(self._selection)
         files = [file for file in inventory.segments if may_match(self._conditions, _file_values(file))]
         parts = deal_work([SegmentWork(file) for file in files], self._selection.tasks)
         return [LogPart(number, tuple(work.file for work in part)) for number, part in enumerate(parts)]
@@ -182,10 +180,9 @@ class LogReader(DataSourceReader):
 
     def _read_small_files(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         from replica_audit.auditing.rows.bronze import bronze_rows
-        from replica_audit.local.audit import open_snapshot
         from replica_audit.warehouse.arrow_types import rows_to_arrow
 
-        _, inventory = open_snapshot(self._selection.path, self._selection.topics, None)
+        inventory = _discover(self._selection)
         rows = bronze_rows(inventory)[_TABLES[self._selection.rows]]
         yield from rows_to_arrow(rows, schema).to_batches()
 
@@ -200,6 +197,22 @@ class FilteringReader(LogReader):
         taken, left = take_filters(filters, kept)
         self._conditions += taken
         yield from left
+
+
+def _discover(selection: Selection) -> Inventory:
+    """What the snapshot holds. Raises UsageError and InputError as an audit does, which is loaded only for that."""
+    from replica_audit.formats.discovery import discover
+    from replica_audit.formats.files.storage import Snapshot
+
+    try:
+        inventory = discover(Snapshot.open(selection.path), selection.topics)
+        if inventory.replicas or inventory.leaderships:
+            return inventory
+    except (OSError, ValueError):
+        pass  # said below, in the words of an audit
+    from replica_audit.local.audit import open_snapshot
+
+    return open_snapshot(selection.path, selection.topics, None)[1]
 
 
 def parse_options(options: Mapping[str, str]) -> Selection:
