@@ -96,6 +96,11 @@ class StepList:
             brokers=brokers,
             partitions=one.places,
             commands=[self._tools.stop(broker) for broker in brokers],
+            before=()
+            if self._state.mode == "zookeeper"
+            else [
+                "A majority of the controllers stays up, also where brokers are controllers too: without it nobody is elected"
+            ],
         )
 
     def start(self, broker: int, text: str, before: Sequence[str] = ()) -> None:
