@@ -12,9 +12,15 @@ import pytest
 from tests.auditing.captures import FIXTURES, audit_capture, truth
 from tests.auditing.scenario import Broker, audit, written
 from tests.formats.captures import batches_of, scan_file
+from tests.property.capture import to_model
+from tests.property.cluster import Cluster
 from tests.support.encoder import encode_batch, encode_marker
 
+from replica_audit.auditing.comparing.aligned_pair import batches_in
+from replica_audit.auditing.conclusion import conclude
+from replica_audit.auditing.plan import plan_audit
 from replica_audit.config import Settings
+from replica_audit.deciding.held_records import holding
 from replica_audit.formats.segments.records import decode_records
 from replica_audit.local.audit import audit_all
 from replica_audit.model import TopicPartition
@@ -193,3 +199,20 @@ def test_what_a_cleaner_removed_elsewhere_is_not_held_by_one_replica_only() -> N
         rows = [row for row in audit_all(str(FIXTURES / capture), Settings(), asked=[asked]).rows("elections")]
         own = [row for row in rows if row["topic"] == "profiles" and row["candidate_id"] == row["broker_id"]]
         assert [(row["lost_records"], row["only_here"]) for row in own] == [(0, 0)] * 3, capture
+
+
+def test_batches_that_differ_in_nothing_that_counts_are_one_piece() -> None:
+    """However many batches a tail has: what is done for each of them must not grow with all of them."""
+    cluster = Cluster(2)
+    for _ in range(300):
+        cluster.produce(2)
+    evidence, batches = to_model(cluster, quiesced=True)
+    case = conclude(plan_audit(evidence), batches).case
+    for facts in case.replicas:
+        chunks = set(facts.chunks)
+        found = holding(case, facts, batches_in(batches[facts.key], chunks), frozenset(chunks))
+        assert len(found.marked) <= 1
+        kept, dropped = found.parted(101)
+        assert [(one.piece.start_offset, one.piece.end_offset) for one in (*kept, *dropped)] == (
+            [(0, 100), (100, 600)] if found.marked else []
+        )

@@ -85,8 +85,7 @@ def candidate_costs(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]
         rows = restore_epochs(batches.get(facts.key, np.empty(0, BATCH_DTYPE)), facts.rot)
         loaded = frozenset(wanted.get(facts.key, ()))
         holdings[facts.broker_id] = holding(case, facts, batches_in(rows, loaded), loaded)
-    ahead = _uncontradicted(case, shorter)
-    return tuple(_cost(case, facts, replicas, holdings, tiered, ahead) for facts in replicas)
+    return tuple(_cost(case, facts, replicas, holdings, tiered, shorter) for facts in replicas)
 
 
 def _cost(
@@ -95,24 +94,24 @@ def _cost(
     replicas: Sequence[ReplicaFacts],
     holdings: Mapping[int, Holding],
     tiered: bool,
-    uncontradicted: Collection[tuple[int, int]],
+    shorter: Collection[int],
 ) -> CandidateCost:
     own = holdings[candidate.broker_id]
     end = candidate.following_end_offset
     cuts = {candidate.broker_id: end, **_cuts(case, candidate, replicas, tiered)}
     stays = candidate is case.reference.facts and case.reference.leader_id == candidate.broker_id
-    ahead = uncontradicted if stays else ()
     mine = own.parted(end)[0]
     held, dropped, producers, hidden = list(mine), {}, set(), []
     for broker, cut in cuts.items():
         kept, gone = holdings[broker].parted(cut)
         held += kept if broker != candidate.broker_id else ()
         compacted = candidate.compacted or holdings[broker].facts.compacted
+        if stays and broker not in shorter:
+            # The leader may have what lies past its end and nothing contradicts: it was copied earlier.
+            kept, gone = ([item for item in some if not item.is_ahead] for some in (kept, gone))
         if broker != candidate.broker_id and not compacted:
-            above = [item for item in kept if item.piece.end_offset > candidate.local_start_offset]
-            hidden += [item for item in above if (broker, item.piece.start_offset) not in ahead]
-        gone = [item for item in gone if not (compacted and _was_cleaned(candidate, item))]
-        dropped[broker] = [item for item in gone if (broker, item.piece.start_offset) not in ahead]
+            hidden += [item.above(candidate.local_start_offset) for item in kept]
+        dropped[broker] = [item for item in gone if not (compacted and _was_cleaned(candidate, item))]
         producers |= holdings[broker].producers_dropped(cut)
     lost = [item for items in dropped.values() for item in items]
     count, at_most = _count(lost, held)
@@ -144,7 +143,7 @@ def _cost(
         at_most=at_most or any(facts.compacted for facts in replicas) and count.records > 0,
         cut_transactions=len(producers & set(open_at_end(candidate.segments))) if lost else 0,
         only_here=alone.records,
-        hidden_records=_count(hidden, mine)[0].records,
+        hidden_records=_count(filter(None, hidden), mine)[0].records,
     )
 
 
@@ -157,16 +156,6 @@ def _cuts(case: Case, candidate: ReplicaFacts, replicas: Sequence[ReplicaFacts],
         facts.broker_id: replay_candidate(leader, facts, case.protocol, tiered).truncate_to
         for facts in replicas
         if facts is not candidate
-    }
-
-
-def _uncontradicted(case: Case, shorter: Collection[int]) -> set[tuple[int, int]]:
-    """(broker, base offset) of what followers have past a leader's end and it may have, too: it was copied earlier."""
-    return {
-        (item.follower.broker_id, batch.base_offset)
-        for item in case.comparisons
-        if item.follower.broker_id not in shorter
-        for batch in item.alignment.ahead
     }
 
 

@@ -7,12 +7,13 @@ what acks=all promised, leave that open.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from replica_audit.auditing.comparing.chunks import Tally, tally_from
 from replica_audit.auditing.comparing.compared_batches import Batch
-from replica_audit.auditing.comparing.comparison import Comparison
 from replica_audit.auditing.comparing.loss import Piece, committed_ahead, has_data, piece_of
 from replica_audit.auditing.comparing.runs import Run
 from replica_audit.auditing.findings.case import Case
@@ -26,13 +27,44 @@ _KEEPS_COMMITTED = ("kip-279", "fetch")
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A piece, and how far its records may have been committed at most (its `committed_end` is what is proven)."""
+    """A piece, and how far its records may have been committed at most (its `committed_end` is what is proven).
+
+    Batches that follow each other with a record at every offset, one epoch and the same marks are one piece.
+    """
 
     piece: Piece
     possible_end: int
     leader_epoch: int | None
-    sent_whole: bool
-    """The whole batch or chunk, not a part of it."""
+    is_ahead: bool = False
+    """Past the reference's end, and its leadership does not contradict it."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the piece is counted by its offsets alone, so that it may be joined with the next, or cut."""
+        return self.piece.dense and self.piece.exact and self.leader_epoch is not None
+
+    def follows(self, before: Marked) -> bool:
+        """Whether this is the continuation of `before`."""
+        marks = (self.possible_end, self.leader_epoch, self.is_ahead, self.piece.committed_end, self.piece.identity)
+        other = before.piece
+        return (
+            self.is_plain
+            and before.is_plain
+            and other.end_offset == self.piece.start_offset
+            and marks
+            == (before.possible_end, before.leader_epoch, before.is_ahead, other.committed_end, other.identity)
+        )
+
+    def above(self, offset: int) -> Marked | None:
+        """The part from `offset` on, of a piece that cannot be cut all of it; None where nothing reaches so far."""
+        if self.piece.end_offset <= offset:
+            return None
+        cut = self.is_plain and self.piece.start_offset < offset
+        return self.between(offset, self.piece.end_offset) if cut else self
+
+    def between(self, start: int, end: int) -> Marked:
+        """The part in [start, end)."""
+        return replace(self, piece=replace(self.piece, start_offset=start, end_offset=end, record_count=end - start))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +77,29 @@ class Holding:
     loaded: frozenset[int]
     marked: tuple[Marked, ...]
     """In order of offset."""
+    _ends: tuple[int, ...] = ()
+    """Ends of `batches`, none below one before it."""
 
     def dropped(self, truncate_to: int) -> Tally:
         """What truncation drops: every batch that reaches past the cut."""
         return tally_from(self.facts, self._first_dropped(truncate_to), self.batches, self.loaded)
 
     def parted(self, truncate_to: int) -> tuple[list[Marked], list[Marked]]:
-        """(kept, dropped) of the pieces, whole batches."""
+        """(kept, dropped) of the pieces: a batch that the cut goes through is dropped whole."""
         first = self._first_dropped(truncate_to)
-        kept = [item for item in self.marked if item.piece.end_offset <= first]
-        return kept, [item for item in self.marked if item.piece.end_offset > first]
+        at = bisect_right(self._ends, first)
+        edge = min(first, self.batches[at].base_offset) if at < len(self.batches) else first
+        kept, dropped = [], []
+        for item in self.marked:
+            start, end = item.piece.start_offset, item.piece.end_offset
+            if end <= edge:
+                kept.append(item)
+            elif start >= edge or not item.is_plain:
+                dropped.append(item)
+            else:
+                kept.append(item.between(start, edge))
+                dropped.append(item.between(edge, end))
+        return kept, dropped
 
     def producers_dropped(self, truncate_to: int) -> set[int]:
         """Producers with transactional batches, markers among them, past the cut."""
@@ -72,27 +117,51 @@ class Holding:
 def holding(case: Case, facts: ReplicaFacts, batches: Sequence[Batch], loaded: frozenset[int]) -> Holding:
     """The holding of one of a case's replicas, given its batches of the chunks `loaded`."""
     item = next((one for one in case.comparisons if one.follower is facts), None)
-    marked = [one for batch in batches if has_data(batch) for one in _marked(case, facts, item, batch)]
+    # A batch stands in a comparison as it was read there: its place in the log tells it from all others.
+    runs = {} if item is None else {_key(batch): run for run in item.runs for batch in run.batches}
+    ahead = set() if item is None else {_key(batch) for batch in item.alignment.ahead}
+    marked = [
+        one
+        for batch in batches
+        if has_data(batch)
+        for one in _marked(case, facts, batch, runs.get(_key(batch)), _key(batch) in ahead)
+    ]
     marked += [
         _of_chunk(case, facts, chunk)
         for number, chunk in facts.chunks.items()
         if number not in loaded and chunk.record_count
     ]
     marked.sort(key=lambda one: (one.piece.start_offset, one.piece.end_offset))
-    return Holding(facts, tuple(batches), loaded, tuple(marked))
+    ends = tuple(accumulate((batch.end_offset for batch in batches), max))
+    # A cleaner leaves parts of batches: of compacted logs each is asked for by itself.
+    return Holding(facts, tuple(batches), loaded, tuple(marked if facts.compacted else _joined(marked)), ends)
 
 
-def _marked(case: Case, facts: ReplicaFacts, item: Comparison | None, batch: Batch) -> Iterator[Marked]:
+def _joined(marked: Iterable[Marked]) -> Iterator[Marked]:
+    last: Marked | None = None
+    for item in marked:
+        if last is not None and item.follows(last):
+            last = last.between(last.piece.start_offset, item.piece.end_offset)
+            continue
+        if last is not None:
+            yield last
+        last = item
+    if last is not None:
+        yield last
+
+
+def _key(batch: Batch) -> tuple[int, int, int]:
+    return batch.base_offset, batch.last_offset, batch.position
+
+
+def _marked(case: Case, facts: ReplicaFacts, batch: Batch, run: Run | None, ahead: bool) -> Iterator[Marked]:
     """A batch in pieces: the part that is the reference's, and that of a run."""
-    run = None if item is None else next((one for one in item.runs if batch in one.batches), None)
-    ahead = item is not None and batch in item.alignment.ahead
     start = batch.base_offset if run is None else max(batch.base_offset, run.start_offset)
     if start > batch.base_offset:
         yield _piece(facts, batch, batch.base_offset, start, *_shared(case))
     if ahead:
-        yield _piece(
-            facts, batch, start, batch.end_offset, committed_ahead(case.reference.facts, facts), batch.end_offset
-        )
+        until = committed_ahead(case.reference.facts, facts)
+        yield replace(_piece(facts, batch, start, batch.end_offset, until, batch.end_offset), is_ahead=True)
     elif run is not None and run.conflicting:
         yield _piece(facts, batch, start, batch.end_offset, *_of_run(case, run))
     else:
@@ -101,9 +170,7 @@ def _marked(case: Case, facts: ReplicaFacts, item: Comparison | None, batch: Bat
 
 def _piece(facts: ReplicaFacts, batch: Batch, start: int, end: int, committed_end: int, possible_end: int) -> Marked:
     piece = piece_of(facts.broker_id, batch, start, end, committed_end)
-    return Marked(
-        piece, max(possible_end, committed_end), batch.epoch, (start, end) == (batch.base_offset, batch.end_offset)
-    )
+    return Marked(piece, max(possible_end, committed_end), batch.epoch)
 
 
 def _shared(case: Case) -> tuple[int, int]:
@@ -145,7 +212,7 @@ def _of_chunk(case: Case, facts: ReplicaFacts, chunk: ChunkDigest) -> Marked:
         chunk.digest,
         exact=True,
     )
-    return Marked(piece, max(possible, committed), None, sent_whole=True)
+    return Marked(piece, max(possible, committed), None)
 
 
 def as_possible(items: Sequence[Marked]) -> list[Piece]:
