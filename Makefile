@@ -1,7 +1,7 @@
 # Everything runs from a clean clone with nothing but make, Python 3.10 to 3.13 and (brought where possible) Java 17 or 21.
 #   make install   .venv with the locked packages, the engine's JARs and a class archive; at once when nothing changed
 #   make audit     audits the sample whose last standing replica lost records
-#   make lint      ruff's style checks (build/lint has the locked ruff)
+#   make lint      ruff, mypy and vulture, locked, in build/lint: style, types, and what only tests use
 #   make test-fast the tests that need neither Java nor Chromium and take about a minute, in two processes
 #   make test      the whole suite but the runs under Airflow, in two processes
 #   make test-spark SPARK=4.0   build/spark-4.0 with the locked packages of that minor of Spark, and every Spark test in it
@@ -82,10 +82,13 @@ audit: install
 	$(VENV)/bin/replica-audit run $(SAMPLE) --fail-on never --warehouse replica-audit-warehouse --report replica-audit-report
 	@echo "Open replica-audit-report/index.html"
 
-lint: build/lint/bin/ruff
+# Style, types, and what nothing uses but tests.
+lint: build/lint/bin/ruff $(STAMPS)/project
 	@$< check .
+	@PYTHONPATH=build/lint $(RUN) -m mypy
+	@PYTHONPATH=build/lint $(RUN) -m vulture
 
-# ruff needs no other package and nothing of ours: a directory is enough.
+# The checkers are no part of .venv: a directory is enough.
 build/lint/bin/ruff: $(STAMPS)/venv .locks/lint.txt
 	@rm -rf build/lint; echo "installing .locks/lint.txt" >&2; \
 	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: --target build/lint -r .locks/lint.txt; \
@@ -237,7 +240,7 @@ lock:
 	    --upgrade --generate-hashes --no-emit-index-url --no-header --no-annotate --only-binary :all: --no-binary pyspark \
 	    --output-file .locks/spark$${minor/./}.txt; \
 	done
-	@printf 'ruff\n' | uv pip compile --quiet - --python-version 3.10 --upgrade --generate-hashes --no-emit-index-url \
+	@printf 'ruff\nmypy\nvulture\n' | uv pip compile --quiet - --python-version 3.10 --upgrade --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate --only-binary :all: --output-file .locks/lint.txt
 	@printf 'cyclonedx-bom\npip-audit\n' | uv pip compile --quiet - --python-version 3.10 --upgrade --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate --only-binary :all: --output-file .locks/supply.txt

@@ -27,7 +27,8 @@ DUMP = ("-Xmx256M", "org.apache.kafka.tools.DumpLogSegments")
 
 def write_snapshot(directory: Path, total_bytes: int, batch_bytes: int, partitions: int = 0) -> list[str]:
     """Three equal brokers with a segment in each partition, as few as possible unless `partitions` says how many; returns
-    the segments' paths within a broker."""
+    the segments' paths within a broker.
+    """
     of_one = total_bytes // REPLICAS
     partitions = partitions or max(2, -(-of_one // GREATEST_SEGMENT))
     data, starts = make_segment(batch_bytes, of_one // partitions)

@@ -21,8 +21,9 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.support.encoder import TIMESTAMP_MS, Record, encode_batch  # noqa: E402
+from tests.support.hashing import NumberedHasher  # noqa: E402
 
-from replica_audit.formats.segments.records import RECORD_DTYPE, RecordHasher, decode_records  # noqa: E402
+from replica_audit.formats.segments.records import RECORD_DTYPE, decode_records  # noqa: E402
 
 ROUNDS = 11
 RECORDS = 10_000
@@ -60,7 +61,7 @@ KINDS = (
 )
 
 
-def decode_in_c(entry: bytes, hasher: RecordHasher) -> np.ndarray:
+def decode_in_c(entry: bytes, hasher: NumberedHasher) -> np.ndarray:
     """The rows by aiokafka's parser."""
     rows = []
     for record in MemoryRecords(entry).next_batch():
@@ -88,7 +89,7 @@ def least_seconds(works: list[Callable[[], object]], times: int) -> list[float]:
 
 def main() -> int:
     """Measure, print, and say by the exit status whether the target holds."""
-    hasher = RecordHasher()
+    hasher = NumberedHasher()
     worst = 0.0
     for kind in KINDS:
         entry, times = kind.batch(), max(1, RECORDS // kind.records)

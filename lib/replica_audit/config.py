@@ -113,13 +113,14 @@ def resolve_settings(
     ]
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for source in sources:
+    for found in sources:
         # A warehouse and a catalog name the same thing: whichever comes from the stronger source decides alone.
-        if "warehouse" in source and "catalog" in source and source["catalog"][0] is not None:
-            raise UsageError(f"warehouse and catalog are both set by {source['catalog'][1]}: give one of them")
-        if {"warehouse", "catalog"} & set(values):
-            source = {name: found for name, found in source.items() if name not in ("warehouse", "catalog")}
-        for name, (value, origin) in source.items():
+        if "warehouse" in found and "catalog" in found and found["catalog"][0] is not None:
+            raise UsageError(f"warehouse and catalog are both set by {found['catalog'][1]}: give one of them")
+        is_placed = bool({"warehouse", "catalog"} & set(values))
+        for name, (value, origin) in found.items():
+            if is_placed and name in ("warehouse", "catalog"):
+                continue
             if name not in values:
                 values[name] = _checked(name, value, origin)
                 origins[name] = origin

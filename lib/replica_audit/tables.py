@@ -585,7 +585,7 @@ options string
 SCHEMA_VERSION = 1
 
 
-def ddl(columns: tuple[Column, ...]) -> str:
+def ddl(columns: Iterable[Column]) -> str:
     """Spark DDL of `columns`, e.g. for `StructType.fromDDL`."""
     return ", ".join(f"`{column.name}` {column.type}" for column in columns)
 

@@ -10,13 +10,12 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.reporting.rows import finding, partition, results
+from tests.reporting.rows import REPORT_FILES, finding, partition, results
 
 from replica_audit.cli import failure
 from replica_audit.cli.main import main
 from replica_audit.errors import EngineError, InputError, UsageError
 from replica_audit.formats.format_error import FormatError
-from replica_audit.reporting.files import REPORT_FILES
 from replica_audit.reporting.layout import WIDTH
 from replica_audit.results import Results
 from replica_audit.tables import REPORT_TABLES

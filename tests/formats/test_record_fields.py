@@ -6,10 +6,11 @@ import struct
 
 import pytest
 from tests.support.encoder import TIMESTAMP_MS, Record, encode_batch, encode_varint
+from tests.support.hashing import NumberedHasher
 
 from replica_audit.formats.segments.batches import HEADER_BYTES
 from replica_audit.formats.segments.record_fields import RecordError, read_records
-from replica_audit.formats.segments.records import RecordHasher, decode_records
+from replica_audit.formats.segments.records import decode_records
 
 
 def fields(*parts: bytes | int) -> bytes:
@@ -51,7 +52,7 @@ def test_the_name_of_a_header_need_not_be_utf_8():
     """Kafka decodes a name only when somebody asks for it, and then by replacement."""
     record = fields(0, 0, -1, -1, 1, 2, b"\xff\xfe", -1)
     entry = encode_batch(0, 1, 0)[:HEADER_BYTES] + record
-    hasher = RecordHasher()
+    hasher = NumberedHasher()
     assert decode_records(entry, hasher)["headers"].tolist() == [hasher.hash(b"\xff\xfe", None)]
 
 
@@ -81,4 +82,4 @@ def test_a_time_past_64_bits_is_refused():
     entry = bytearray(encode_batch(0, [Record(b"k", b"v", timestamp_ms=TIMESTAMP_MS + 1)], 0))
     entry[27:35] = struct.pack(">q", 2**63 - 1)
     with pytest.raises(RecordError, match="has more than 64 bits"):
-        decode_records(bytes(entry), RecordHasher())
+        decode_records(bytes(entry), NumberedHasher())

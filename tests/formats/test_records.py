@@ -20,13 +20,13 @@ from tests.support.encoder import (
     encode_marker,
     encode_wrapper,
 )
+from tests.support.hashing import NumberedHasher
 
 from replica_audit.formats.segments.records import (
     ABORT,
     COMMIT,
     RECORD_DTYPE,
     RecordError,
-    RecordHasher,
     decode_records,
 )
 
@@ -59,8 +59,8 @@ EMPTY = (
 
 
 @pytest.fixture
-def hasher() -> RecordHasher:
-    return RecordHasher()
+def hasher() -> NumberedHasher:
+    return NumberedHasher()
 
 
 def test_records_of_a_batch_that_kafka_wrote(hasher):
@@ -148,7 +148,7 @@ def test_sequences_wrap_and_keep_to_their_offsets(hasher):
 
 
 def test_hashes_of_one_hasher_only_can_be_compared():
-    one, other = RecordHasher(), RecordHasher()
+    one, other = NumberedHasher(), NumberedHasher()
     assert one.hash(b"key") == one.hash(b"key")
     assert one.hash(b"key") != other.hash(b"key")
     assert (
@@ -214,7 +214,7 @@ _CONTENTS = st.one_of(st.none(), st.binary(max_size=40))
     gaps=st.lists(st.integers(1, 50), min_size=12, max_size=12),
 )
 def test_what_is_encoded_is_decoded(records, codec, xerial, gaps):
-    hasher = RecordHasher()
+    hasher = NumberedHasher()
     offsets = np.cumsum(gaps[: len(records)]).tolist()
     placed = [
         Record(one.key, one.value, one.timestamp_ms, one.headers, offset)
@@ -242,13 +242,13 @@ def test_damaged_bytes_are_refused_or_read_and_nothing_else(data):
     for _ in range(data.draw(st.integers(1, 4))):
         entry[data.draw(st.integers(17, len(entry) - 1))] = data.draw(st.integers(0, 255))
     try:
-        rows = decode_records(bytes(entry), RecordHasher(), limit=1 << 20)
+        rows = decode_records(bytes(entry), NumberedHasher(), limit=1 << 20)
     except RecordError:
         return
     assert rows.dtype == RECORD_DTYPE
 
 
-def _kafka_python(entry: bytes, hasher: RecordHasher) -> list[tuple]:
+def _kafka_python(entry: bytes, hasher: NumberedHasher) -> list[tuple]:
     """The same of one entry by kafka-python's decoder."""
     rows = []
     for batch in MemoryRecords(entry):
@@ -271,7 +271,7 @@ def _sample(capture: str) -> list:
 
 @pytest.mark.parametrize("capture", [name for name in CAPTURES if not name.startswith(("corrupted", "live"))])
 def test_an_independent_decoder_reads_the_same_of_real_segments(capture):
-    hasher = RecordHasher()
+    hasher = NumberedHasher()
     read = 0
     for path in _sample(capture):
         data = path.read_bytes()

@@ -6,6 +6,7 @@ import io
 import random
 import struct
 import tracemalloc
+from contextlib import suppress
 
 import pytest
 from tests.hostile.bounds import cpu_seconds
@@ -156,10 +157,8 @@ def test_bytes_cut_or_changed_anywhere_raise_nothing_else(codec):
         broken = bytearray(packed)
         for _ in range(dice.randint(1, 3)):
             broken[dice.randrange(len(broken))] = dice.randrange(256)
-        try:
+        with suppress(CodecError):
             decompress(codec, bytes(broken[: dice.randrange(len(broken) + 1)]))
-        except CodecError:
-            pass
 
 
 def test_thousands_of_broken_frames_give_their_memory_back():

@@ -8,6 +8,9 @@ from replica_audit.auditing.findings.catalogue import SEVERITIES
 from replica_audit.results import Results
 from replica_audit.tables import REPORT_TABLES
 
+#: What a report is written as.
+REPORT_FILES = ("audit.json", "index.html", "junit.xml", "metrics.prom", "summary.md", "verdict.json")
+
 AUDIT = {
     "audit_id": "a" * 16,
     "snapshot_id": "b" * 64,

@@ -48,7 +48,7 @@ def test_the_worst_severity_wins_and_none_is_none() -> None:
 
 
 def test_levels_are_the_severities_and_never() -> None:
-    assert FAIL_LEVELS == (*SEVERITIES, "never")
+    assert (*SEVERITIES, "never") == FAIL_LEVELS
     assert at_or_above("high", "high") and not at_or_above("medium", "high")
     assert not any(at_or_above(severity, "never") for severity in SEVERITIES)
 

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.reporting.rows import finding, partition, results
+from tests.reporting.rows import REPORT_FILES, finding, partition, results
 
 from replica_audit.auditing.audits.earlier_audit import Earlier, parse_earlier
-from replica_audit.reporting.files import REPORT_FILES, write_failure, write_file, write_report
+from replica_audit.reporting.files import write_failure, write_file, write_report
 from replica_audit.reporting.verdict import build_failure
 
 

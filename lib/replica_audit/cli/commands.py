@@ -83,7 +83,7 @@ def ingest(arguments: argparse.Namespace, settings: Settings) -> int:
         progress = Progress(settings.quiet)
         snapshot_id = run_ingest(spark, arguments.snapshot, settings, progress)
     if settings.format == "json":
-        reading = {} if progress.reading is None else progress.reading._asdict()
+        reading: dict[str, int] = {} if progress.reading is None else progress.reading._asdict()
         print_result(render_object({"snapshot_id": snapshot_id, **reading}))
     else:
         print_result(f"snapshot {snapshot_id}")

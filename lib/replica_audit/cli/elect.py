@@ -39,7 +39,8 @@ def add_elect_arguments(command: argparse.ArgumentParser, arguments: Any) -> Non
 
 def elect(arguments: argparse.Namespace, settings: Settings) -> int:
     """Print what each choice of leader costs and the plan; 1 where a partition that was asked for has none, or with
-    `--check` where anything has moved."""
+    `--check` where anything has moved.
+    """
     from replica_audit.deciding.election_plan import plan_elections
     from replica_audit.deciding.plan_parts import plan_object
     from replica_audit.local.audit import audit_all

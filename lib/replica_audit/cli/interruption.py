@@ -32,7 +32,7 @@ class Interruption:
     """What happens at a signal. `tell` is called with exit status and reason before the process ends."""
 
     def __init__(self) -> None:
-        self.tell: Callable[[int, str], None] | None = None
+        self.tell: Callable[[int, str], object] | None = None
         self._handlers: dict[signal.Signals, Any] = {}
         self._parked = threading.Event()
 

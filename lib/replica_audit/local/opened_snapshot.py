@@ -125,7 +125,8 @@ class OpenedSnapshot:
         observed = self._observed.get(partition)
         seen = [] if observed is None else observed.to_pylist()
         assigned = assigned_replicas(rows["partition_states"], rows["replica_dirs"])
-        timeline, course = timeline_of(*place.values(), seen, rule_of(self.options.kafka_version), assigned)
+        rule = rule_of(self.options.kafka_version)
+        timeline, course = timeline_of(partition.topic, partition.partition, seen, rule, assigned)
         files = self.files(partition)
         for file in files:
             names = {**place, "broker_id": file.broker_id, "log_dir": file.log_dir}
@@ -164,7 +165,8 @@ class OpenedSnapshot:
 
     def read_transactions(self, producers: Collection[int]) -> tuple[dict[int, TransactionState], list[Row]]:
         """The coordinator's latest states of `producers`, and what of its log could not be read; for none nothing is read."""
-        states, unread = [], []
+        states: list[TransactionState] = []
+        unread: list[Row] = []
         log_dirs = [one.path for one in self.inventory.log_dirs if one.kind == "broker"] if producers else ()
         for segment in find_transaction_logs(self.snapshot, log_dirs):
             try:

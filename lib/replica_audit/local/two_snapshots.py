@@ -6,10 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, BinaryIO
 
-import numpy as np
-
 from replica_audit.auditing.conclusion import PartitionAudit, conclude
-from replica_audit.auditing.replicas.facts import CopyKey
 from replica_audit.config import Settings
 from replica_audit.errors import InputError
 from replica_audit.formats.files.storage import Snapshot
@@ -113,11 +110,11 @@ def _verify(
         return PartitionVerification(unjudged=(reason,))
     before, after = (audit.case for audit in audits)
     wanted = wanted_chunks(before, after)
-    rows: list[dict[CopyKey, np.ndarray]] = [
+    rows_before, rows_after = (
         opened.read_chunks(examined, chunks)
         for (opened, examined), chunks in zip(sides, (wanted.before, wanted.after), strict=True)
-    ]
-    return verify_partition(Pairing(before, after, *rows, reader))
+    )
+    return verify_partition(Pairing(before, after, rows_before, rows_after, reader))
 
 
 def _audit(opened: OpenedSnapshot, examined: Examined) -> PartitionAudit:

@@ -63,7 +63,11 @@ def follow_timeline(
     """
     before: View | None = None
     row: TimelineRow | None = None
-    least = greatest = reached = last_observed = None  # of the high watermark, in this leadership
+    # Of the high watermark, in this leadership.
+    least: int | None = None
+    greatest: int | None = None
+    reached: int | None = None
+    last_observed: int | None = None
     holding: frozenset[int] = frozenset()
     for now in observations:
         view = View(now, rule, replicas)
@@ -80,10 +84,10 @@ def follow_timeline(
             recomputed = _at_most(_greatest(view.estimate(), least), greatest)
             if view.observed is not None:
                 shared = view.shared_end(earlier)
-                if None not in (last_observed, reached_before, shared):
+                known = None not in (last_observed, reached_before, shared)
+                if known and min(last_observed, view.observed) > max(reached_before, shared):
                     # Read where the replicas are, after the mark before: that one was no more than they have now.
-                    if min(last_observed, view.observed) > max(reached_before, shared):
-                        greatest = max(reached_before, shared)
+                    greatest = max(reached_before, shared)
                 least = _at_most(least, greatest)
                 deviation = _deviation(view.observed, least, greatest, last_observed)
                 recomputed = _at_most(_greatest(view.observed, least), greatest)

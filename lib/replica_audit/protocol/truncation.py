@@ -71,7 +71,8 @@ def replay_kip101(follower: ReplicaState, leader: ReplicaState) -> Replay:
 
 def replay_kip279(follower: ReplicaState, leader: ReplicaState) -> Replay:
     """2.0.1 to 2.7 (KIP-279): ask again with the next lower epoch until leader and follower name the same one."""
-    lineage, end, steps = follower.lineage, follower.log_end_offset, []
+    lineage, end = follower.lineage, follower.log_end_offset
+    steps: list[Step] = []
     while True:
         request = lineage.latest_epoch
         answer = leader.lineage.end_offset_for(request, leader.log_end_offset)
@@ -93,7 +94,8 @@ def replay_fetch(follower: ReplicaState, leader: ReplicaState) -> Replay:
     Goes on until a fetch is served. The fetch that is served right after a matching epoch brings no news and is not
     counted, so that rounds are those of `kip-279` on the same logs.
     """
-    lineage, end, steps = follower.lineage, follower.log_end_offset, []
+    lineage, end = follower.lineage, follower.log_end_offset
+    steps: list[Step] = []
     if not lineage:
         return _after_fetch("fetch", follower, leader, follower.high_watermark, (), "hw_fallback")
     matched = False

@@ -84,12 +84,14 @@ def run_checkpoint(
     """
     context = gx.get_context(mode="ephemeral")
     context.enable_analytics(False)
-    context.variables.progress_bars = {"globally": False}
+    bars: Any = {"globally": False}
+    context.variables.progress_bars = bars
     for site in context.get_site_names():
         context.delete_data_docs_site(site)
     actions: list[Any] = []
     if data_docs is not None:
-        context.add_data_docs_site(SITE, data_docs_site(data_docs))
+        docs: Any = data_docs_site(data_docs)
+        context.add_data_docs_site(SITE, docs)
         actions.append(UpdateDataDocsAction(name="data-docs", site_names=[SITE]))
     actions += [_Collect(name="collect"), *(_action(settings) for settings in plan.actions)]
     batches = _batches(context, plan.suites, frames)

@@ -50,7 +50,7 @@ def finish_data_docs(directory: str) -> None:
 
 
 def _template(name: str) -> str:
-    return files(__package__).joinpath("templates", name).read_text(encoding="utf-8")
+    return files(__package__).joinpath("templates").joinpath(name).read_text(encoding="utf-8")
 
 
 def _environment(ours: Environment) -> Environment:
@@ -78,12 +78,12 @@ class PlacesRenderer(ValidationResultsPageRenderer):
     The package tells values only, unless all rows are kept, of which there may be millions; here those that are named.
     """
 
-    def render(self, validation_results: Any) -> Any:
+    def render(self, validation_results: Any, suite_parameters: Any = None) -> Any:
         for one in validation_results.results:
             named = (one.result or {}).get("partial_unexpected_index_list")
             if named:
                 one.result["unexpected_index_list"] = named
-        return super().render(validation_results)
+        return super().render(validation_results, suite_parameters)
 
 
 class LocalPageView(DefaultJinjaPageView):

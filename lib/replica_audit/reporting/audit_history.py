@@ -44,12 +44,12 @@ def render_history(history: History, colour: bool = False) -> str:
 
 
 def _audits(audits: Sequence[Row], colour: bool) -> list[str]:
-    table = [("AUDIT", "FINISHED", "VERDICT", "PART", "CRIT", "HIGH", "MED", "LOW", "INFO", "NEW", "GONE")]
+    rows = [("AUDIT", "FINISHED", "VERDICT", "PART", "CRIT", "HIGH", "MED", "LOW", "INFO", "NEW", "GONE")]
     for audit in audits:
         counts = (audit["findings"][severity] for severity in SEVERITIES)
         numbers = (sum(audit["partitions"].values()), *counts, audit["new"], audit["gone"])
-        table.append((audit["audit_id"][:8], _time(audit["finished"]), audit["verdict"], *map(str, numbers)))
-    table = drop_columns(table, _GIVE_WAY)
+        rows.append((audit["audit_id"][:8], _time(audit["finished"]), audit["verdict"], *map(str, numbers)))
+    table = drop_columns(rows, _GIVE_WAY)
     lines = align_columns(table, right=range(table[0].index("VERDICT") + 1, len(table[0])))
     return [paint(lines[0], "head", colour), *lines[1:]]
 

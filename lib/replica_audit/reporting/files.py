@@ -18,9 +18,6 @@ from replica_audit.reporting.page.document import render_page
 from replica_audit.reporting.verdict import build_verdict
 from replica_audit.results import Results
 
-#: What `write_report` writes, by name.
-REPORT_FILES = ("audit.json", "index.html", "junit.xml", "metrics.prom", "summary.md", "verdict.json")
-
 
 def write_report(results: Results, directory: str, fail_on: str, earlier: Earlier | None = None) -> str:
     """Write every file of the report into `directory`, which is made; returns its path.

@@ -262,7 +262,7 @@ def _remedies(
             if at_or_above(row["severity"], "medium") and not (leaderless and row["code"] == "HWM-UNDER-MIN-ISR")
         ]
         calm = worst in ("LAGGING", "CONSISTENT")
-        chosen = loud if calm else loud if partition["verdict"] == worst else []
+        chosen: Sequence[Row] = loud if calm or partition["verdict"] == worst else []
         chosen = chosen or (ranked[:1] if worst == "LAGGING" and partition["verdict"] == worst else [])
         for row in chosen[:1] if not calm else chosen:
             places[row["code"]].append(row)

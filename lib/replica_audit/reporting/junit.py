@@ -45,7 +45,7 @@ def render_junit(results: Results, verdict: Mapping[str, Any]) -> str:
     checks = [_check(row, verdict) for row in results.rows("quality")]
     root = ElementTree.Element("testsuites", name="replica-audit")
     for name, cases in [("snapshot", [whole]), *([("quality", checks)] if checks else []), *suites.items()]:
-        suite = ElementTree.SubElement(root, "testsuite", name=name, **_counts(cases))
+        suite = ElementTree.SubElement(root, "testsuite", {"name": name, **_counts(cases)})
         if results.audit.get("finished"):
             # The schema of JUnit's XML wants a moment without a zone.
             suite.set("timestamp", results.audit["finished"][:19])

@@ -101,7 +101,7 @@ def _render(sentence: Sentence) -> str:
 
 
 def _table(partitions: Sequence[Row], results: Results) -> str:
-    worst = {}
+    worst: dict[tuple[str, int], Row] = {}
     for row in worst_first(row for row in results.rows("findings") if row["status"] != "resolved"):
         worst.setdefault((row["topic"], row["partition"]), row)
     lines = [

@@ -98,8 +98,8 @@ def _replicas(replicas: Sequence[Mapping[str, Any]]) -> list[str]:
     if any(len(line) > text_width() for line in lines):
         # Offsets of ten digits and more: one fact a line instead.
         lines = []
-        for row in table[1:]:
-            pairs = zip(table[0], row, strict=True)
+        for cells in table[1:]:
+            pairs = zip(table[0], cells, strict=True)
             lines += wrap(", ".join(f"{name.lower()} {cell}" for name, cell in pairs), "  ", "    ")
     return [*lines, *wrap("* leads; end as found, loaded at the next start, recovered after a full recovery", "  ")]
 

@@ -63,7 +63,7 @@ def name_partitions(places: Sequence[tuple[str, int]], limit: int = 4) -> str:
 
 
 def name_brokers(ids: Sequence[int | None], last: str = "and") -> str:
-    """broker 1; brokers 1 and 2; broker 1 or 2."""
+    """Broker 1; brokers 1 and 2; broker 1 or 2."""
     return f"broker{'' if len(ids) == 1 or last == 'or' else 's'} {join_words(ids, last)}"
 
 

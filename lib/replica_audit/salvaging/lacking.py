@@ -78,7 +78,7 @@ def find_lacking(
     different = ~(reference.holds(rows) | reference.holds(_moved_back(rows, places, copy.files)))
     sound = rows["crc_valid"]
     _tell_damage(found, reference, copy, rows[different & ~sound], places[different & ~sound])
-    parts = []
+    parts: list[tuple[np.ndarray, ...]] = []
     for window in _windows(rows, np.flatnonzero(different & sound)):
         parts += _compare(found, reader, reference, copy, rows[window], places[window], ahead_too)
     control = (rows["attributes"] & CONTROL != 0) & (rows["magic"] >= 2) & sound

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -19,7 +20,6 @@ from replica_audit.salvaging.private_files import new_file
 
 #: What a user may choose from.
 FORMS = ("jsonl", "parquet", "segments")
-ENCODINGS = ("base64", "text")
 
 _GROUP_BYTES = 8 << 20
 #: Kafka's default, segment.bytes.
@@ -52,7 +52,7 @@ class Writer(Protocol):
 
 def open_writers(directory: Path, place: TopicPartition, forms: Sequence[str], encoding: str) -> list[Writer]:
     """A writer for each of `forms` (`FORMS`) below `directory`."""
-    kinds = {
+    kinds: dict[str, Callable[[], Writer]] = {
         "jsonl": lambda: JsonLines(directory / "records.jsonl", place, encoding),
         "parquet": lambda: ParquetRows(directory / "records.parquet", place),
         "segments": lambda: Segments(directory / "segments"),
@@ -83,10 +83,9 @@ class JsonLines:
         parts = [record.key, record.value, *(value for _, value in record.headers)]
         texts, encoding = [_base64(part) for part in parts], "base64"
         if self._encoding == "text":
-            try:
+            # What is not text stays base64, and the line says so.
+            with suppress(UnicodeDecodeError):
                 texts, encoding = [None if part is None else part.decode("utf-8") for part in parts], "text"
-            except UnicodeDecodeError:
-                pass  # what is not text stays base64, and the line says so
         return {
             "topic": self._place.topic,
             "partition": self._place.partition,

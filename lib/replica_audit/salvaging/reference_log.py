@@ -93,7 +93,7 @@ class ReferenceLog:
         self.load({chunk for chunk in self.facts.chunks if (chunk + 1) * CHUNK_OFFSETS > start_offset})
         chosen = (self._batches["attributes"] & CONTROL != 0) & (self._batches["magic"] >= 2)
         chosen &= np.isin(self._batches["producer_id"], producers) & (self._batches["base_offset"] >= start_offset)
-        return self._reader(self._requests(np.flatnonzero(chosen))).rows
+        return self._reader(self._requests(np.flatnonzero(chosen).tolist())).rows
 
     def records_of_keys(self, keys: np.ndarray) -> np.ndarray:
         """Every record of the whole log whose key's hash is in `keys` (sorted), and all control records."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -80,8 +80,8 @@ def ingest(spark: SparkSession, warehouse: Warehouse, uri: str, settings: Settin
             warehouse.put("snapshots", [row], {**ids, "ingest_id": before[0]["ingest_id"]}, again=True)
             progress.tell_reading(read)
             return snapshot_id
-        for table, of_table in files.items():
-            warehouse.append_files(table, of_table, snapshot_id)
+        for table, written in files.items():
+            warehouse.append_files(table, written, snapshot_id)
         for table, of_table in rows.items():
             warehouse.append(table, of_table, ids)
         warehouse.append("snapshots", [row], ids)
@@ -168,10 +168,11 @@ def _scan(
             rows["segments"] += part.segments
             rows["quarantine"] += part.quarantine
             read = read.plus(part.read)
-        for table, scan, paths in (
+        scans: tuple[tuple[str, Callable[..., Any], Sequence[Any]], ...] = (
             (PROGRESS, scan_progress, inventory.progress_files),
             (LOG_EVENTS, scan_broker_logs, inventory.broker_logs),
-        ):
+        )
+        for table, scan, paths in scans:
             if paths:
                 files[table], problems = scan(
                     spark, snapshot, paths, warehouse.directory(table), constants, settings.topics

@@ -72,7 +72,8 @@ def parse_lock(text: str, source: str) -> tuple[LockedJar, ...]:
         if len(names) != 3 or algorithm != "sha256" or len(digest) != 64:
             expected = "'group:artifact:version sha256:hex'"
             raise EngineError(f"{source} line {number}: expected {expected}, found {line.strip()!r}")
-        jars.append(LockedJar(*names, sha256=digest.lower()))
+        group, artifact, version = names
+        jars.append(LockedJar(group, artifact, version, digest.lower()))
     if not jars:
         raise EngineError(f"{source}: expected at least one JAR, found none; restore the file")
     return tuple(jars)

@@ -123,9 +123,10 @@ class LogReader(DataSourceReader):
         parts = deal_work([SegmentWork(file) for file in files], self._selection.tasks)
         return [LogPart(number, tuple(work.file for work in part)) for number, part in enumerate(parts)]
 
-    def read(self, partition: LogPart) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from pyspark.sql.pandas.types import to_arrow_schema
 
+        assert isinstance(partition, LogPart), "Spark hands back what `partitions` made"
         schema = to_arrow_schema(self._schema)
         if self._selection.rows == "records":
             read = self._read_records(partition, schema)
@@ -192,7 +193,8 @@ class FilteringReader(LogReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
         """Takes filters on topic, partition, broker and offsets. Files are left out by the first three only: a damaged log may
-        have a batch in a segment that it does not belong to."""
+        have a batch in a segment that it does not belong to.
+        """
         kept = [name for name in _FILTERED if name in self._schema.names]
         taken, left = take_filters(filters, kept)
         self._conditions += taken

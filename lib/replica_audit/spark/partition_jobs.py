@@ -249,6 +249,7 @@ def compare_pieces(
 
     place, rows = group
     aligner = None
+    found: dict[CopyKey, AlignedPair] | Answer
     for piece in pieces:
         try:
             aligner = aligner or PieceAligner(_plan(group, work))
@@ -272,7 +273,7 @@ def conclude_pieces(group: Group, parts: Sequence[dict[CopyKey, AlignedPair] | A
     if failed := next((part for part in parts if isinstance(part, Answer)), None):
         return failed
     try:
-        plan, aligned = _plan(group, work), join_pieces(parts)
+        plan, aligned = _plan(group, work), join_pieces(part for part in parts if not isinstance(part, Answer))
         audit = conclude(plan, transactions=work.transactions or {}, aligned=aligned)
         chunks = plan.candidate_batches
         held = {facts.key: facts.chunks for facts in plan.grouping.compared}

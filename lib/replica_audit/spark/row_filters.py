@@ -49,7 +49,8 @@ def take_filters(filters: Sequence[Filter], columns: Sequence[str]) -> tuple[lis
     """Spark's filters as conditions on `columns`, and those that are left to Spark."""
     taken, left = [], []
     for one in filters:
-        kind, column = type(one).__name__, getattr(one, "attribute", ())
+        kind = type(one).__name__
+        column: tuple[str, ...] = getattr(one, "attribute", ())
         value = getattr(one, "value", None)
         if kind not in _OPERATORS or len(column) != 1 or column[0] not in columns or value is None:
             left.append(one)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -36,13 +38,20 @@ class ScannedSegment:
     """Nothing of it is new."""
 
 
-class _Counted:
+class _Counted(io.RawIOBase, BinaryIO):
     """A stream of which it is counted how many bytes are read."""
 
     def __init__(self, stream: BinaryIO) -> None:
+        super().__init__()
         self._stream = stream
-        self.seek, self.close = stream.seek, stream.close
         self.count = 0
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return self._stream.seek(offset, whence)
 
     def read(self, size: int = -1) -> bytes:
         data = self._stream.read(size)

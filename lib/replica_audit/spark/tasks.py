@@ -79,11 +79,11 @@ def run_joined(
     if is_remote(spark):
         return _join_frame(spark, tasks, work, conclude)
 
-    def run(of_task: Iterator[Task]) -> Iterator[tuple[int, tuple[int, Any]]]:
+    def run(of_task: Iterable[Task]) -> Iterator[tuple[int, tuple[int, Any]]]:
         for task in of_task:
             yield from ((number, (order, part)) for number, order, part in work(task))
 
-    def join(of_task: Iterator[tuple[int, Iterable[tuple[int, Any]]]]) -> Iterator[Result]:
+    def join(of_task: Iterable[tuple[int, Iterable[tuple[int, Any]]]]) -> Iterator[Result]:
         for number, parts in of_task:
             yield conclude(number, [part for _, part in sorted(parts, key=itemgetter(0))])
 
@@ -103,7 +103,7 @@ def _run_rdd(context: SparkContext, tasks: Sequence[Any], work: Callable, ended:
 
     done = context.accumulator(frozenset(), Numbers())
 
-    def run(of_task: Iterator[tuple[int, Any]]) -> Iterator[Any]:
+    def run(of_task: Iterable[tuple[int, Any]]) -> Iterator[Any]:
         for number, task in of_task:
             yield from work(task)
             done.add(frozenset((number,)))

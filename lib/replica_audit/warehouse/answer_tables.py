@@ -90,8 +90,8 @@ def assemble_results(
     tables: dict[str, list[dict]] = {table: [] for table in REPORT_TABLES}
     for table, rows in (*answers.items(), *of_snapshot.items()):
         if table in tables:
-            names = _names(table)
-            tables[table] = [{name: row[name] for name in names} for row in rows]
+            columns = _names(table)
+            tables[table] = [{name: row[name] for name in columns} for row in rows]
     tables["high_watermark_timeline"], observations = timeline
     snapshot = next(iter(of_snapshot.get("snapshots", ())), {})
     verdicts = [row["verdict"] for row in tables["partitions"]]

@@ -62,7 +62,8 @@ class BatchFileWriter:
 
     def add(self, names: Mapping[str, Any], rows: np.ndarray) -> None:
         """Write `rows` (`BATCH_DTYPE`) of a segment: `names` has its broker_id, log_dir, topic, partition and
-        segment_base_offset."""
+        segment_base_offset.
+        """
         if len(rows):
             self._file.add({**names, **batch_columns(rows)}, len(rows))
 

@@ -162,7 +162,7 @@ class Warehouse:
         if handle is not None and not data.num_rows:
             return
         # Two runs may make a table at once: both find it made, and both have their rows in it.
-        making = (
+        making: dict[str, Any] = (
             {}
             if handle is not None
             else {"partition_by": key_of(table), "configuration": self._periods, "description": _DESCRIPTION}
@@ -345,5 +345,6 @@ def _literals(values: Iterable[str]) -> str:
 
 def _statistics(file: DataFile) -> str:
     """Spark's `count()` believes the number. Bounds of some columns only would make other readers skip files that they
-    need; those of row groups are in the file itself."""
+    need; those of row groups are in the file itself.
+    """
     return json.dumps({"numRecords": file.row_count})

@@ -29,7 +29,8 @@ class TableFileWriter:
         self.schema = pa.schema([field for field in arrow_schema(columns_of(table)) if field.name != key_of(table)])
         self.path = f"{uuid.uuid4().hex}.parquet"
         self.row_count = 0
-        self._stream = self._writer = None
+        self._stream: Any = None
+        self._writer: Any = None
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
 

@@ -29,7 +29,7 @@ def list_files(handle, key: str | None, before: datetime | None = None) -> list[
 
 
 def _milliseconds(time: int | datetime) -> float:
-    """deltalake gives a number or a time without zone, by version."""
+    """Deltalake gives a number or a time without zone, by version."""
     return time if isinstance(time, int) else time.replace(tzinfo=timezone.utc).timestamp() * 1000
 
 

@@ -46,7 +46,8 @@ def losses_of_rows(rows: Iterable[Mapping[str, Any]]) -> EarlierLosses:
     Of several audits that saw the same run the latest counts; what only a finding remembers, because the audit itself was
     removed, counts too.
     """
-    runs, told = [], set()
+    runs: list[EarlierRun] = []
+    told = set()
     for row in rows:
         if "finding_id" in row:
             told.add(row["finding_id"])

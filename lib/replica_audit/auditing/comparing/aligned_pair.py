@@ -66,7 +66,8 @@ def align_pair(
     leader = reference.facts
     lineage = replay_lineage(leader, tiered)
     alignment = align(leader, follower, reference.log_epoch, reference_batches, follower_batches, lineage)
-    compaction, problems = None, ()
+    compaction = None
+    problems: tuple[RecordProblem, ...] = ()
     if records is not None and has_segments(leader) and has_segments(follower):
         reading = Reading(records.read)
         if leader.compacted or follower.compacted:

@@ -83,12 +83,12 @@ def compare_compacted(
         return latest_differs(their_store.shelf(shelf), own_store.shelf(shelf), first_decisions)
 
     # Of what is found shelf by shelf only the keys are kept: the rest would be as much as the records.
-    keys, needed_from = [], []
+    doubtful_keys, needed_from = [], []
     for shelf in shelves_of(stores):
         doubted = doubts_on(shelf)
-        keys.append(doubted.keys)
+        doubtful_keys.append(doubted.keys)
         needed_from += [doubted.needed_from] if len(doubted.keys) else []
-    keys = np.concatenate(keys)
+    keys = np.concatenate(doubtful_keys)
     common, later = KeyStore(), KeyStore()
     if len(keys):
         data, ends = theirs["attributes"] & CONTROL == 0, theirs["last_offset"] + 1

@@ -57,7 +57,7 @@ class KeyStore:
 
     def _write(self) -> None:
         if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="replica-audit-keys-")
+            self._file = tempfile.TemporaryFile(prefix="replica-audit-keys-")  # noqa: SIM115 - as long as the store
         rows = np.concatenate(self._held)
         shelves = shelf_of(rows["key"])
         rows = rows[np.argsort(shelves, kind="stable")]

@@ -90,7 +90,8 @@ def count_loss(reference: ReplicaFacts, comparisons: Sequence[Comparison], short
 
 def committed_ahead(reference: ReplicaFacts, follower: ReplicaFacts) -> int:
     """Up to where records past the reference's end, of its own leadership, were committed: by its own checkpoint or the
-    follower's; -1 where neither tells."""
+    follower's; -1 where neither tells.
+    """
     own = follower.directory.high_watermark_checkpoint
     marks = [
         reference.directory.high_watermark_checkpoint,

@@ -21,10 +21,8 @@ def replay_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
     written = facts.file_lineage
     if facts.empty:
         return written or facts.lineage
-    if written and (facts.compacted or tiered):
-        if all(written.epoch_for_offset(start) == epoch for epoch, start in facts.lineage):
-            return written
-    return facts.lineage
+    agrees = all(written.epoch_for_offset(start) == epoch for epoch, start in facts.lineage) if written else False
+    return written if agrees and (facts.compacted or tiered) else facts.lineage
 
 
 def answering_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
@@ -69,6 +67,7 @@ def first_dropped(follower: ReplicaFacts, outcome: Replay) -> int:
 
 
 def file_replay(reference: Reference, follower: ReplicaFacts, protocol: str) -> Replay | None:
+    """The replay by what the epoch files say; None where one of them cannot be used."""
     theirs, own = reference.facts.file_lineage, follower.file_lineage
     if theirs is None or own is None:
         return None

@@ -138,6 +138,7 @@ def _directory(row: Mapping, epochs: list[tuple[int, int, int]], values: Mapping
         for name in ("epoch_file", "high_watermark_file", "recovery_point_file", "log_start_file", "cleaner_file")
     }
     usable = files["epoch_file"].state in ("present", "empty")
+    fields: dict[str, Any] = {**files, **{field: values.get(file) for file, (field, _) in CHECKPOINTS.items()}}
     return ReplicaDir(
         broker_id=row["broker_id"],
         log_dir=row["log_dir"],
@@ -148,8 +149,7 @@ def _directory(row: Mapping, epochs: list[tuple[int, int, int]], values: Mapping
         clean_shutdown=row["clean_shutdown"],
         directory_id=row["directory_id"],
         checkpoint_epochs=tuple((epoch, start) for _, epoch, start in epochs) if usable else None,
-        **files,
-        **{field: values.get(file) for file, (field, _) in CHECKPOINTS.items()},
+        **fields,
         problem=row["problem"],
         segment_bases=tuple(row["segment_bases"] or ()),
         index_bases=tuple(row["index_bases"] or ()),

@@ -119,7 +119,7 @@ def count_lineage_conflicts(
     """
     if checkpoint_epochs is None:
         return None
-    written = Lineage.of([tuple(entry) for entry in checkpoint_epochs])
+    written = Lineage.of([(epoch, start) for epoch, start in checkpoint_epochs])
     if not written:
         return 0
     first_epoch, first_start = written.entries[0]

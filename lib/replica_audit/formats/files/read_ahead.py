@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -23,7 +23,7 @@ _AHEAD = 4
 _CONNECTIONS = 32
 
 
-class ReadAhead(io.RawIOBase):
+class ReadAhead(io.RawIOBase, BinaryIO):
     """A binary stream over `read_at(count, position)` of an object of `size_bytes`, which threads may call at once.
 
     Where reading goes on from where it ended, pieces come ahead of it; a read elsewhere asks for its own bytes only, since
@@ -134,7 +134,8 @@ def run_ahead(work: Callable[[Item], Made], items: Iterable[Item], count: int) -
 
     Whoever takes an item has to ask its future for the result, or for the error. With a count of 0 nothing runs ahead.
     """
-    remaining, waiting = iter(items), []
+    remaining = iter(items)
+    waiting: list[tuple[Item, Future[Made]]] = []
     while True:
         for item in islice(remaining, count + 1 - len(waiting)):
             waiting.append((item, _submit(work, item, count)))

@@ -127,7 +127,7 @@ class Snapshot:
 
     def last_change(self, path: str, stream: BinaryIO) -> str | None:
         """The same of a file that is open, in words that `is_unchanged` compares: of an object its ETag, where it has one."""
-        if self._is_local:
+        if not isinstance(stream, ReadAhead):
             return local_files.describe_change(os.fstat(stream.fileno()))
         return stream.etag or self.last_changes([path])[0]
 
@@ -159,7 +159,7 @@ class Snapshot:
 
     def expect(self, stream: BinaryIO, position: int) -> None:
         """Say that a file that was opened will be read from `position` on."""
-        if not self._is_local:
+        if isinstance(stream, ReadAhead):
             stream.expect(position)
 
     @property

@@ -98,6 +98,7 @@ def parse_file_name(name: str) -> FileName:
 
 def parse_snapshot_name(name: str) -> tuple[int, int] | None:
     """End offset and controller epoch of a KRaft snapshot by its name; None for any other file, and for an incomplete
-    snapshot."""
+    snapshot.
+    """
     match = _KRAFT_SNAPSHOT.fullmatch(name)
     return None if match is None or match.group(3) else (int(match.group(1)), int(match.group(2)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from replica_audit.formats.leadership.states import leadership_of_history
 from replica_audit.formats.metadata.entries import Entry, SnapshotEnd, SnapshotTime
@@ -17,7 +18,6 @@ from replica_audit.formats.metadata.messages import (
     ConfigSet,
     ElrCleared,
     FeatureSet,
-    Message,
     PartitionChanged,
     PartitionSet,
     TopicCreated,
@@ -101,7 +101,7 @@ class MetadataImage:
         return leadership_of_history(self._names[topic_id], partition, topic_id, states, tuple(sorted(idle)))
 
     def _apply(self, entry: Entry, occasion: str | None) -> None:
-        message: Message | Voters = entry.message
+        message = entry.message
         if isinstance(message, PartitionChanged):
             self._change(entry, message)
         elif isinstance(message, PartitionSet):
@@ -178,7 +178,7 @@ class MetadataImage:
             )
         last = states[-1]
         leader = last.leader_id if message.leader is None else (None if message.leader < 0 else message.leader)
-        given = {
+        given: dict[str, Any] = {
             "isr": message.isr and tuple(sorted(message.isr)),
             "elr": message.elr and tuple(sorted(message.elr)),
             "last_known_elr": message.last_known_elr and tuple(sorted(message.last_known_elr)),
@@ -224,7 +224,7 @@ class MetadataImage:
                 for states in self._states[topic_id].values():
                     self._restate(entry, states, "elr_cleared", elr=(), last_known_elr=())
 
-    def _restate(self, entry: Entry, states: list[PartitionState], occasion: str, **changes) -> None:
+    def _restate(self, entry: Entry, states: list[PartitionState], occasion: str, **changes: Any) -> None:
         last = states[-1]
         if all(getattr(last, name) == value for name, value in changes.items()):
             return
@@ -232,9 +232,17 @@ class MetadataImage:
             # Configs of a new topic come with it.
             states[-1] = replace(last, **changes)
             return
-        changed = {"time_ms": entry.time_ms, "metadata_offset": entry.offset, "occasion": occasion}
-        changed["batch_end"] = entry.batch_end
-        states.append(replace(last, **changed, uncommitted=self._uncommitted, **changes))
+        states.append(
+            replace(
+                last,
+                time_ms=entry.time_ms,
+                metadata_offset=entry.offset,
+                occasion=occasion,
+                batch_end=entry.batch_end,
+                uncommitted=self._uncommitted,
+                **changes,
+            )
+        )
 
     def _partitions(self, topic_id: str) -> dict[int, list[PartitionState]]:
         if topic_id not in self._states:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
 #: Control record types (A.2) that a metadata log or snapshot has.
-LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = 2, 3, 4, 5, 6
+LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VOTERS = 2, 3, 4, 6
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,8 @@ class Quorum:
 
 def weigh_copies(copies: Sequence[MetadataCopy], voters: Sequence[int] | None) -> Quorum:
     """Compare the copies; `voters` as the newest copy names them, None where nothing names them (then votes are not
-    counted)."""
+    counted).
+    """
     newest = newest_copy(copies)
     agreed = {copy.log.path: min(_parting(newest, copy) or copy.end_offset, newest.end_offset) for copy in copies}
     lineage = [

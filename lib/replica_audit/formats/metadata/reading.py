@@ -59,10 +59,10 @@ def read_metadata(snapshot: Snapshot, logs: Sequence[MetadataLog], epochs: Epoch
     rows, doubtful = [], False
     for copy in copies:
         # What cannot be read of a copy matters when it may be newer than what was read, and committed.
-        error = refused.get(copy.log.path)
+        reason = refused.get(copy.log.path)
         newer = copy.reach > quorum.newest.newness and not quorum.whole
         doubtful |= newer
-        rows += _unread(copy, error, lost=newer)
+        rows += _unread(copy, reason, lost=newer)
     return MetadataReading(leaderships, (*rows, *ignored, *map(_fork_row, quorum.forks)), doubtful)
 
 

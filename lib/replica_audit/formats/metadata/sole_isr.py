@@ -45,7 +45,8 @@ class ClusterCourse:
 
     def fenced_from(self, broker_id: int, offset: int) -> Iterator[tuple[int, bool]]:
         """(batch end, fenced): how it was at `offset`, and every change after it. A broker that never registered is
-        fenced."""
+        fenced.
+        """
         now = True
         later = []
         for event in self.brokers.get(broker_id, ()):

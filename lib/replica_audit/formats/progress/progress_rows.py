@@ -16,7 +16,8 @@ NULLS = ("", "null", "NULL", "None", "none")
 
 def plainly_none(form: str, names: Sequence[str], schema: pa.Schema) -> Callable[[bytes], str | None]:
     """A function that says why a line, jsonl or csv with the columns `names`, is not a row; None where it may be
-    one."""
+    one.
+    """
     greatest = {field.name: INT32 if field.type == pa.int32() else INT64 for field in schema if _is_number(field)}
     if form == "csv":
         return lambda line: _no_cells(line, names, greatest)

@@ -70,11 +70,12 @@ def read_progress(
     snapshot: Snapshot, part: ProgressPart, topics: Sequence[str] = ()
 ) -> Iterator[pa.Table | QuarantineRow]:
     """Tables of `PROGRESS_SCHEMA`, cut to topics that match a shell pattern, and what could not be used."""
+    bad: list[QuarantineRow] = []
     try:
         with snapshot.open_file(part.path) as stream:
             if part.form == "parquet":
                 group = pq.ParquetFile(stream).read_row_groups(list(range(part.start, part.end)))
-                found, bad = from_columns(group), []
+                found = from_columns(group)
             else:
                 header, data, position = _cut(stream, part)
                 found, bad = from_text(part.path, part.form, header, data, position)

@@ -33,7 +33,7 @@ class CodecError(ValueError):
     """Compressed bytes that cannot be expanded: broken, of an unknown codec, or larger than the bound."""
 
 
-def decompress(codec: int, data: bytes, limit: int = GREATEST_EXPANSION) -> bytes:
+def decompress(codec: int, data: bytes | memoryview, limit: int = GREATEST_EXPANSION) -> bytes:
     """`data` expanded by the codec number of the attributes (0–4); raises CodecError.
 
     At most `limit` bytes, and less of little data: no records compress by more than `_GREATEST_RATIO`, but bombs do.

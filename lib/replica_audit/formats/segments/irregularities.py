@@ -65,8 +65,10 @@ class IrregularityFinder:
         for index in flagged[: GREATEST_KEPT - len(kept)].tolist():
             batch = batches[index]
             before = None if previous is None else int(previous[index])
-            place = (int(batch[name]) for name in ("position", "base_offset", "last_offset", "leader_epoch"))
-            kept.append(Irregularity(kind, *place, before, describe(batch, before)))
+            position, base, last, epoch = (
+                int(batch[name]) for name in ("position", "base_offset", "last_offset", "leader_epoch")
+            )
+            kept.append(Irregularity(kind, position, base, last, epoch, before, describe(batch, before)))
 
     def _watch_offsets(self, batches: np.ndarray) -> None:
         base, last = batches["base_offset"], batches["last_offset"]

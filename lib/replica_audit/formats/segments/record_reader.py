@@ -6,6 +6,7 @@ import os
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import BinaryIO, Protocol
 
 import numpy as np
 
@@ -48,14 +49,20 @@ class RecordRows:
     """With the reason: read, but Kafka could not decode their records."""
 
 
+class FileSource(Protocol):
+    """What opens segment files by the paths of requests, such as a snapshot."""
+
+    def open_file(self, path: str) -> BinaryIO:
+        """The file at `path`, to be closed by the caller."""
+
+
 class RecordReader:
     """Reads records from one snapshot. All rows of one reader can be compared with each other, and with no others."""
 
-    def __init__(self, snapshot: Snapshot | str) -> None:
+    def __init__(self, snapshot: FileSource | str) -> None:
         """`snapshot`, or the location of one, which is opened when the first record is asked for."""
         self._snapshot = snapshot
         self.hasher = RecordHasher()
-        self.bytes_read = 0
 
     def __call__(self, requests: Iterable[RecordRequest], keys: np.ndarray | None = None) -> RecordRows:
         """The records of `requests`; with `keys`, sorted hashes, only theirs and control records.
@@ -108,7 +115,6 @@ class RecordReader:
         with self._snapshot.open_file(group[0].path) as stream:
             stream.seek(start)
             data = stream.read(end - start)
-        self.bytes_read += len(data)
         return data
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-import sys
 
 import numpy as np
 
@@ -85,10 +84,6 @@ class RecordHasher:
         content = digest.copy()
         content.update(_NULL if value is None else len(value).to_bytes(8, "big") + value)
         return digest.digest(), content.digest()
-
-    def hash(self, *parts: bytes | None) -> int:
-        """`digest` as the number that a row of RECORD_DTYPE has."""
-        return int.from_bytes(self.digest(*parts), sys.byteorder)
 
 
 def decode_records(entry: bytes, hasher: RecordHasher, limit: int = GREATEST_EXPANSION) -> np.ndarray:

@@ -139,7 +139,8 @@ def summarise_segment(
     stream: BinaryIO, path: str, base_offset: int, size_bytes: int, window: int = WINDOW_BYTES
 ) -> SegmentSummary:
     """Scan a segment file and summarise it; `stream` and the errors as in `scan_segment`, `path` is the name that
-    errors give it."""
+    errors give it.
+    """
     summariser = Summariser(path, base_offset, size_bytes)
     for item in scan_segment(stream, size_bytes, base_offset, window):
         summariser.add(item)

@@ -161,7 +161,8 @@ class RecordLine(NamedTuple):
 
 def parse_batch_line(line: bytes) -> BatchLine | None:
     """The batch of a batch line; None for any other line, one without the verdict on its CRC included, and for one with
-    a number that no batch can have."""
+    a number that no batch can have.
+    """
     match = _BATCH.fullmatch(line)
     if match is None or (match.group("valid") is None) == (match.group("early") is None):
         return None
@@ -237,11 +238,11 @@ def parse_inner(line: bytes) -> InnerLine | None:
         return None
     get = match.group
     try:
-        sizes = [_whole(get(name) or get(f"new_{name}") or b"-1", INT32) for name in ("key", "value")]
+        key, value = (_whole(get(name) or get(f"new_{name}") or b"-1", INT32) for name in ("key", "value"))
         offset, time = _whole(get("offset"), INT64 - 1), _whole(get("time"))
     except _Impossible:
         return None
-    return InnerLine(offset, time, Contents(*sizes, b" headerKeys: [" in line))
+    return InnerLine(offset, time, Contents(key, value, b" headerKeys: [" in line))
 
 
 class _Impossible(ValueError):

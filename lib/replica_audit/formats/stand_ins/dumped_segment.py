@@ -180,7 +180,9 @@ class _Reader:
         """
         invalid = [found for line in self._last_words if (found := parse_invalid_bytes(line)) is not None]
         died = [
-            found for line in self._last_words if (found := parse_failure(line)) is not None and found[1] is not None
+            failure
+            for line in self._last_words
+            if (failure := parse_failure(line)) is not None and failure[1] is not None
         ]
         return (invalid[-1] if invalid else 0), (died[0] if died else None)
 

@@ -49,6 +49,7 @@ CODES = (
 def skew(
     case: Case, facts: ReplicaFacts, text: str, start: int, end: int, when: str | None = None, *, doubtful: bool = False
 ) -> Finding:
+    """A tail that files copied at different moments may explain."""
     explains = "may explain it, unless records were lost" if doubtful else "explains it"
     if case.quiesced:
         why = f"brokers that are stopped one after the other end at different offsets, which {explains}"

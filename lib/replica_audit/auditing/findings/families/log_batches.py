@@ -148,11 +148,11 @@ _CODES = {
 def judge(case: Case) -> Iterator[Finding]:
     """Batches of every replica that was compared or set aside, and what comparing them showed."""
     for facts in (*case.replicas, *case.set_aside):
-        for segment, item in facts.irregularities:
-            if item.kind == "gap":
-                yield _gap(facts, segment, item)
-            elif item.kind != "crc" and not _was_told_to_begin_anew(case, item):
-                yield _irregular(facts, segment, item)
+        for segment, found in facts.irregularities:
+            if found.kind == "gap":
+                yield _gap(facts, segment, found)
+            elif found.kind != "crc" and not _was_told_to_begin_anew(case, found):
+                yield _irregular(facts, segment, found)
         for one in facts.rot:
             yield _changed_epoch(facts, one)
         for stretch in facts.missing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding, offsets
@@ -117,7 +117,7 @@ def _damage(case: Case, facts: ReplicaFacts, segment: SegmentSummary, damage: Da
 
 def _tail(facts: ReplicaFacts, damage: Damage, start: int, place: Evidence, where: str) -> Finding:
     clean = facts.directory.clean_shutdown
-    shared = {"broker_id": facts.broker_id, "start_offset": start}
+    shared: dict[str, Any] = {"broker_id": facts.broker_id, "start_offset": start}
     stopped = (
         "the clean-shutdown flag is set, so a crash does not explain it"
         if clean

@@ -40,8 +40,7 @@ CODES = (META_UNCLEAN_ELECTION,)
 def judge(case: Case) -> Iterator[Finding]:
     """One for each election: high while a replica still holds records that it left behind."""
     if not (case.leadership and case.leadership.history):
-        for election in unclean_elections(case.log_events):
-            yield _logged(case, election)
+        yield from (_logged(case, election) for election in unclean_elections(case.log_events))
     past = past_elections(case.replicas, case.leadership)
     if past is None:
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.families.cap_doubts import skew
@@ -103,7 +103,8 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
             return
     when = case.times.describe((follower, leader))
     if lacks_tail(reference, item, case.leadership, case.times, case.one_moment):
-        shared = {"broker_id": follower.broker_id, "start_offset": start, "end_offset": end, "confidence": "likely"}
+        place: dict[str, Any] = {"broker_id": follower.broker_id, "start_offset": start, "end_offset": end}
+        shared = {**place, "confidence": "likely"}
         if case.one_moment:
             why = "all copies were made while the cluster was at rest, so the reference lost its tail or is not the leader"
             evidence = [considered("capture skew: no, the cluster was at rest")]

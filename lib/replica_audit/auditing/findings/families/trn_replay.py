@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Finding, doubted, finding
@@ -160,7 +160,8 @@ def _how(case: Case, item: Comparison) -> Iterator[Finding]:
     follower, leader = item.follower, case.reference.facts
     outcome = item.replays[case.protocol]
     cut = outcome.truncate_to
-    shared = {"broker_id": follower.broker_id, "start_offset": cut, "evidence": [replay_evidence(case, item)]}
+    place: dict[str, Any] = {"broker_id": follower.broker_id, "start_offset": cut}
+    shared = {**place, "evidence": [replay_evidence(case, item)]}
     drops = item.drops[case.protocol].record_count
     is_fallback = outcome.reason == "hw_fallback" and case.protocol != "high-watermark"
     if is_fallback and (follower.lineage or drops) and follower.knows_high_watermark:
