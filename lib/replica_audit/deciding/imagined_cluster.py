@@ -96,7 +96,8 @@ class ImaginedCluster:
 
 class ImaginedClusters:
     """One cluster, imagined in every way that its snapshot leaves open: whether there are eligible leader replicas, and
-    whether topics that do not show it allow unclean elections."""
+    whether topics that do not show it allow unclean elections.
+    """
 
     def __init__(self, state: PresentState) -> None:
         said = state.unclean_said

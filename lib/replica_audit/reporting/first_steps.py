@@ -292,7 +292,8 @@ def tell_advice(
     code: str, findings: Sequence[Row], replicas: Sequence[Row], elections: Sequence[Row] = ()
 ) -> str | None:
     """What to do about the worst code of one partition, with its brokers by name, and the best choice where there is
-    something to decide; None for a code of another version."""
+    something to decide; None for a code of another version.
+    """
     advice = _advice(code, findings, replicas)
     best = next(iter(best_rows(elections).values()), None)
     if advice is None or best is None:

@@ -32,10 +32,10 @@ def verified_rows(
         for row in warehouse.read("partitions", names, audit_id=audit_id)
         if row["verdict"] in _WELL
     }
-    names = ("topic", "partition", "broker_id", "log_dir")
+    columns = ("topic", "partition", "broker_id", "log_dir")
     ends = {
-        tuple(row[name] for name in names): row["common_prefix_end"]
-        for row in warehouse.read("replicas", (*names, "common_prefix_end"), audit_id=audit_id)
+        tuple(row[name] for name in columns): row["common_prefix_end"]
+        for row in warehouse.read("replicas", (*columns, "common_prefix_end"), audit_id=audit_id)
         if (row["topic"], row["partition"]) in well and row["common_prefix_end"] is not None
     }
     found: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)

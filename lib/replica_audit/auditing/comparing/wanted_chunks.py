@@ -19,7 +19,8 @@ def needed_chunks(
     verified: Collection[int] = frozenset(),
 ) -> set[int]:
     """Chunks whose batches the comparison wants of both: those that differ, but for those `verified` before, and those
-    that a cut or an end goes through."""
+    that a cut or an end goes through.
+    """
     differing = differing_chunks(reference.facts, follower).difference(verified)
     return differing | cut_chunks(reference, follower, replays)
 

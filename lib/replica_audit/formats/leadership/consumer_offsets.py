@@ -133,10 +133,12 @@ def _apply(
         if {COMMIT, ABORT} & set(commits):
             done = pending.pop(producer, [])
             _take(done if COMMIT in commits else [], latest)
-    elif int(header["attributes"]) & TRANSACTIONAL:
-        pending.setdefault(producer, []).extend(commits)
+        return
+    offsets = [commit for commit in commits if not isinstance(commit, int)]
+    if int(header["attributes"]) & TRANSACTIONAL:
+        pending.setdefault(producer, []).extend(offsets)
     else:
-        _take(commits, latest)
+        _take(offsets, latest)
 
 
 def _take(commits: Iterable[tuple[_Key, GroupOffset | None]], latest: dict[_Key, GroupOffset]) -> None:

@@ -64,6 +64,7 @@ CODES = (GRP_PAST_END, GRP_PAST_DIVERGENCE, GRP_READ_LOST)
 
 
 def judge(case: Case) -> Iterator[Finding]:
+    """Committed group offsets past the place where the replicas part."""
     found = [one for one in case.groups if one.parted_at is not None]
     past_end = [one for one in found if one.effect == PAST_END]
     parted = [one for one in found if one.effect == EPOCH_DIFFERS]
