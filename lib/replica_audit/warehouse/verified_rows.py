@@ -39,8 +39,8 @@ def verified_rows(
         if (row["topic"], row["partition"]) in well and row["common_prefix_end"] is not None
     }
     found: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
-    for row in warehouse.read("segments", (*names, "summary"), **own_rows(audit)):
-        end = ends.get(tuple(row[name] for name in names))
+    for row in warehouse.read("segments", (*columns, "summary"), **own_rows(audit)):
+        end = ends.get(tuple(row[name] for name in columns))
         if end is not None:
             found[row["topic"], row["partition"]].append({**row, "common_prefix_end": end})
     return dict(found)
