@@ -47,7 +47,8 @@ class Tools:
 
     def way_to_configure(self, mode: str | None, *, is_any_up: bool) -> str | None:
         """How a topic's setting is changed: through a broker, or where none is up through a controller (KRaft since 3.7,
-        KIP-919) or ZooKeeper (before 3.0); None: not at all."""
+        KIP-919) or ZooKeeper (before 3.0); None: not at all.
+        """
         if is_any_up:
             return BROKER
         if mode != "kraft" and self.kafka_version is not None and self.kafka_version < (3, 0):
