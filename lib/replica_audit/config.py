@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from replica_audit.errors import UsageError
-from replica_audit.model import PROTOCOLS
+from replica_audit.model import LEADERSHIP_SOURCES, PROTOCOLS
 
 ENVIRONMENT_PREFIX = "REPLICA_AUDIT_"
 
@@ -19,8 +19,8 @@ FAIL_LEVELS = ("critical", "high", "medium", "low", "info", "never")
 
 FORMATS = ("text", "json")
 
-#: Variables with our prefix that set nothing: the configuration file itself, and how far the tests go.
-OTHER_VARIABLES = ("CONFIG", "HISTORIES")
+#: Variables with our prefix that set nothing: the configuration file itself.
+OTHER_VARIABLES = ("CONFIG",)
 
 
 def _setting(
@@ -47,6 +47,9 @@ class Settings:
     report: str = _setting("replica-audit-report", "directory that the report is written to")
     topics: tuple[str, ...] = _setting((), "shell pattern on the whole topic name, case-sensitive", key="topic")
     leadership: str | None = _setting(None, "JSON file that says who leads, where the snapshot does not")
+    leadership_source: str | None = _setting(
+        None, "the one source that is asked who leads, whatever others say", choices=LEADERSHIP_SOURCES
+    )
     full: bool = _setting(False, "scan every segment, also those that an earlier ingest of the cluster knows")
     protocol: str | None = _setting(None, "truncation that findings and verdicts use", choices=PROTOCOLS)
     kafka_version: str | None = _setting(None, "version of the brokers, for rules that changed between versions")

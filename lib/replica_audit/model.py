@@ -15,6 +15,9 @@ CHUNK_OFFSETS = 65_536
 #: The four generations of follower truncation, oldest first (KIP-101, KIP-279, KIP-595 style fetch).
 PROTOCOLS = ("high-watermark", "kip-101", "kip-279", "fetch")
 
+#: What may say who leads, the one that is believed first; with none of them a leader is inferred.
+LEADERSHIP_SOURCES = ("metadata_log", "zookeeper", "topics_describe", "user")
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartition:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from unittest.mock import patch
 
 from tests.formats.captures import batches_of, scan_file
 from tests.support.fixtures import CAPTURES, EXPECTED, FIXTURES, truth
 
 from replica_audit.config import Settings
-from replica_audit.formats.metadata.reading import MetadataReading
 from replica_audit.local.audit import audit_one, open_snapshot
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results
@@ -19,20 +17,19 @@ __all__ = ["CAPTURES", "EXPECTED", "FIXTURES", "audit_by_listing", "audit_captur
 
 
 @cache
-def audit_capture(capture: str, protocol: str = "fetch") -> dict[str, Results]:
-    """The answers of every partition of a capture, by the partition's name."""
-    uri = str(FIXTURES / capture)
-    _, inventory = open_snapshot(uri, (), None)
-    names = {one.topic_partition for one in inventory.replicas}
-    names |= {TopicPartition(one.topic, one.partition) for one in inventory.leaderships}
-    return {str(name): audit_one(uri, name, Settings(protocol=protocol)) for name in sorted(names)}
+def audit_capture(capture: str, protocol: str = "fetch", leadership_source: str | None = None) -> dict[str, Results]:
+    """The answers of every partition of a capture, by name; with a source, of those of which it says who leads."""
+    uri, settings = str(FIXTURES / capture), Settings(protocol=protocol, leadership_source=leadership_source)
+    _, inventory = open_snapshot(uri, (), None, leadership_source)
+    names = {TopicPartition(one.topic, one.partition) for one in inventory.leaderships}
+    if leadership_source is None:
+        names |= {one.topic_partition for one in inventory.replicas}
+    return {str(name): audit_one(uri, name, settings) for name in sorted(names)}
 
 
-@cache
 def audit_by_listing(capture: str) -> dict[str, Results]:
     """The same without the metadata log: leadership comes from the describe listing alone, and has no history."""
-    with patch("replica_audit.formats.discovery.read_metadata", return_value=MetadataReading()):
-        return audit_capture.__wrapped__(capture)
+    return audit_capture(capture, leadership_source="topics_describe")
 
 
 def told(results: Results) -> str:

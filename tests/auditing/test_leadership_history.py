@@ -13,7 +13,8 @@ from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
 
 from replica_audit.auditing.findings.catalogue import at_or_above
 from replica_audit.config import Settings
-from replica_audit.local.audit import audit_one
+from replica_audit.errors import UsageError
+from replica_audit.local.audit import audit_all, audit_one
 from replica_audit.model import TopicPartition
 
 KRAFT = [name for name in CAPTURES if any((FIXTURES / name).glob("*/__cluster_metadata-0"))]
@@ -221,9 +222,14 @@ def test_states_of_a_partition_are_in_the_answers():
     ]
     assert [row["source"] for row in rows if row not in history] == ["topics_describe"]
     assert history[-1]["fenced"] == [0] and history[0]["configs"]["min.insync.replicas"] == "1"
-    assert not [
-        row for row in audit_by_listing("diverged-unclean")["ledger-0"].tables["partition_states"] if row["time_ms"]
-    ]
+    told = audit_by_listing("diverged-unclean")["ledger-0"].tables
+    assert [(row["source"], row["time_ms"]) for row in told["partition_states"]] == [("topics_describe", None)]
+    assert {row["leadership_source"] for row in told["high_watermarks"]} == {"topics_describe"}
+
+
+def test_a_source_that_says_nothing_is_an_error_and_not_another_source():
+    with pytest.raises(UsageError, match=r"--leadership-source zookeeper: .* it has metadata_log, topics_describe"):
+        audit_all(str(FIXTURES / "diverged-unclean"), Settings(leadership_source="zookeeper"))
 
 
 # --- scenes

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from replica_audit.config import FAIL_LEVELS, FORMATS, Settings
-from replica_audit.model import PROTOCOLS
+from replica_audit.model import LEADERSHIP_SOURCES, PROTOCOLS
 
 #: Commands with a warehouse.
 _STAGES = ("run", "ingest", "audit", "quality", "report")
@@ -91,6 +91,13 @@ OPTIONS = (
         _HELP["leadership"],
         ("run", "ingest", "show", "elect", "verify", "salvage"),
         {"metavar": "FILE"},
+    ),
+    Option(
+        ("--leadership-source",),
+        "input",
+        f"{_HELP['leadership_source']}: {', '.join(LEADERSHIP_SOURCES)}",
+        ("run", "ingest", "show", "elect", "verify", "salvage"),
+        _chosen(LEADERSHIP_SOURCES, metavar="NAME"),
     ),
     Option(("--kafka-version",), "audit", _HELP["kafka_version"], (*_AUDITING, "capture-plan"), {"metavar": "V"}),
     Option(

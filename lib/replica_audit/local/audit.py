@@ -61,12 +61,27 @@ class Unseen:
         pass
 
 
-def open_snapshot(uri: str, topics: tuple[str, ...], leadership: str | None) -> tuple[Snapshot, Inventory]:
+def open_snapshot(
+    uri: str, topics: tuple[str, ...], leadership: str | None, source: str | None = None
+) -> tuple[Snapshot, Inventory]:
     """A snapshot and what it holds, with the leadership of the file `leadership` in place of its own `user` entries.
 
-    Raises UsageError when there is no such snapshot, `topics` match nothing, or the leadership file is wrong;
-    InputError when no log dir or partition is found.
+    With `source`, one of LEADERSHIP_SOURCES, what others say of who leads is left out.
+
+    Raises UsageError when there is no such snapshot, `topics` match nothing, the leadership file is wrong, or `source`
+    says nothing; InputError when no log dir or partition is found.
     """
+    snapshot, inventory = _open_with_leadership(uri, topics, leadership)
+    if source is None:
+        return snapshot, inventory
+    told = tuple(one for one in inventory.leaderships if one.source == source)
+    if not told:
+        others = ", ".join(sorted({one.source for one in inventory.leaderships})) or "no other either"
+        raise UsageError(f"--leadership-source {source}: {uri} has nothing from that source; it has {others}")
+    return snapshot, replace(inventory, leaderships=told)
+
+
+def _open_with_leadership(uri: str, topics: tuple[str, ...], leadership: str | None) -> tuple[Snapshot, Inventory]:
     try:
         snapshot = Snapshot.open(uri)
     except (OSError, ValueError) as error:
@@ -104,7 +119,7 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
     started = now()
     # Square brackets and stars in a topic's name would be a pattern; Kafka's legal names have neither.
     topics = (topic_partition.topic,)
-    snapshot, inventory = open_snapshot(uri, topics, settings.leadership)
+    snapshot, inventory = open_snapshot(uri, topics, settings.leadership, settings.leadership_source)
     opened = OpenedSnapshot.read(snapshot, inventory, audit_options(inventory, settings), topics, topic_partition)
     if not opened.partitions:
         known = sorted({str(one.topic_partition) for one in inventory.replicas})
@@ -122,7 +137,7 @@ def audit_all(
     Raises UsageError and InputError as `open_snapshot` does.
     """
     started = now()
-    snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership)
+    snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership, settings.leadership_source)
     options = audit_options(inventory, settings)
     opened = OpenedSnapshot.read(snapshot, inventory, options, settings.topics)
     return _audit(opened, settings, started, progress or Unseen(), asked)

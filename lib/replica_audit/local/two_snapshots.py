@@ -95,7 +95,7 @@ def verify_snapshots(
 
 
 def _open(uri: str, settings: Settings) -> OpenedSnapshot:
-    snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership)
+    snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership, settings.leadership_source)
     return OpenedSnapshot.read(snapshot, inventory, audit_options(inventory, settings), settings.topics)
 
 

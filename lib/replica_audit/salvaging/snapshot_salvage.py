@@ -50,7 +50,7 @@ class SalvagedSnapshot:
 
     def __init__(self, uri: str, settings: Settings, choices: Choices) -> None:
         """Raises UsageError and InputError as `open_snapshot` does."""
-        snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership)
+        snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership, settings.leadership_source)
         self._opened = OpenedSnapshot.read(snapshot, inventory, audit_options(inventory, settings), settings.topics)
         self._settings = settings
         self.choices = choices

@@ -56,7 +56,7 @@ def ingest(spark: SparkSession, warehouse: Warehouse, uri: str, settings: Settin
     (`open_snapshot`).
     """
     started = now()
-    snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership)
+    snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership, settings.leadership_source)
     lines = inventory_lines(inventory, settings.topics)
     changes = hash_changes(snapshot, inventory, lines)
     same = None if settings.full else _ingested_before(warehouse, changes)
