@@ -5,6 +5,7 @@
 #   make test-fast the tests that need neither Java nor Chromium and take about a minute, in two processes
 #   make test      the whole suite but the runs under Airflow, in two processes
 #   make test-spark SPARK=4.0   build/spark-4.0 with the locked packages of that minor of Spark, and every Spark test in it
+#   make mutation  changes in the protocol and the rules that no test notices, in a copy below build/mutation
 #   make test-airflow   .venv-airflow with a locked Airflow 3 (Python 3.11 to 3.13), and the DAG really run in it
 #   make test-brokers   Kafka's JARs by Maven and build/restore, and the tests that start real brokers (Java)
 #   make install-restore   adds the locked confluent-kafka to .venv: what `replica-audit restore` needs
@@ -20,7 +21,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: install audit lint test-fast test test-spark sbom advisories test-airflow test-s3 test-brokers install-restore zip environment lock clean
+.PHONY: install audit lint mutation test-fast test test-spark sbom advisories test-airflow test-s3 test-brokers install-restore zip environment lock clean
 MAKEFLAGS += --no-builtin-rules
 
 # PYTHON=... chooses another interpreter for .venv; IVY_SETTINGS=... a mirror for the JARs.
@@ -92,6 +93,17 @@ lint: build/lint/bin/ruff $(STAMPS)/project
 build/lint/bin/ruff: $(STAMPS)/venv .locks/lint.txt
 	@rm -rf build/lint; echo "installing .locks/lint.txt" >&2; \
 	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: --target build/lint -r .locks/lint.txt; \
+	touch $@
+
+# Changes in the protocol (or in the rules: MUTATION_ARGS=rules) that no test notices; takes hours, a sample minutes.
+MUTATION_ARGS ?= protocol --sample 100
+mutation: build/mutation/tools/.installed
+	@PYTHONPATH=build/mutation/tools $(RUN) -m tests.mutation $(MUTATION_ARGS)
+
+build/mutation/tools/.installed: $(STAMPS)/project .locks/mutation.txt
+	@rm -rf $(@D); echo "installing .locks/mutation.txt" >&2; \
+	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation --only-binary :all: --no-binary yattag \
+	  --target $(@D) -r .locks/mutation.txt; \
 	touch $@
 
 # What an edit of the reading, judging and telling can break. The simulated cluster is left to make test: on few
@@ -244,6 +256,8 @@ lock:
 	  --no-header --no-annotate --only-binary :all: --output-file .locks/lint.txt
 	@printf 'cyclonedx-bom\npip-audit\n' | uv pip compile --quiet - --python-version 3.10 --upgrade --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate --only-binary :all: --output-file .locks/supply.txt
+	@printf 'cosmic-ray\n' | uv pip compile --quiet - --python-version 3.10 --upgrade --generate-hashes --no-emit-index-url \
+	  --no-header --no-annotate --only-binary :all: --no-binary yattag --output-file .locks/mutation.txt
 	@printf 'setuptools>=77\nwheel\n' | uv pip compile --quiet - --python-version 3.10 --upgrade --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/build.txt
 	@printf "%s ; python_version < '3.14'\n" apache-airflow==3.3.2 apache-airflow-providers-apache-spark==6.3.4 \

@@ -8,6 +8,7 @@ import pytest
 
 from replica_audit.protocol.observations import Observation, ReplicaProgress
 from replica_audit.protocol.timeline import (
+    DeviationRuns,
     find_deviations,
     follower_high_watermark,
     may_join_isr,
@@ -237,6 +238,11 @@ def test_ahead_stuck_and_regressed_are_told_with_their_time_and_extent():
     assert (stuck.least_observed, stuck.greatest_recomputed, stuck.limiting_broker_id) == (20, 25, 1)
     assert (ahead.least_recomputed, ahead.greatest_observed) == (25, 28)
     assert (regressed.least_observed, regressed.greatest_recomputed) == (24, 25)
+    for limit, kept in ((0, 0), (2, 2), (3, 3), (9, 3)):
+        found = DeviationRuns(limit)
+        for row in rows:
+            found.add(row)
+        assert found.finish() == [stuck, ahead, regressed][:kept] and found.count == 3
 
 
 def test_what_holds_the_mark_for_longer_than_a_replica_may_is_stuck_by_that_replica():
