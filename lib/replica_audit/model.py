@@ -216,7 +216,7 @@ class SegmentSummary:
     unproven: tuple[str, ...] = ()
     """What `source` leaves unproven, in the words of `formats.stand_ins.second_hand.UNPROVEN`."""
     digest: str | None = None
-    """SHA-256 of what is kept of every batch, and of where there is none; None where nobody asked for it."""
+    """SHA-256 of what is kept of every batch, and of where damage is; None if it was not computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +317,7 @@ class PartitionState:
     """The leader was elected uncleanly and has not said since that it recovered (LeaderRecoveryState 1)."""
     configs: Mapping[str, str]
     uncommitted: bool = False
-    """Above what a majority of the voters at hand holds: it may never have been."""
+    """Above what a majority of the captured voters holds: it may never have been committed."""
     batch_end: int | None = None
     """End offset of the record's batch, which brokers apply as a whole; known only while the metadata log is read."""
     sole_isr: SoleIsr | None = None

@@ -15,7 +15,8 @@ class Results:
 
     `audit` has audit_id, snapshot_id, cluster_id, tool_version, started, finished, verdict and inputs; a table that is
     absent was not computed. `location` is where the snapshot was read from, as it was given: commands that a report tells
-    its reader to run name it; audit.json does not have it. Raises ValueError for a table that is none of `REPORT_TABLES`.
+    its reader to run name it; audit.json does not have it. Raises ValueError for a table that is not among
+    `REPORT_TABLES`.
     """
 
     audit: Mapping[str, Any]

@@ -288,7 +288,9 @@ def test_quality_expectations_that_are_not_met_are_listed_and_their_pages_linked
 
 
 def test_what_to_do_is_the_plan_in_short():
-    found = audit_one(str(SAMPLES / "last-replica-standing"), TopicPartition("orders", 0), Settings(kafka_version="3.9.1"))
+    found = audit_one(
+        str(SAMPLES / "last-replica-standing"), TopicPartition("orders", 0), Settings(kafka_version="3.9.1")
+    )
     page = render_page(found, build_verdict(found, "high"))
     section = page[page.index('<section class="plan"') : page.index('<section class="tiles"')]
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", section))
@@ -298,4 +300,6 @@ def test_what_to_do_is_the_plan_in_short():
 
 
 def test_where_nothing_is_to_be_decided_the_page_has_no_plan():
-    assert '<section class="plan"' not in render_page(results([partition("calm")]), build_verdict(results([partition("calm")]), "high"))
+    assert '<section class="plan"' not in render_page(
+        results([partition("calm")]), build_verdict(results([partition("calm")]), "high")
+    )

@@ -94,7 +94,7 @@ def audit_snapshot(
     """Ingest and audit the snapshot at `path` and check the quality of the answers where there is a `stage`.
 
     `known` is the audit that findings are compared with. Without Great Expectations its checks are left out, which
-    `stage` is told. Raises UsageError, InputError and EngineError.
+    `stage` reports. Raises UsageError, InputError and EngineError.
     """
     from replica_audit.spark.pipeline import load_earlier, run_audit, run_ingest
 

@@ -51,7 +51,7 @@ class Baseline:
 
 
 def read_baseline(settings: Settings) -> Baseline:
-    """The baseline of `settings`; read before anything else is started, as it may be no audit.json."""
+    """The baseline of `settings`; read before anything else is started, as it may not be an audit.json."""
     accepted = _read_accepted(settings)
     if settings.baseline is None:
         return Baseline(accepted=accepted)

@@ -107,7 +107,8 @@ def _load() -> Any:
 
 @contextmanager
 def quality_stage(settings: Settings, tell: Callable[[str], None]) -> Iterator[QualityStage | None]:
-    """The stage when `settings.quality` is on, else None; None too without its package, which `tell` is told."""
+    """The stage when `settings.quality` is on, else None; None too without its package, and `tell` is called with
+    why."""
     stage = None
     try:
         stage = QualityStage(settings, tell) if settings.quality else None

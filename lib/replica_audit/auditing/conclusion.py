@@ -39,7 +39,7 @@ from replica_audit.protocol.versions import cleans_below_mark
 
 @dataclass(frozen=True, slots=True)
 class PartitionAudit:
-    """The outcome; `case` is None when no replica was at hand."""
+    """The outcome; `case` is None when the snapshot has no replica."""
 
     evidence: PartitionEvidence
     case: Case | None

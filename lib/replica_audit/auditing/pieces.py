@@ -108,7 +108,7 @@ def _is_divisible(facts: ReplicaFacts) -> bool:
 
 
 def _condense(pair: AlignedPair, cuts: Collection[int]) -> AlignedPair:
-    """`pair` with sums in place of batches that are the same on both sides, but for those that a conclusion may look at.
+    """`pair` with sums in place of batches that are the same on both sides, except those that a conclusion may look at.
 
     These are the batches of chunks that a cut goes through or whose sums damage makes doubtful, those within a
     difference, and one as a witness that the two logs have something in common.

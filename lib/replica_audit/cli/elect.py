@@ -93,7 +93,7 @@ def _check(before: Any, plan: Any, settings: Settings) -> int:
 
 
 def read_plan(path: str, option: str) -> Any:
-    """The content of the plan.json at `path`, which `option` named; raises UsageError where it is none."""
+    """The content of the plan.json at `path`, which `option` named; raises UsageError for any other file."""
     from replica_audit.deciding.plan_check import check_object
 
     try:

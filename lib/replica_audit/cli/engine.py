@@ -24,7 +24,7 @@ def spark_session(app_name: str, settings: Settings) -> Iterator[Any]:
     try:
         yield spark
     except Exception as error:
-        # A JVM that is gone cannot be stopped; what happened before is what has to be told.
+        # A JVM that is gone cannot be stopped; what matters is what happened before.
         with suppress(Exception):
             spark.stop()
         lacking = lacking_package(error)

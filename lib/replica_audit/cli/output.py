@@ -50,5 +50,5 @@ def stdout_colour() -> bool:
 
 
 def stdout_columns() -> int | None:
-    """Columns of the terminal that stdout is; None where it is none."""
+    """Columns of the terminal on stdout; None for a file or a pipe."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -1,4 +1,4 @@
-"""Where a command reads: the snapshot has to exist, and one that is a single broker's log dir is told so."""
+"""Where a command reads: the snapshot has to exist; a single broker's log dir gets a hint."""
 
 from __future__ import annotations
 

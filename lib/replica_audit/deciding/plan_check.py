@@ -21,9 +21,9 @@ _WORDS = {
 
 
 def check_object(content: Any) -> Mapping[str, Any]:
-    """`content` of a plan.json. Raises UsageError where it is none, or one of another version."""
+    """`content` of a plan.json. Raises UsageError for anything else, and for another version."""
     if not isinstance(content, dict) or not isinstance(content.get("rests_on"), list) or "steps" not in content:
-        raise UsageError("this is no plan: expected the plan.json of replica-audit elect, with steps and rests_on")
+        raise UsageError("this is not a plan: expected the plan.json of replica-audit elect, with steps and rests_on")
     if content.get("schema_version") != SCHEMA_VERSION:
         raise UsageError(
             f"the plan has schema_version {content.get('schema_version')}, and this version reads {SCHEMA_VERSION}: make it again"

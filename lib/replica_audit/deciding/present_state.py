@@ -61,7 +61,7 @@ def find_up(results: Results) -> dict[int, bool]:
     for item in (results.audit.get("inputs") or {}).get("brokers") or ():
         kinds[item["broker_id"]].add(item["kind"])
     for broker_id, said in kinds.items():
-        # A broker that was copied both before and after it stopped is told by what is in the copies.
+        # A broker that was copied both before and after it stopped is judged by what is in the copies.
         if len({kind == "live" for kind in said}) == 1:
             up[broker_id] = said == {"live"}
     return up

@@ -132,7 +132,7 @@ def audit_all(
 ) -> Results:
     """Audit every partition of the snapshot at `uri` that `settings.topics` match: the answers of a run.
 
-    What an election would cost is told of those that are `asked` for too, where there is nothing to decide.
+    The costs of elections are given for those that are `asked` for too, where there is nothing to decide.
 
     Raises UsageError and InputError as `open_snapshot` does.
     """
@@ -199,7 +199,7 @@ class _Gathered:
         self._replica_count = 0
 
     def conclude(self, examined: Examined, transactions: dict[int, TransactionState]) -> None:
-        """Audit one partition and add its rows; one that raises is told as such."""
+        """Audit one partition and add its rows; one that raises is CAP-NOT-AUDITED."""
         try:
             batches = self._opened.read_batches(examined)
             audit = conclude(examined.plan, batches, self._read, transactions)

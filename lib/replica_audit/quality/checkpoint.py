@@ -115,7 +115,7 @@ def run_checkpoint(
     except Exception as error:
         if collect._result is None:
             raise
-        # The answers are there; that somebody could not be told of them must not take them away.
+        # The answers are there; a notification that fails must not take them away.
         warnings = (
             f"an Action of the quality checkpoint failed: {type(error).__name__}: {' '.join(str(error).split())}",
         )

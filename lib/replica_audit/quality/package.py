@@ -1,7 +1,8 @@
 """Great Expectations, imported once for this room: nothing is sent to its makers, and Spark Connect is left alone.
 
 The package looks whether Spark Connect can be imported. Without its own packages Spark then ends the process, with 0,
-when the main module is no file (`python -c`): it takes that for a run of its doctests. Where it is used it is let in.
+when the main module is not a file (`python -c`): it takes that for a run of its doctests. Where it is used it is let
+in.
 """
 
 from __future__ import annotations

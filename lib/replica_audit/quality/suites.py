@@ -1,6 +1,6 @@
 """Suites and actions as files give them: the built-in ones, then the user's, read strictly and merged.
 
-Great Expectations is not needed here, so that a wrong file is told before anything is started.
+Great Expectations is not needed here, so that a wrong file is reported before anything is started.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class QualityPlan:
-    """What is checked, and which Actions are told: each a mapping with `type` and `name`, as Great Expectations stores them."""
+    """What is checked, and which Actions run on the outcome: each a mapping with `type` and `name`, as Great
+    Expectations stores them."""
 
     suites: tuple[Suite, ...]
     actions: tuple[Mapping[str, Any], ...] = ()

@@ -29,7 +29,7 @@ from replica_audit.reporting.similar_findings import Row, worst_partitions
 from replica_audit.reporting.story import told_protocol
 from replica_audit.results import Results
 
-#: Partitions that are told one by one.
+#: How many partitions are named one by one.
 CASE_LIMIT = 3
 #: Verdicts that say of themselves that nothing is lost.
 _CALM = ("LAGGING", "CONSISTENT")
@@ -172,7 +172,7 @@ def _telling(findings: Sequence[Row], verdict: str) -> list[Row]:
 
 
 def _finding(row: Row, ranked: Sequence[Row]) -> str:
-    # Of what is equally bad, that which moved the verdict is told; in a calm one what is worst.
+    # Of equally bad findings the one that moved the verdict comes first; in a calm partition the worst.
     telling = [] if row["verdict"] == "CONSISTENT" else _telling(ranked, row["verdict"])
     if row["verdict"] == "LAGGING" and ranked and ranked[0]["severity"] in ("high", "medium"):
         telling = []

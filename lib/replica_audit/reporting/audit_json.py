@@ -1,6 +1,6 @@
 """audit.json: every report table as an array, one row a line, the same bytes for the same answers.
 
-ASCII only, so that a file name that is no UTF-8 still makes a valid file.
+ASCII only, so that a file name in another encoding than UTF-8 still makes a valid file.
 """
 
 from __future__ import annotations

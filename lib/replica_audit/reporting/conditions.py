@@ -54,7 +54,8 @@ def find_conditions(results: Results) -> Conditions:
         # Severity info: nobody leads because all brokers were stopped in order.
         leaderless=tuple(row for row in found if row["code"] == "META-NO-LEADER" and row["severity"] != "info"),
         hanging=tuple(row for row in found if row["code"] == "TXN-HANGING"),
-        # Severity info: no replica holds any more what it left behind; of what is gone for certain that is told instead.
+        # Severity info: no replica holds any more what it left behind; what is certainly gone has a sentence of its
+        # own.
         past=tuple(row for row in found if may_have_lost(row) and _place(row) not in gone),
         gone=tuple(row for row in found if row["code"] == "HWM-GONE"),
         no_files=tuple(row for row in found if row["code"] in codes_with("no_files") and row["topic"] is not None),
@@ -91,7 +92,7 @@ def tell_urgent(conditions: Conditions) -> Iterator[Sentence]:
 
 
 def tell_doubts(conditions: Conditions, results: Results) -> Iterator[Sentence]:
-    """A sentence for what may be lost, or is, though the replicas at hand agree."""
+    """A sentence for what may be lost, or is, though the captured replicas agree."""
     if conditions.gone:
         yield GONE.say(places=name_partitions(places_of(conditions.gone)))
     if conditions.past:

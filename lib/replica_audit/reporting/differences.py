@@ -11,7 +11,7 @@ from replica_audit.reporting.layout import render_count
 from replica_audit.reporting.sentences import Sentence, Template, join_words, name_offsets, verb
 from replica_audit.reporting.similar_findings import Row, Rows
 
-#: Runs of one replica that are told; the tables below the story have them all.
+#: How many runs of one replica the story has; the tables below the story have them all.
 RUN_LIMIT = 3
 
 OTHER_EPOCH = Template(

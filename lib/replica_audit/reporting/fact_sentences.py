@@ -1,4 +1,4 @@
-"""Findings of one partition grouped by the fact that they tell: one fact is told once, with its brokers."""
+"""Findings of one partition grouped by fact: each fact is stated once, with its brokers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _alike(rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
 
 
 def _about_the_same_records(rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
-    """Numbers of rows of one broker whose ranges overlap or touch; one without an end goes on for ever."""
+    """Numbers of rows of one broker whose ranges overlap or touch; one without an end overlaps everything after it."""
     by_broker: dict[tuple, list[tuple[float, float, int]]] = defaultdict(list)
     for number, row in enumerate(rows):
         if row["broker_id"] is not None and row["start_offset"] is not None and row["code"] in codes_with("records"):

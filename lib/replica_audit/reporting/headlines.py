@@ -32,9 +32,9 @@ UNDECIDED = Template("There is no certain answer for {where}.")
 LEFT_BEHIND = Template("Replicas differ in {where}, but only in what a clean election left behind.")
 UNPROVEN = Template("Replicas differ in {where}, but only in records that nothing proves committed.")
 BEHIND = Template("Nothing is lost; replicas are behind or out of sync in {where}.")
-BEHIND_ONLY = Template("The replicas at hand agree, but some are behind or out of sync in {where}.")
+BEHIND_ONLY = Template("The captured replicas agree, but some are behind or out of sync in {where}.")
 PEACE = Template("All is well: {all_are} consistent.")
-AGREE = Template("The replicas at hand agree in {where}.")
+AGREE = Template("The captured replicas agree in {where}.")
 
 
 def tell_headline(

@@ -9,7 +9,7 @@ from replica_audit.reporting.layout import render_count
 from replica_audit.reporting.sentences import Sentence, Template, join_words, name_brokers, verb
 from replica_audit.reporting.similar_findings import Row
 
-#: Changes that are told, the newest.
+#: How many changes are shown, the newest.
 LIMIT = 6
 
 LEFT_OUT = Template("{changes} of leader or of the replicas in sync {are} left out here.")
@@ -24,7 +24,7 @@ ISR_CHANGED = Template("At {time} {changes}; in sync: {isr}.")
 def tell_history(states: Sequence[Row]) -> Iterator[Sentence]:
     """One sentence for each change of leader or of the replicas in sync, oldest first.
 
-    `states` are rows of partition_states; those without a time (a listing's) are no history.
+    `states` are rows of partition_states; those without a time (a listing's) are left out.
     """
     timed = [row for row in states if row.get("time_ms") is not None and row.get("source") == "metadata_log"]
     timed.sort(key=lambda row: (row.get("entry") or 0, row["time_ms"]))

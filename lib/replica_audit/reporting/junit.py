@@ -20,7 +20,7 @@ FINDING_LIMIT = 50
 def render_junit(results: Results, verdict: Mapping[str, Any]) -> str:
     """junit.xml: new findings at or above `--fail-on` fail their partition, an INCONCLUSIVE one is an error.
 
-    Other findings are told as the case's output. Findings that belong to no partition are cases of the suite
+    Other findings are the case's output. Findings that belong to no partition are cases of the suite
     "snapshot", quality expectations those of the suite "quality".
     """
     findings: dict[tuple, list[Row]] = defaultdict(list)

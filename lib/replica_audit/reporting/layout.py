@@ -12,7 +12,7 @@ from replica_audit.wording import count
 #: No line of ours is longer where nobody says how wide the screen is.
 WIDTH = 100
 
-#: Text is as wide as the screen between these two: narrower tables say nothing, wider lines are not read.
+#: Text is as wide as the screen between these two: narrower tables are useless, wider lines hard to read.
 LEAST_WIDTH, GREATEST_WIDTH = 60, 120
 
 _width: ContextVar[int] = ContextVar("width", default=WIDTH)

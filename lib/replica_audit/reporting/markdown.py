@@ -15,7 +15,7 @@ from replica_audit.reporting.verdict import render_status_line
 from replica_audit.reporting.what_to_do import WhatToDo, tell_what_to_do
 from replica_audit.results import Results
 
-#: Partitions and findings that are told; the page and audit.json have them all.
+#: How many partitions and findings are listed; the page and audit.json have them all.
 PARTITION_LIMIT = 20
 FINDING_LIMIT = 20
 

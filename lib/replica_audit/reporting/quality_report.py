@@ -91,7 +91,7 @@ def render_quality(results: Results, colour: bool = False) -> str:
 
 
 def render_failed(results: Results, colour: bool = False) -> str:
-    """The expectations that are not met, but for those on findings; nothing when there is none."""
+    """The expectations that are not met, except those on findings; empty when all are met."""
     rows = [row for row in results.rows("quality") if not row["success"] and row["suite"] != FINDINGS_SUITE]
     if not rows:
         return ""

@@ -15,7 +15,7 @@ _RIGHT = (1, 2, 3, 5)
 _GIVE_WAY = ("FIRST TIME", "EPOCH", "COMMITTED", "LAST TIME")
 _SHOWN = 40
 
-#: What was left where it is, one record and several, in the order in which it is told.
+#: What was left where it is, one record and several, in the order of the sentence.
 _LEFT = {
     "aborted_transaction": "of aborted transactions (--include-aborted takes them too)",
     "open_transaction": "of transactions that no marker ends (--include-aborted takes them too)",

@@ -22,7 +22,7 @@ from replica_audit.reporting.sentences import (
 from replica_audit.reporting.similar_findings import Row, Rows
 from replica_audit.results import Results
 
-#: Findings that are told; the tables below the story have them all.
+#: How many findings the story has; the tables below it have them all.
 FINDING_LIMIT = 4
 
 LEADS = Template("*Broker {leader} leads*{epoch} ({source}); {isr}.")
@@ -45,7 +45,8 @@ MAY_HAVE_LOST = Template(
 
 
 def tell_story(partition: Row, rows: Rows, protocol: str) -> list[Sentence]:
-    """Sentences in the order in which things happened and will happen; `protocol` is the truncation that is told."""
+    """Sentences in the order in which things happened and will happen; `protocol` is the one whose truncation is
+    described."""
     return [
         *tell_history(rows.get("partition_states", ())),
         *_past_elections(rows),
@@ -64,7 +65,7 @@ def told_protocol(results: Results) -> str:
 
 
 def _past_elections(rows: Rows) -> Iterator[Sentence]:
-    """Unclean elections that left nothing behind on any replica at hand; those that did are told by the differences."""
+    """Unclean elections that left nothing behind on any captured replica; those that did are among the differences."""
     for row in rows["findings"]:
         if may_have_lost(row) and row["status"] != "resolved":
             epoch = next((item["value"] for item in row["evidence"] or () if item["kind"] == "leadership"), "-")

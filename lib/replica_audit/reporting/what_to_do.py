@@ -14,7 +14,7 @@ from replica_audit.reporting.sentences import end_sentence
 from replica_audit.reporting.similar_findings import Row
 from replica_audit.results import Results
 
-#: Partitions whose choices are told; `elect` tells all.
+#: How many partitions have their choices listed; `elect` lists all.
 CHOICE_LIMIT = 8
 
 
@@ -38,7 +38,7 @@ class ToldStep:
 
 @dataclass(frozen=True, slots=True)
 class WhatToDo:
-    """The plan in short. `left_out` choices are told by `command` only."""
+    """The plan in short. `left_out` choices are shown by `command` only."""
 
     choices: tuple[ToldChoice, ...]
     left_out: int

@@ -32,7 +32,7 @@ _INSTEAD = {
 }
 _JAAS = "sasl.jaas.config"
 _JAAS_VALUE = re.compile(r"""\b(username|password)\s*=\s*("(?:[^"\\]|\\.)*"|'[^']*'|[^\s;]+)""")
-#: Values that say nothing about a secret, whatever file they stand in.
+#: Values that do not give a secret away, whatever file they stand in.
 _HARMLESS = re.compile(r"(security\.protocol|sasl\.mechanisms?|client\.id|.*\.location)$")
 _SHORTEST_SECRET = 4
 

@@ -61,7 +61,7 @@ def _place_by_headers(
     first = expected.index(found[0]) if found[0] in expected else -1
     if first < 0 or expected[first : first + len(found)] != found or (first > 0 and start == 0):
         raise UsageError(
-            f"{target} has records of {place} that are not the first of this salvage in their order, so where to go on "
-            "cannot be told; restore --check says more"
+            f"{target} has records of {place} that are not the first of this salvage in their order, so the place to go on from "
+            "is not known; restore --check says more"
         )
     return first + len(found)

@@ -188,7 +188,7 @@ def _tell_damage(found: Lacking, reference: ReferenceLog, copy: Copy, batches: n
 
 
 def _tell_stretches(found: Lacking, reference: ReferenceLog, damage: Sequence[tuple[SegmentFile, Damage]]) -> None:
-    """Bytes that are no batch, where what stood there need not be on the reference.
+    """Bytes that are not a batch, where what stood there need not be on the reference.
 
     It is, where the log after them is the reference's again: two logs that have the same record have the same before it.
     A torn or zero-filled end was never written whole.

@@ -115,7 +115,8 @@ def read_batches(
 ) -> tuple[np.ndarray, np.ndarray, list[tuple[SegmentFile, Damage]], list[Unread]]:
     """Batches of `chunks` in `files`, in their order; for each the index of its file; damage; and what could not be read.
 
-    `facts` are those of the log that the files are of; one that the audit could not read is passed over, it is told.
+    `facts` are those of the log that the files are of; one that the audit could not read is skipped, as a finding says
+    already.
     """
     rows: list[np.ndarray] = [np.empty(0, BATCH_DTYPE)]
     places: list[np.ndarray] = [np.empty(0, np.int64)]

@@ -23,7 +23,7 @@ from replica_audit.salvaging.snapshot_salvage import SnapshotSalvage
 from replica_audit.salvaging.summaries import partition_row, record_row, total_row, unread_row
 
 _ROWS = "rows.partial"
-#: Batches that are read together; they lie beside each other as a rule.
+#: Batches that are read together; they are neighbours as a rule.
 _TOGETHER = 256
 
 

@@ -123,7 +123,7 @@ def _groups(
     for place, summary in timelines.items():
         groups[place][TIMELINE] = [summary]
     if groups and warehouse.exists(LOG_EVENTS):
-        # What brokers say of partitions that nothing else is known of is no evidence.
+        # Lines of brokers' logs do not add partitions that nothing else names.
         for row in warehouse.read(LOG_EVENTS, [column.name for column in BRONZE_TABLES[LOG_EVENTS]], **attempt):
             if (place := (row["topic"], row["partition"])) in groups:
                 groups[place][LOG_EVENTS].append(row)

@@ -182,7 +182,8 @@ def _deal(groups: Sequence[Group], cores: int) -> list[list[Group]]:
 
 
 def audit_group(group: Group, work: PartitionWork) -> Answer:
-    """Audit one partition, or say what it waits for. One that raises is told as such, and all others are answered."""
+    """Audit one partition, or say what it waits for. One that raises is CAP-NOT-AUDITED, and all others are
+    answered."""
     from replica_audit.auditing.conclusion import conclude
     from replica_audit.auditing.pieces import plan_pieces
     from replica_audit.auditing.rows.failures import failure_rows

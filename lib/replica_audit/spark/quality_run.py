@@ -30,7 +30,7 @@ def quality_frames(
     """What each of `suites` looks at, by its name, with the column `place` first: an Arrow table for a built-in suite, a
     DataFrame for one of the user's own; `spark` may be None where there is none of these.
 
-    Facts and answers come from the rows at hand, and are constants of the query plan: looking at them reads nothing.
+    Facts and answers come from rows in memory, and are constants of the query plan: looking at them reads nothing.
     Bronze tables are read from the warehouse.
     """
     facts = fact_rows(results, counts)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: Rows that leave a task together.
 _ROWS = 10_000
 
-#: A header's -1 is no value.
+#: -1 in a header stands for no value.
 _NULLABLE = ("leader_epoch", "producer_id", "producer_epoch", "sequence")
 
 
@@ -65,7 +65,7 @@ def _rows(
         with open_source(snapshot, file) as (items, _):
             for item in items:
                 if isinstance(item, Damage):
-                    yield {"problem": f"{item.length} bytes at position {item.position} are no batch: {item.reason}"}
+                    yield {"problem": f"{item.length} bytes at position {item.position} are not a batch: {item.reason}"}
                 else:
                     yield from _rows_of_batches(reader, file.path, item[_wanted(item, conditions)], payloads)
     except (OSError, FormatError) as error:

@@ -1,4 +1,4 @@
-"""What the JVM writes to stderr: passed on, but for errors, which whoever catches them tells in a sentence."""
+"""What the JVM writes to stderr: passed on, except errors, which whoever catches them puts in a sentence."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def check_spark(version: str) -> Release:
 def check_delta_jar(spark_version: str, jar: str) -> None:
     """Raise EngineError when Delta's JAR, a path or URI, is known not to work with this Spark, saying which one does.
 
-    A JAR whose name says nothing, as those of some platforms, is taken as it is.
+    A JAR whose name does not give a version, as on some platforms, is taken as it is.
     """
     found = _DELTA_JAR.search(jar)
     if found is None:

@@ -115,7 +115,7 @@ def _scan(snapshot: Snapshot, works: Sequence[SegmentWork], directory: str, writ
 
 
 class _NotWritten(Exception):
-    """The warehouse could not be written, which is no fault of the segment that was read."""
+    """The warehouse could not be written, through no fault of the segment that was read."""
 
 
 def _write_to(writer: BatchFileWriter, names: Mapping[str, object]) -> Callable[[np.ndarray], None]:

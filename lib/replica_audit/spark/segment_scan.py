@@ -71,7 +71,8 @@ class OpenSegment:
 
 
 def open_segment(snapshot: Snapshot, work: SegmentWork) -> OpenSegment | None:
-    """Open a segment and see what it is to the one that is known; None for what is no segment file. Raises OSError."""
+    """Open a segment and see what it is to the one that is known; None for what stands in for a segment. Raises
+    OSError."""
     file, known = work
     if file.source != "segment":
         return None

@@ -15,7 +15,8 @@ from replica_audit.model import PartitionState
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Offsets up to which a replica kept what it held; below `floor` nothing can be told, as retention may have been there."""
+    """Offsets up to which a replica kept what it held; below `floor` nothing is known, as retention may have been
+    there."""
 
     kept_to: int
     """End of what it holds of its earlier log. A cut inside a batch takes the whole batch, and still leaves its log end there."""

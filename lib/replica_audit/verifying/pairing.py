@@ -66,7 +66,7 @@ class Pairing:
         chunks = _chunks(reference, old, tiered)
         theirs = self.batches_after(new)
         own = restore_epochs(self.old_rows.get(old.key, _NONE), old.rot)
-        # What a cleaner did in between is told by ranges and epochs; its records need not be read for that.
+        # Ranges and epochs show what a cleaner did in between; its records need not be read for that.
         plain = not (new.compacted or old.compacted) and self.read is not None
         reference, old = replace(reference, facts=_at(AFTER, new)), _at(BEFORE, old)
         pair = align_pair(

@@ -32,7 +32,8 @@ class Verification:
 
     @property
     def lost(self) -> Sequence[Row]:
-        """Ranges that no replica holds any more and that were, or may have been, committed, but for what a plan predicted."""
+        """Ranges that no replica holds any more and that were, or may have been, committed, except what a plan
+        predicted."""
         cut = {
             (row["topic"], row["partition"], row["broker_id"]) for row in self.verifications if self._was_asked_for(row)
         }

@@ -25,7 +25,7 @@ def load_history(warehouse: Warehouse, topics: Sequence[str] = (), limit: int | 
     Raises UsageError when there is no finished audit.
     """
     latest_attempt(warehouse, "audit")
-    # All of them, whatever is told: what was before says what is new in an audit.
+    # All of them, whatever is shown: what was before says what is new in an audit.
     audits = finished_attempts(warehouse, "audit")
     numbers = {run["audit_id"]: number for number, run in enumerate(audits)}
     clusters = {run["audit_id"]: run["cluster_id"] for run in audits}

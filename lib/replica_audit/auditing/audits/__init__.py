@@ -1,1 +1,1 @@
-"""Audits beside each other: earlier ones, what came and went between them, baselines."""
+"""Audits compared: earlier ones, what came and went between them, baselines."""

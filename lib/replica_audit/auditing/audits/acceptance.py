@@ -31,8 +31,8 @@ class Acceptance:
 def parse_acceptances(content: Mapping[str, Any], path: str) -> tuple[Acceptance, ...]:
     """The entries of a file whose mapping is `accepted: [{finding, reason, until}, ...]`.
 
-    Raises UsageError naming `path` and the entry: an unknown key, an id that is none, no reason, a date that is none, a
-    finding that is there twice.
+    Raises UsageError naming `path` and the entry: an unknown key, a malformed id or date, a missing reason, a finding
+    that is there twice.
     """
     if set(content) - {"accepted"}:
         raise UsageError(f"{path}: expected accepted, found {', '.join(sorted(map(str, set(content) - {'accepted'})))}")

@@ -13,7 +13,7 @@ from replica_audit.tables import REPORT_TABLES
 def parse_baseline(text: str, path: str) -> list[dict[str, Any]]:
     """The findings of the audit.json `text` that were there at its time: new or known, not resolved.
 
-    Raises UsageError naming `path` when it is no audit.json.
+    Raises UsageError naming `path` when it is not an audit.json.
     """
     try:
         content = json.loads(text)

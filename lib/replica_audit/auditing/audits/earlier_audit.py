@@ -26,7 +26,7 @@ class Earlier:
 def parse_earlier(text: str) -> Earlier:
     """The earlier audit in the text of its audit.json; rows without a name or a known verdict count as not audited.
 
-    Raises ValueError when the text is no JSON object. What only a comparison needs may be missing.
+    Raises ValueError when the text is not a JSON object. What only a comparison needs may be missing.
     """
     content = json.loads(text)
     if not isinstance(content, dict):

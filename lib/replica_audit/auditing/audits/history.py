@@ -37,8 +37,8 @@ def build_history(
     with the severity that it had then; a number is that of the audit in `audits`. A finding is gone when a later audit
     looked at its partition (or, where it belongs to none, at its cluster) and did not find it.
 
-    The latest `limit` audits are told, and what happened in them; what was before still says what is new in them.
-    `selects` says of which topics changes and findings are told; an audit's own verdict and counts are of all it had.
+    The latest `limit` audits are shown, and what happened in them; what was before still says what is new in them.
+    `selects` says of which topics changes and findings are shown; an audit's own verdict and counts are of all it had.
     """
     looked: dict[tuple, list[int]] = {}
     rows = []

@@ -21,7 +21,7 @@ from replica_audit.model import CHUNK_OFFSETS
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """How the records of a pair are read, and the batches of all chunks at hand of either side."""
+    """How the records of a pair are read, and the batches of all chunks that were read of either side."""
 
     read: RecordSource
     own: np.ndarray

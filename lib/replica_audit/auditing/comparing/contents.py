@@ -71,7 +71,7 @@ class RecordProblem:
     end_offset: int
     reason: str
     lost: bool
-    """The file is gone or has changed; else it is there, and its records are none that Kafka could read."""
+    """The file is gone or has changed; else it is there, and Kafka could not read its records."""
 
 
 class Reading:

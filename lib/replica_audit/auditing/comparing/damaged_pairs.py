@@ -30,7 +30,7 @@ class CorruptPair:
 def damaged_pair(
     reference: ReplicaFacts, follower: ReplicaFacts, batch: Batch, others: Iterable[Batch]
 ) -> CorruptPair | None:
-    """`batch` of the follower with the one of the reference's `others` that is the same, but for one bad checksum."""
+    """`batch` of the follower with the one of the reference's `others` that is the same except for one bad checksum."""
     for other in others:
         same_place = (other.base_offset, other.leader_epoch) == (batch.base_offset, batch.leader_epoch)
         if same_place and other.crc_valid != batch.crc_valid:

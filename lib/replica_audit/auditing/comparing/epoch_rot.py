@@ -73,7 +73,7 @@ def doubtful_epochs(
 def confirm_rot(
     doubts: Iterable[EpochRot], rows: Mapping[tuple[int, str], np.ndarray]
 ) -> dict[tuple[int, str], tuple[EpochRot, ...]]:
-    """Of `doubts` those all of whose batches the other replica has, but for the epoch, by copy.
+    """Of `doubts` those all of whose batches the other replica has, in another epoch, by copy.
 
     `rows` are batches (`BATCH_DTYPE`) of chunks whose digests differ.
     """

@@ -52,7 +52,7 @@ class Run:
     compacted: bool
     """The follower's log is, or was once."""
     cause: Cause | None = None
-    """None without a history of leadership, and for what is no conflict."""
+    """None without a history of leadership, and where the run is not a conflict."""
     batches: tuple[Batch, ...] = ()
     """The follower's; none where it has nothing."""
     proof: Proof | None = None
@@ -62,7 +62,7 @@ class Run:
 
     @property
     def data_records(self) -> int:
-        """Its records without those that end transactions, which nobody was told of."""
+        """Its records without those that end transactions, which no producer waits for."""
         return records_between(self.batches, self.start_offset, self.end_offset)
 
     @property
@@ -128,7 +128,8 @@ def _own_checkpoint(follower: ReplicaFacts, checkpoint: int) -> Proof:
 
 
 def records_between(batches: tuple[Batch, ...], start: int, end: int) -> int:
-    """Records at offsets [start, end): a dense batch is cut at the bounds, any other counts whole; control records are none."""
+    """Records at offsets [start, end): a dense batch is cut at the bounds, any other counts whole; control records do
+    not count."""
     count = 0
     for batch in batches:
         if batch.magic >= 2 and batch.attributes & CONTROL:

@@ -42,7 +42,7 @@ def verified_chunks(
 ) -> frozenset[int]:
     """Chunks that need no comparison: whole below what was verified of both, and on both as they were then.
 
-    None when anything else below has changed, but for what retention deleted. None of compacted logs: which value of a key
+    None when anything else below has changed, except by retention. None of compacted logs: which value of a key
     is the latest depends on all of the log.
     """
     before = [verified.get(facts.key) for facts in (reference, follower)]

@@ -18,7 +18,7 @@ def needed_chunks(
     replays: Mapping[str, Replay],
     verified: Collection[int] = frozenset(),
 ) -> set[int]:
-    """Chunks whose batches the comparison wants of both: those that differ, but for those `verified` before, and those
+    """Chunks whose batches the comparison wants of both: those that differ, except those `verified` before, and those
     that a cut or an end goes through.
     """
     differing = differing_chunks(reference.facts, follower).difference(verified)

@@ -84,7 +84,7 @@ class Case:
 
     @property
     def stopped(self) -> bool:
-        """Nobody leads because everybody was stopped cleanly: then who is in sync says nothing any more."""
+        """Nobody leads because everybody was stopped cleanly: then who is in sync no longer matters."""
         return self.reference.leader_id is None and all(facts.directory.clean_shutdown for facts in self.replicas)
 
     @property

@@ -61,7 +61,7 @@ VERDICT_MEANINGS = {
 def worst_verdict(verdicts: Iterable[str]) -> str:
     """The worst of `verdicts` in the order of `VERDICTS`; CONSISTENT when there is none.
 
-    Raises ValueError for a name that is no verdict.
+    Raises ValueError for an unknown name.
     """
     return VERDICTS[min((VERDICTS.index(verdict) for verdict in verdicts), default=len(VERDICTS) - 1)]
 

@@ -23,13 +23,13 @@ VERDICTS = (
 #: What reports and other readers of findings go by, besides severity and verdict: trait and what it says of a code.
 TRAITS = {
     "records": "is about records of one replica that differ, are dropped or were committed; of the same ones it tells one fact",
-    "difference": "says that replicas hold other records, however the differences are told",
+    "difference": "says that replicas hold other records, however the differences are put",
     "hole": "may be of a stretch at which one side has nothing",
     "held": "is about records that a replica holds and the leader does not have",
     "doubt": "makes it uncertain what a replica holds",
     "no_files": "says that files of an assigned replica are missing or could not be read",
     "unreadable": "says that input could not be read at all, so that the audit does not say everything",
-    "retold": "is told in a partition's story by the sentences on leadership, agreement, differences or truncation",
+    "retold": "is in a partition's story by the sentences on leadership, agreement, differences or truncation",
     "saved_first": "asks for nothing more once the records that it is about are saved",
     "own_step": "has a step of its own in what to do",
 }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HighWatermark:
-    """[hw_lower, hw_upper] holds the true high watermark, but for method capture_skew (then it moved through it)."""
+    """[hw_lower, hw_upper] holds the true high watermark, except for method capture_skew (then it moved through it)."""
 
     hw_lower: int
     hw_upper: int | None

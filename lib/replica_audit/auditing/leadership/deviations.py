@@ -16,7 +16,7 @@ from replica_audit.protocol.observations import (
 )
 from replica_audit.protocol.timeline import DeviationRuns, Rule, recompute_timeline
 
-#: Stretches of one partition that become findings; of more the first are told, and how many there are.
+#: How many stretches of one partition become findings; of more, the first do, and say how many there are.
 GREATEST_RUNS = 100
 
 

@@ -39,7 +39,7 @@ class LoggedElection:
     said: bool
     """A line says so; else it follows from the ISR of before."""
     witnessed: bool
-    """The log of the leader before, which would show the ISR grow, is at hand."""
+    """The log of the leader before, which would show the ISR grow, was captured."""
 
 
 def events_of_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[BrokerLogEvent, ...]:

@@ -85,7 +85,7 @@ def group_replicas(
             chosen[facts.broker_id] = better
             duplicates.append(facts if better is other else other)
     kept = tuple(chosen.values())
-    # A log of which files could not be read counts as one that is not at hand: what they hold is not known.
+    # A log with unreadable files counts as missing: what they hold is not known.
     reference = choose_reference([facts for facts in kept if facts.unread is None], leadership)
     if reference is None:
         return Grouping(None, (), foreign, tuple(duplicates), kept)

@@ -57,8 +57,8 @@ def open_question(reference: Reference, item: Comparison, protocol: str, is_epoc
         return None
     if (leader.compacted or follower.compacted) and _differ(leader, item):
         return (
-            f"its log and that of broker {leader.broker_id} are compacted and their batches differ: whether they hold the "
-            "same latest value of each key cannot be told without segments"
+            f"its log and that of broker {leader.broker_id} are compacted and their batches differ: without "
+            "segments nobody can see whether they hold the same latest value of each key"
         )
     by_mark = protocol == "high-watermark" or item.replays[protocol].reason == "hw_fallback"
     if item.runs and by_mark and not follower.knows_high_watermark:

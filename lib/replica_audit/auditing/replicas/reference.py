@@ -26,7 +26,7 @@ class Reference:
     log_epoch: int | None
     """The epoch whose records lie below the reference's log end: the leader epoch, unless another broker leads in it.
 
-    What the files of a leader hold that are not at hand, a stand-in with fewer records cannot deny. Where leadership is
+    A stand-in with fewer records does not prove what the leader's missing files hold. Where leadership is
     older than the reference's own records, these tell the epoch; so they do where nobody leads and another led last.
     """
     source: str

@@ -57,7 +57,7 @@ def quarantine_row(row: QuarantineRow) -> dict:
 
 
 def damage_rows(names: dict, summary: SegmentSummary) -> Iterator[dict]:
-    """Quarantine rows for the bytes of one segment that are no batch: damage, and tails other than clean.
+    """Quarantine rows for the bytes of one segment that are not a batch: damage, and tails other than clean.
 
     Zeros after the data and a batch cut off at the end are what a running broker leaves; they are listed all the same,
     under the code of the finding that judges them.

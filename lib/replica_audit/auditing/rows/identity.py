@@ -9,7 +9,7 @@ and everything beyond ASCII escaped, and each ended by a newline:
   and `quarantine` that is known before the scan: what checkpoints, metadata and listings say; without `reason`, and without
   columns that are null or empty there, so that a version that adds a column leaves other snapshots their ids;
 - ``["segment", broker_id, path, size_bytes, digest]`` for each segment, `digest` being that of its summary: the SHA-256 of the
-  fields of `batches` of every batch, and of the place of what is no batch; null where it could not be read;
+  fields of `batches` of every batch, and of the place of all damage; null where it could not be read;
 - ``["text", path, size_bytes, digest]`` for each file of observations and each broker's log: SHA-256 of the SHA-256s of its pieces.
 
 Paths are relative to the snapshot, so a copy has the id of the original. Copies that differ in anything that bronze tables keep

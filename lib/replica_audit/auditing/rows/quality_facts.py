@@ -114,7 +114,7 @@ def count_lineage_conflicts(
 ) -> int | None:
     """Epochs of the batches for whose first offset the file names another epoch; null without a file.
 
-    Epochs that are newer than the file are no conflict: the file may have been copied before the segments. Nor are
+    Epochs that are newer than the file are not a conflict: the file may have been copied before the segments. Nor are
     those below its first entry: it is cut when old segments are no longer in the log, which go later.
     """
     if checkpoint_epochs is None:

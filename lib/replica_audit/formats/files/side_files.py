@@ -70,7 +70,7 @@ def _parse_float(text: str) -> float:
 
 
 def _parse_constant(text: str) -> float:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 def _check(value: Any, path: str, hint: str) -> None:

@@ -215,7 +215,7 @@ def _event(
 
 
 def _state(text: str | None, path: str) -> dict | None:
-    """A partition's state as JSON, None where the line has none; raises ValueError for what is no such state."""
+    """A partition's state as JSON, None where the line has none; raises ValueError for anything else."""
     if text is None:
         return None
     state = parse_json(text, path, "")

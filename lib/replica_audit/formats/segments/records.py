@@ -1,6 +1,6 @@
 """Records of one batch, decoded only where batches of two replicas differ, and never kept as they are.
 
-A batch is expanded here, within a bound; a row keeps the fields that are no content, and keyed hashes of the key and of
+A batch is expanded here, within a bound; a row keeps the fields other than content, and keyed hashes of the key and of
 the content. The hash key lives as long as one comparison, so a row says whether two records are equal and nothing else.
 Kafka: `DefaultRecordBatch`, `AbstractLegacyRecordBatch.DeepRecordsIterator`.
 """

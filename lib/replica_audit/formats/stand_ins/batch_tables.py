@@ -83,7 +83,7 @@ class LogRows(NamedTuple):
 
 
 def table_kind(snapshot: Snapshot, path: str) -> str | None:
-    """batch_table or record_table by its columns, None where it is no such table. Raises OSError and FormatError."""
+    """batch_table or record_table by its columns, None for any other table. Raises OSError and FormatError."""
     names = _column_names(snapshot, path)
     for kind, required in _REQUIRED.items():
         if set(required) <= names:

@@ -222,7 +222,7 @@ class _StandIns:
         at = log.topic_partition
         files = {} if log_dir is None else self._found.offset_files.get(log_dir.path, {})
         names = (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_STARTS, CLEANER_OFFSETS)
-        # A log dir of which only meta.properties was kept says nothing of its checkpoints.
+        # A log dir with nothing but meta.properties does not show its checkpoints.
         present = {name: files[name] for name in names if name in files and files[name].file.state != "missing"}
         states = {name: present[name].file if name in present else NOT_GIVEN for name in names}
         values = {name: present[name].entries.get(at) if name in present else None for name in names}

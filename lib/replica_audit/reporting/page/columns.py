@@ -17,7 +17,7 @@ from typing import Any
 
 from replica_audit.reporting.layout import clean
 
-#: Integers beyond this are no JavaScript numbers; they travel as text.
+#: JavaScript has no exact integers beyond this; they travel as text.
 SAFE_INTEGER = 2**53 - 1
 
 

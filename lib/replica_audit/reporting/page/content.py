@@ -19,7 +19,7 @@ from replica_audit.results import Results
 #: Partitions in one compressed piece of details: the page unpacks one piece when the first of them is opened.
 PIECE = 256
 
-#: Columns that say nothing that the page shows or does not know otherwise.
+#: Columns that the page does not show or knows otherwise.
 _LEFT_OUT = {"topic", "partition", "topic_id", "cluster_id", "configs", "directories"}
 
 #: Columns of offsets, kept as distances from the reference's log end.

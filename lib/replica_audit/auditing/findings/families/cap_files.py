@@ -197,7 +197,7 @@ def no_replica(leadership: Leadership | None, *, named_by_checkpoint: bool, obse
 
 
 def of_input(row: Mapping) -> Finding | None:
-    """Of a quarantine row without a partition; None where it is no input that could not be read."""
+    """Of a quarantine row without a partition; None for any other row."""
     return unusable_input(CAP_UNREADABLE, row) if row["code"] == CAP_UNREADABLE.code else None
 
 

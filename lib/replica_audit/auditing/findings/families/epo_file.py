@@ -144,7 +144,7 @@ def _contradictions(case: Case, facts: ReplicaFacts, place: Evidence) -> Iterato
         (epoch, start)
         for epoch, start in written
         if facts.local_start_offset < start < facts.log_end_offset
-        # A changed batch is what recovery took this entry from: that is told as LOG-CRC-BLIND.
+        # A changed batch is what recovery took this entry from: that is LOG-CRC-BLIND.
         and (epoch, start) not in {(one.leader_epoch, one.start_offset) for one in facts.rot}
         and facts.lineage.epoch_for_offset(start) not in (None, epoch)
         and not any(

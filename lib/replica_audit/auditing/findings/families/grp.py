@@ -31,7 +31,7 @@ GRP_PAST_END = Code(
     "group read, which ends lower on this log; or a loss, or copies of one moment.",
     remedy="Before the group is started again, set its offsets: kafka-consumer-groups --reset-offsets --to-offset with the "
     "offset that the finding names, and let it read from there; its own side effects of the lost records have to be looked at.",
-    traps="Copies of different moments: a group that went on while the log was copied. That is no finding unless epochs or a "
+    traps="Copies of different moments: a group that went on while the log was copied. That is not a finding unless epochs or a "
     "loss tell.",
 )
 GRP_PAST_DIVERGENCE = Code(

@@ -50,7 +50,7 @@ HWM_GONE = Code(
     "committed, or left behind by an election known to be unclean. That replica has followed the leader since, and they are "
     "gone from the partition. All replicas agree now, which is not to say that nothing was lost.",
     proof="The earlier audit with its date, and what it saw: offsets, leader epoch, brokers. What each replica has there now: "
-    "nothing, or another epoch. It is told once: a later audit knows it, and it asks for no verdict any more.",
+    "nothing, or another epoch. It is reported once: a later audit knows it, and it no longer asks for a verdict.",
     remedy="Look for a copy: the earlier snapshot, salvaged records, a backup, a `.deleted` file (file.delete.delay.ms, 60 s), "
     "a consumer that had read them. Produce them again from there, or note the loss; then accept the finding.",
     traps="Retention that has passed the range, a topic created again, compaction and tiered storage are left out; so are "
@@ -140,7 +140,7 @@ def _history(run: Run) -> list[Evidence]:
 def _gone(case: Case) -> Iterator[Finding]:
     """Records that an earlier audit saw on a replica, and that no replica holds any more.
 
-    Nothing is said where a replica's log is not at hand, which may hold them; of compacted and tiered logs; and of a topic
+    Nothing is said where a replica's log is missing, which may hold them; of compacted and tiered logs; and of a topic
     without an id, which may be another one. Once an earlier audit has told it, it is known and asks for no verdict.
     """
     topic_id = case.reference.facts.directory.topic_id

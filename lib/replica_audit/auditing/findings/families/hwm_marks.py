@@ -79,7 +79,7 @@ def judge(case: Case) -> Iterator[Finding]:
 
 def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     if facts.end_is_open:
-        return  # what lies past the end of what is shown is not known, and is no loss
+        return  # what lies past the end of what is shown is not known, so it is not a loss
     directory, end = facts.directory, facts.log_end_offset
     checkpoint, recovery_point = directory.high_watermark_checkpoint, directory.recovery_point_checkpoint
     if is_tail_lost(case.reference, case.replicas, facts):

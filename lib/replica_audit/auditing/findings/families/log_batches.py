@@ -121,7 +121,7 @@ LOG_PRODUCER_DUPLICATE = Code(
     proof="Both batches with offset, producer id, producer epoch and sequence.",
     remedy="Expect consumers to have read these records twice. Look for a loss of producer snapshots at that time.",
     traps="Sequences wrap at 2^31-1; unbroken sequences prove nothing in turn. Up to 2.4 a producer whose records had all "
-    "been deleted began with sequence 0 again under the same id and epoch (UNKNOWN_PRODUCER_ID): that is none.",
+    "been deleted began with sequence 0 again under the same id and epoch (UNKNOWN_PRODUCER_ID): that is harmless.",
 )
 CODES = (
     LOG_OFFSET_REGRESSION,

@@ -1,4 +1,4 @@
-"""Bytes of a replica's own log that are no batch, and batches whose checksum fails (F.2)."""
+"""Bytes of a replica's own log that are not a batch, and batches whose checksum fails (F.2)."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def _topic_ids(case: Case) -> Iterator[Finding]:
                     "file", "partition.metadata", facts.broker_id, facts.directory.path, value=facts.directory.topic_id
                 ),
                 considered(
-                    "topic re-created: cannot be told, nothing says which id is the present one"
+                    "topic re-created: possible, nothing says which id is the present one"
                     if known is None
                     else f"topic re-created: yes, {case.leadership.source} names {known}; Kafka sets such a directory aside as -stray"
                 ),
@@ -158,6 +158,6 @@ def _topic_ids(case: Case) -> Iterator[Finding]:
 
 
 def of_input(row: Mapping) -> Finding | None:
-    """Of a quarantine row without a partition; None where it is no matter of identity."""
+    """Of a quarantine row without a partition; None where it does not concern identity."""
     code = next((code for code in (META_FOREIGN_DIR, META_FORK) if code.code == row["code"]), None)
     return None if code is None else unusable_input(code, row)

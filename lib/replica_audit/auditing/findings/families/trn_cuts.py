@@ -48,7 +48,7 @@ TRN_LOGGED = Code(
     meaning="The broker cut this replica's log at that time. Medium where it went below the replica's own high watermark, "
     "or where the replica then led without having been in sync again: committed records may be gone and no file shows it.",
     proof="The line of the broker's log: offset, time, and what it was cut to.",
-    remedy="Compare with what producers were told at that time; records that were lost so are in backups only.",
+    remedy="Compare with the acknowledgements that producers logged at that time; records lost this way are in backups only.",
     traps="A follower before 0.11 cuts to its high watermark at every start, and fetches the rest again.",
 )
 CODES = (
@@ -103,7 +103,7 @@ def judge(case: Case) -> Iterator[Finding]:
         else:
             yield found
     for cuts in harmless.values():
-        # Every restart and every new leader makes one: the last is told, and how many there were.
+        # Every restart and every new leader makes one: the last is reported, and how many there were.
         earlier = (
             [considered(f"{len(cuts) - 1} earlier truncations of this replica are in broker_log_events")]
             if cuts[1:]
@@ -162,7 +162,7 @@ def _cut(cut: LoggedCut, election: LoggedElection | None) -> Finding:
         considered("fetched again from the leader: no, the leader was down, and this replica led next")
         if election is not None
         else considered(
-            "fetched again from the leader: yes, as far as the logs at hand tell; what was dropped the leader "
+            "fetched again from the leader: yes, as far as the captured logs tell; what was dropped the leader "
             "had, or was never committed"
         )
     )
