@@ -69,7 +69,7 @@ def open_snapshot(
     With `source`, one of LEADERSHIP_SOURCES, what others say of who leads is left out.
 
     Raises UsageError when there is no such snapshot, `topics` match nothing, the leadership file is wrong, or `source`
-    says nothing; InputError when no log dir or partition is found.
+    names no leader; InputError when no log dir or partition is found.
     """
     snapshot, inventory = _open_with_leadership(uri, topics, leadership)
     if source is None:
