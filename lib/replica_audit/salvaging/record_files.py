@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ from replica_audit.formats.segments.batch_encoding import encode_batch
 from replica_audit.formats.segments.payloads import Payload
 from replica_audit.formats.segments.scan import scan_segment
 from replica_audit.model import Damage, TopicPartition
+from replica_audit.salvaging.json_lines import json_line
 from replica_audit.salvaging.private_files import new_file
 
 #: What a user may choose from.
@@ -71,8 +71,7 @@ class JsonLines:
 
     def add(self, records: Sequence[Payload], entry: bytes | None, variant: int) -> None:
         for record in records:
-            line = json.dumps(self._line(record), separators=(",", ":"))
-            self._file.write(line.encode("ascii") + b"\n")
+            self._file.write(json_line(self._line(record)))
 
     def close(self) -> int:
         self._file.close()

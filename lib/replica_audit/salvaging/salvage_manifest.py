@@ -21,15 +21,15 @@ SCHEMA_VERSION = 1
 _RECORDS = '"records": ['
 
 
-def write_manifest(path: Path, head: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write the manifest: `head` (its `records` left out) and the rows, in their order."""
+def write_manifest(path: Path, head: Mapping[str, Any], lines: Iterable[bytes]) -> None:
+    """Write the manifest: `head` (its `records` left out) and the lines (`json_line`) of the records, in their order."""
     text = json.dumps(head, indent=1, ensure_ascii=True, allow_nan=False)
     with new_file(path) as stream:
         stream.write(text[: text.rindex("\n}")].encode("ascii") + f",\n{_RECORDS}".encode("ascii"))
-        separator = "\n"
-        for row in rows:
-            stream.write((separator + json.dumps(row, separators=(",", ":"), allow_nan=False)).encode("ascii"))
-            separator = ",\n"
+        separator = b"\n"
+        for line in lines:
+            stream.write(separator + line.removesuffix(b"\n"))
+            separator = b",\n"
         stream.write(b"\n]\n}\n")
 
 

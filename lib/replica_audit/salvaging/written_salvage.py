@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -14,6 +13,7 @@ from replica_audit.formats.segments.payloads import Payload, decode_payloads
 from replica_audit.formats.segments.record_fields import RecordError
 from replica_audit.formats.segments.record_reader import RecordReader
 from replica_audit.salvaging.copies_of_topic import Unread
+from replica_audit.salvaging.json_lines import json_line
 from replica_audit.salvaging.partition_salvage import Choices, PartitionSalvage
 from replica_audit.salvaging.private_files import hash_file, new_directory, new_file
 from replica_audit.salvaging.record_digest import record_digest
@@ -75,7 +75,7 @@ def write_salvage(
             "files": files,
         }
         with (directory / _ROWS).open("rb") as lines:
-            write_manifest(directory / NAME, head, (json.loads(line) for line in lines))
+            write_manifest(directory / NAME, head, lines)
         (directory / _ROWS).unlink()
     return head
 
@@ -92,11 +92,11 @@ def _write_partition(
     if expected and choices.payloads:
         writers = open_writers(directory / str(place), place, forms.forms, forms.encoding)
         for index, digest in _copy_records(found, reader, writers, unread):
-            rows.write(_line(record_row(found, index, digest)))
+            rows.write(json_line(record_row(found, index, digest)))
         written = [writer.close() for writer in writers]
     else:
         for index in range(expected):
-            rows.write(_line(record_row(found, index, None)))
+            rows.write(json_line(record_row(found, index, None)))
     # The least of what the files hold: a record is written where every one of them has it.
     return partition_row(found, expected, min(written) if choices.payloads else None), unread
 
@@ -146,7 +146,3 @@ def _entries(found: PartitionSalvage, reader: RecordReader) -> Iterator[tuple[in
 
 def _digest(record: Payload) -> str:
     return record_digest(record.timestamp, record.key, record.value, record.headers)
-
-
-def _line(row: dict[str, Any]) -> bytes:
-    return json.dumps(row, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
