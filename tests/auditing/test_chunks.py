@@ -193,7 +193,7 @@ def test_the_chunks_asked_for_are_enough(seed, monkeypatch):
     evidence, batches = make(seed)
     wanted = plan_audit(evidence).batches
     seen = report_rows(conclude(plan_audit(evidence), only(batches, wanted)))
-    monkeypatch.setattr(plan, "needed_chunks", lambda one, other, _: {*one.facts.chunks, *other.chunks})
+    monkeypatch.setattr(plan, "needed_chunks", lambda one, other, *_: {*one.facts.chunks, *other.chunks})
     whole = report_rows(conclude(plan_audit(evidence), batches))
     for table in whole:
         assert seen[table] == whole[table], (seed, table)

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from replica_audit.auditing.plan import Plan
     from replica_audit.auditing.replicas.facts import CopyKey
 
+#: What elections cost is worked out by one task, from at most so many batches that differ.
+_ELECTION_BATCHES = 200_000
+
 #: (topic, partition) and its evidence: rows by table, as `partition_evidence` takes them.
 Place = tuple[str, int]
 Group = tuple[Place, dict[str, list[dict]]]
@@ -278,7 +281,7 @@ def conclude_pieces(group: Group, parts: Sequence[dict[CopyKey, AlignedPair] | A
         audit = conclude(plan, transactions=work.transactions or {}, aligned=aligned)
         chunks = plan.candidate_batches
         held = {facts.key: facts.chunks for facts in plan.grouping.compared}
-        if sum(held[key][number].batch_count for key, some in chunks.items() for number in some) > work.piece_batches:
+        if sum(held[key][number].batch_count for key, some in chunks.items() for number in some) > _ELECTION_BATCHES:
             # What each election costs asks for all that differs at once: more than one task should have.
             return Answer(report_rows(audit))
         return Answer(decided_rows(audit, read_batches(work.directory, rows.get("segments", ()), chunks)))
