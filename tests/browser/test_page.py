@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.auditing.test_group_positions import with_groups
 from tests.reporting.rows import finding, partition, results, row
 from tests.support.fixtures import ATTACKS
 from tests.support.large_audit import audit_models, large_results
@@ -15,6 +16,7 @@ from tests.support.samples import SAMPLES
 
 from replica_audit.auditing.audits.earlier_audit import Earlier
 from replica_audit.config import Settings
+from replica_audit.local.audit import audit_all as audit_snapshot
 from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.reporting.page.document import render_page
@@ -82,6 +84,31 @@ def test_the_sample_opens_with_the_answer_the_picture_and_the_story(browser, pag
     assert "Elect broker 2. Broker 2 loses nothing; broker 1 would lose 7 committed records." in browser.text(".plan")
     costs = browser.run("return [...document.querySelectorAll('.replay h4 + .scroll')].map(t => t.textContent)")
     assert any("broker 1 is cut to 93" in text or "nobody is cut" in text for text in costs)
+    browser.quiet()
+
+
+def test_a_partition_names_the_groups_that_are_hit_and_who_wrote_what_is_lost(browser, tmp_path):
+    later = 3_600_000_000_000
+    groups = [
+        ("audit", "ledger", 0, 70, 0, later),
+        ("on", "ledger", 0, 50, 1, later),
+        ("sound", "ledger", 0, 30, 0, later),
+    ]
+    snapshot = with_groups("diverged-unclean", tmp_path / "s", *groups)
+    page = write(audit_snapshot(str(snapshot), Settings(topics=("ledger",))), tmp_path / "page.html")
+    browser.open(page, "#ledger-0")
+    browser.wait(f"{OPEN} === 1")
+    cells = "return [...document.querySelectorAll('%s tbody tr')].map(r => [...r.cells].map(c => c.textContent))"
+    assert browser.run(cells % ".groups") == [
+        ["audit", "70 · epoch 0", "past the leader’s log end", "34", "brokers 1 and 2"],
+        ["on", "50 · epoch 1", "valid, above lost records", "34", "broker 0"],
+    ]
+    assert browser.run(cells % ".writers") == [
+        ["no producer id", "broker 0", "[34, 79)", "45", "2026-11-21T09:01:08.552Z to 2026-11-21T09:01:08.735Z"]
+    ]
+    browser.open(page, "#ledger-2")
+    browser.wait(f"{OPEN} === 1")
+    assert not browser.find(".groups") and browser.find(".writers")
     browser.quiet()
 
 

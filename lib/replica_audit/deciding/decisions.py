@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from replica_audit.deciding.groups import GroupOffset, count_hits
+from replica_audit.deciding.groups import GroupOffset, find_hit
 from replica_audit.deciding.plan_parts import Candidate, Conflict, Decision, PartitionThen, ReplicaThen, Source
 from replica_audit.deciding.present_state import Place, PresentState, Row
 from replica_audit.errors import UsageError
@@ -112,12 +112,8 @@ def _decision(
 def _candidate(
     matrix: Matrix, place: Place, broker_id: int, leader: int | None, groups: Sequence[GroupOffset] | None
 ) -> Candidate:
-    row, replica = matrix.rows[place][broker_id][broker_id], matrix.replicas[place].get(broker_id)
-    hits = None
-    if groups is not None and replica is not None:
-        read = matrix.kept_to(place, broker_id, broker_id if leader is None else leader)
-        lineage = Lineage(tuple((epoch, start) for epoch, start in replica["epochs"]))
-        hits = count_hits(groups, lineage, row["kept_to"], row["kept_to"] if read is None else read)
+    row = matrix.rows[place][broker_id][broker_id]
+    hits = None if groups is None else groups_hit(matrix, place, broker_id, leader, groups)
     return Candidate(
         candidate_id=broker_id,
         standing=row["standing"],
@@ -128,8 +124,20 @@ def _candidate(
         lost_possible=row["lost_possible"],
         lost_at_most=row["lost_at_most"],
         cut_transactions=row["cut_transactions"],
-        groups_hit=hits,
+        groups_hit=None if hits is None else len(hits),
     )
+
+
+def groups_hit(
+    matrix: Matrix, place: Place, broker_id: int, leader: int | None, groups: Iterable[GroupOffset]
+) -> frozenset[str] | None:
+    """Of the groups of a partition those that a candidate hits, read from `leader` until now; None without its log."""
+    row, replica = matrix.rows[place][broker_id][broker_id], matrix.replicas[place].get(broker_id)
+    if replica is None:
+        return None
+    read = matrix.kept_to(place, broker_id, broker_id if leader is None else leader)
+    lineage = Lineage(tuple((epoch, start) for epoch, start in replica["epochs"]))
+    return find_hit(groups, lineage, row["kept_to"], row["kept_to"] if read is None else read)
 
 
 def _sources(rows: Mapping[int, Row], replicas: Mapping[int, Row]) -> list[Source]:

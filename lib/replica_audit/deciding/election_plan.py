@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
 from replica_audit import __version__
 from replica_audit.auditing.rows.evidence import parse_kafka_version
-from replica_audit.deciding.decisions import Matrix, decide, rests_on
+from replica_audit.deciding.decisions import Matrix, decide, groups_hit, rests_on
 from replica_audit.deciding.groups import GroupOffset
 from replica_audit.deciding.kafka_commands import BOOTSTRAP, Tools
 from replica_audit.deciding.plan_parts import Plan
@@ -56,6 +57,24 @@ def plan_elections(
         alternatives=outcome.alternatives,
         rests_on=tuple(rests_on(results, matrix, {(one.topic, one.partition) for one in decisions})),
     )
+
+
+def hit_groups(results: Results) -> dict[Place, dict[int, frozenset[str]]]:
+    """Of each partition with rows of `elections` and `group_offsets`: the groups that each candidate hits."""
+    matrix, of_place = Matrix(results), defaultdict(list)
+    for one in _groups(results) or ():
+        of_place[one.topic, one.partition].append(one)
+    state = present_state(results, parse_kafka_version((results.audit.get("options") or {}).get("kafka_version")))
+    found: dict[Place, dict[int, frozenset[str]]] = defaultdict(dict)
+    for place in of_place.keys() & matrix.rows.keys():
+        registration = state.partitions.get(place)
+        leader = None if registration is None else registration.leader_id
+        for candidate in sorted(matrix.rows[place]):
+            if candidate in matrix.rows[place][candidate]:
+                hit = groups_hit(matrix, place, candidate, leader, of_place[place])
+                if hit is not None:
+                    found[place][candidate] = hit
+    return found
 
 
 def _groups(results: Results) -> list[GroupOffset] | None:

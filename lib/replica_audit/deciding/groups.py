@@ -18,7 +18,7 @@ class GroupOffset(NamedTuple):
     leader_epoch: int | None
 
 
-def count_hits(offsets: Iterable[GroupOffset], lineage: Lineage, end_offset: int, shared_end: int) -> int:
+def find_hit(offsets: Iterable[GroupOffset], lineage: Lineage, end_offset: int, shared_end: int) -> frozenset[str]:
     """Groups of one partition that have read past what a log has of what they read.
 
     `lineage` and `end_offset` are the candidate's; `shared_end` is where it parts from the log that was read, which counts
@@ -33,4 +33,4 @@ def count_hits(offsets: Iterable[GroupOffset], lineage: Lineage, end_offset: int
         end = min(answer[1] if of_log else shared_end, end_offset)
         if one.committed_offset > end:
             hit.add(one.group)
-    return len(hit)
+    return frozenset(hit)

@@ -9,8 +9,9 @@ from typing import Any
 from replica_audit.reporting.answer import Answer, build_answer
 from replica_audit.reporting.finding_text import worst_first
 from replica_audit.reporting.layout import clean, render_count, render_interval, render_range
+from replica_audit.reporting.readers_and_writers import find_hits, hit_rows, tell_group, tell_writer, writer_rows
 from replica_audit.reporting.sentences import Sentence
-from replica_audit.reporting.similar_findings import Row, render_lost, worst_partitions
+from replica_audit.reporting.similar_findings import Row, render_lost, rows_by_partition, worst_partitions
 from replica_audit.reporting.verdict import render_status_line
 from replica_audit.reporting.what_to_do import WhatToDo, tell_what_to_do
 from replica_audit.results import Results
@@ -18,6 +19,8 @@ from replica_audit.results import Results
 #: How many partitions and findings are listed; the page and audit.json have them all.
 PARTITION_LIMIT = 20
 FINDING_LIMIT = 20
+#: Consumer groups, and producers of lost records.
+READER_LIMIT = 8
 
 _MARKS = {"bad": "❌", "warn": "⚠️", "unknown": "❓", "good": "✅"}
 
@@ -36,6 +39,7 @@ def render_markdown(results: Results, verdict: Mapping[str, Any]) -> str:
         )
     if (todo := tell_what_to_do(results)) is not None:
         blocks.append(_what_to_do(todo))
+    blocks += _readers_and_writers(results)
     partitions = [row for row in worst_partitions(results) if row["verdict"] != "CONSISTENT"]
     if partitions:
         blocks.append(_table(partitions, results))
@@ -68,6 +72,29 @@ def _what_to_do(todo: WhatToDo) -> str:
             lines += ["", *(f"   {line}" for line in (f"{fence}sh", *step.commands, fence)), ""]
     told = f"What must hold before each step, and what each log is after it: {code_span(todo.command)}"
     return "\n".join([*lines, "", told, "", "</details>"])
+
+
+def _readers_and_writers(results: Results) -> list[str]:
+    """Consumer groups that are hit, and who wrote the lost records, worst partition first; nothing where there are none."""
+    hits, groups, writers = find_hits(results), [], []
+    for row, rows in rows_by_partition(results):
+        place = f"{row['topic']}-{row['partition']}"
+        for one in hit_rows(rows["group_offsets"], hits.get((row["topic"], row["partition"]), {})):
+            told = escape(tell_group(one, row["reference_id"]))
+            groups.append(f"- {code_span(place)}: group {code_span(one['group'])} {told}")
+        for one in writer_rows(rows["lost_producers"]):
+            name = "" if one["transactional_id"] is None else f"transactional id {code_span(one['transactional_id'])}, "
+            writers.append(f"- {code_span(place)}: {name}{escape(tell_writer(one))}")
+    blocks = []
+    for title, table, lines in (
+        ("Consumer groups that are hit", "group_offsets", groups),
+        ("Who wrote the lost records", "lost_producers", writers),
+    ):
+        if lines:
+            left = len(lines) - READER_LIMIT
+            more = [f"- and {left} more: {code_span(table)} in {code_span('audit.json')}"] if left > 0 else []
+            blocks.append("\n".join([f"**{title}**", "", *lines[:READER_LIMIT], *more]))
+    return blocks
 
 
 def escape(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from replica_audit.auditing.audits.earlier_audit import Earlier
@@ -12,6 +12,7 @@ from replica_audit.reporting.fact_sentences import group_facts
 from replica_audit.reporting.finding_text import worst_first
 from replica_audit.reporting.first_steps import tell_advice
 from replica_audit.reporting.page.columns import encode_column
+from replica_audit.reporting.readers_and_writers import Hits, find_hits, hit_rows, writer_rows
 from replica_audit.reporting.similar_findings import DETAIL_TABLES, Row, Rows, rows_by_partition
 from replica_audit.reporting.story import tell_story, told_protocol
 from replica_audit.results import Results
@@ -40,6 +41,8 @@ _OFFSETS = {
     "record_count",
     "hw_recomputed",
     "hw_observed",
+    "committed_offset",
+    "parted_at",
 }
 
 
@@ -52,15 +55,15 @@ def build_overview(results: Results, earlier: Earlier | None) -> dict[str, Any]:
 
 def build_pieces(results: Results) -> Iterator[dict[str, Any]]:
     """Details of `PIECE` partitions after `PIECE` partitions, in the order of the overview."""
-    protocol = told_protocol(results)
+    protocol, hits = told_protocol(results), find_hits(results)
     held: list[tuple[Row, Rows]] = []
     for item in rows_by_partition(results):
         held.append(item)
         if len(held) == PIECE:
-            yield _piece(held, protocol)
+            yield _piece(held, protocol, hits)
             held = []
     if held:
-        yield _piece(held, protocol)
+        yield _piece(held, protocol, hits)
 
 
 def number_facts(findings: Sequence[Row]) -> list[dict[str, Any]]:
@@ -123,9 +126,9 @@ def _overview_row(partition: Row, rows: Rows, earlier: Earlier | None) -> dict[s
     }
 
 
-def _piece(items: Sequence[tuple[Row, Rows]], protocol: str) -> dict[str, Any]:
+def _piece(items: Sequence[tuple[Row, Rows]], protocol: str, hits: Hits) -> dict[str, Any]:
     bases = [_base(partition, rows) for partition, rows in items]
-    details = [{**rows, "findings": number_facts(rows["findings"])} for _, rows in items]
+    details = [_detail(rows, hits.get((partition["topic"], partition["partition"]), {})) for partition, rows in items]
     piece: dict[str, Any] = {"bases": encode_column(bases), "tables": {}}
     for table in DETAIL_TABLES:
         placed = [(number, row) for number, rows in enumerate(details) for row in rows[table]]
@@ -146,6 +149,16 @@ def _piece(items: Sequence[tuple[Row, Rows]], protocol: str) -> dict[str, Any]:
         [list(sentence) for sentence in tell_story(partition, rows, protocol)] for partition, rows in items
     ]
     return piece
+
+
+def _detail(rows: Rows, hits: Mapping[int, Collection[str]]) -> Rows:
+    """Rows of one partition as the page has them."""
+    return {
+        **rows,
+        "findings": number_facts(rows["findings"]),
+        "group_offsets": hit_rows(rows["group_offsets"], hits),
+        "lost_producers": writer_rows(rows["lost_producers"]),
+    }
 
 
 def _base(partition: Row, rows: Rows) -> int:

@@ -46,6 +46,7 @@ _SCRIPTS = (
     "leadership.js",
     "protocols.js",
     "elections.js",
+    "readers.js",
     "findings.js",
     "detail.js",
     "gallery.js",

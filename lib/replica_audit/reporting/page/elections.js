@@ -4,13 +4,15 @@ const STANDINGS = { leader: 'leads', isr: 'in sync', elr: 'eligible', last_known
 function electionBlock(detail) {
   const own = detail.elections.filter((row) => row.candidate_id === row.broker_id);
   if (own.length < 2) return null;
+  const groups = detail.group_offsets.length > 0;
   const rows = own.map((row) => {
     const most = row.lost_at_most && row.lost_records ? 'at most ' : '';
     const cuts = detail.elections.filter((one) => one.candidate_id === row.candidate_id && one.dropped_records);
     return [[row.candidate_id, row.choice === 'best' ? el('b', null, ' best') : ''], STANDINGS[row.standing], shown(row.kept_to), `${most}${row.lost_records}`,
       row.lost_committed ? el('b', { class: 'bad' }, row.lost_committed) : '0', row.lost_possible, row.cut_transactions,
+      ...(groups ? [detail.group_offsets.filter((one) => one.hit_by.includes(row.candidate_id)).length] : []),
       cuts.length ? cuts.map((one) => `broker ${one.broker_id} is cut to ${one.kept_to}`).join(', ') : 'nobody is cut'];
   });
   return el('div', null, el('h4', null, 'What each choice of leader costs'), table(
-    [['leader', 'wrap'], ['by right', ''], ['log end', 'n'], ['lost', 'n', 'records that no log holds any more'], ['committed', 'n'], ['possibly', 'n', 'possibly committed'], ['transactions', 'n', 'of which a part is lost'], ['and then', 'wrap']], rows, 'small stack'));
+    [['leader', 'wrap'], ['by right', ''], ['log end', 'n'], ['lost', 'n', 'records that no log holds any more'], ['committed', 'n'], ['possibly', 'n', 'possibly committed'], ['transactions', 'n', 'of which a part is lost'], ...(groups ? [['groups', 'n', 'consumer groups that have read what is lost then']] : []), ['and then', 'wrap']], rows, 'small stack'));
 }
