@@ -58,6 +58,11 @@ _MAINS = {
         "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
         "kafka.admin.ReassignPartitionsCommand",
     ),
+    "kafka-consumer-groups": (
+        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+        "kafka.admin.ConsumerGroupCommand",
+    ),
+    "kafka-console-consumer": ("org.apache.kafka.tools.consumer.ConsoleConsumer", "kafka.tools.ConsoleConsumer"),
 }
 _UP = {
     "broker": r"from STARTING to STARTED|\[KafkaServer id=\d+\] started",

@@ -1,7 +1,7 @@
 """`elect` on real brokers: the plan of every candidate carried out by its own commands, and `verify --plan` afterwards.
 
 A cluster is started from a capture's directories with the brokers that ran then. RECORD=yes writes what was seen to
-elections_seen.json, which tests/verifying/test_elections_replayed.py compares with what plans predict.
+elections_seen.json and groups_seen.json, which tests/verifying compares with what plans predict.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from pathlib import Path
 import pytest
 from tests.brokers.carrying_out import carry_out
 from tests.brokers.elections_seen import brokers_up, entry, record, recorded
+from tests.brokers.group_offsets import commit, commit_with_epochs, described, first_read, read_all
+from tests.brokers.groups_seen import group_entries, record_groups, recorded_groups
 from tests.brokers.steered_cluster import SteeredCluster
 from tests.brokers.steered_zookeeper import SteeredZooKeeper
 from tests.support.fixtures import FIXTURES, truth
 
 from replica_audit.config import Settings
+from replica_audit.local.audit import audit_all
 from replica_audit.local.two_snapshots import verify_snapshots
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(1200)]
@@ -35,7 +38,7 @@ CASES = [
         "elr-leaderless": (0, 1, 2),
         "last-replica-elr-2-cut": (0, 1, 2),
         "last-replica-standing-2-cut": (0, 1, 2),
-        "quorum3-1-unclean": (0, 1),
+        "quorum3-1-unclean": (0, 1, 2),
         "txn-failover-1-unclean": (0, 1, 2),
         "kafka-3.9-diverged-unclean": (0, 1, 2),
         "zk-2.8-diverged-unclean": (0, 1, 2),
@@ -66,6 +69,53 @@ def test_what_a_plan_predicts_is_what_happens(capture: str, candidate: int, tmp_
         record(seen)
     assert found.surprises == []
     assert [one for one in recorded() if one["capture"] == capture and one["candidate"] == candidate] == [seen]
+
+
+#: Of each group the offsets that the tool commits, by partition: below where the logs part, between, and at the end.
+COMMITTED = {"below": (20, 20, 20), "between": (45, 50, 40), "at-end": (52, 70, 50)}
+#: What a group committed that read the log of broker 0 while that led, and the epochs of what it read last.
+BEFORE_FAILOVER = (45, 58, 72), (0, 1, 1)
+
+
+@pytest.mark.parametrize("candidate", [0, 1])
+def test_groups_stand_where_a_plan_says(candidate: int, tmp_path: Path) -> None:
+    """Groups of a tool, which commits no epochs, and of consumers of either log, which do."""
+    capture, topic = "diverged-unclean", "ledger"
+    kafka, up = truth(capture)["kafka"], brokers_up(capture)
+    with _cluster(capture, tmp_path / "run", JARS[kafka]) as cluster:
+        cluster.start_quorum()
+        cluster.start(*up)
+        time.sleep(_SETTLE_SECONDS)
+        read_all(cluster, "java-reader", topic)
+        for group, offsets in COMMITTED.items():
+            commit(cluster, group, topic, offsets)
+        commit_with_epochs(cluster, "before-failover", topic, *BEFORE_FAILOVER)
+        before = cluster.snapshot("before")
+        plan = _elect(before, tmp_path / "plan.json", candidate, kafka, up, [topic])
+        assert carry_out(plan, cluster) == []
+        time.sleep(_SETTLE_SECONDS)
+        after = cluster.snapshot("after")
+        standing = described(cluster)
+        read = {group: first_read(cluster, group, topic) for group in (*COMMITTED, "before-failover", "java-reader")}
+    settings = Settings(topics=(topic,), kafka_version=kafka)
+    sides = [audit_all(str(side), settings) for side in (before, after)]
+    seen = {
+        "capture": capture,
+        "kafka": kafka,
+        "candidate": candidate,
+        "up": up,
+        "hits": {str(one["partition"]): _hits(one) for one in plan["decisions"]},
+        **group_entries(*sides, standing, read),
+    }
+    if os.environ.get("RECORD") == "yes":
+        record_groups(seen)
+    assert [one for one in recorded_groups() if one["candidate"] == candidate] == [seen]
+
+
+def _hits(decision: dict) -> int:
+    """How many groups a plan says its choice hits in one partition."""
+    (chosen,) = (one for one in decision["candidates"] if one["candidate_id"] == decision["candidate_id"])
+    return chosen["groups_hit"]
 
 
 def _cluster(capture: str, out: Path, jars: Path) -> SteeredCluster:
