@@ -30,7 +30,7 @@ from replica_audit.formats.leadership.broker_logs import read_broker_log
 from replica_audit.formats.leadership.consumer_offsets import (
     find_offsets_copies,
     newest_offsets,
-    read_committed_offsets,
+    try_committed_offsets,
 )
 from replica_audit.formats.leadership.transaction_log import (
     find_transaction_logs,
@@ -212,14 +212,9 @@ def _read_group_offsets(
     """What consumer groups committed for `known` partitions; what cannot be read of it is added to `quarantine`."""
     copies, found = [], defaultdict(list)
     for copy in find_offsets_copies(snapshot, [one.path for one in inventory.log_dirs if one.kind == "broker"]):
-        try:
-            copies.append(read_committed_offsets(snapshot, copy))
-            unread = copies[-1].unread
-        except (OSError, FormatError) as error:
-            unread = ((copy.path, None, str(error)),)
-        for path, position, reason in unread:
-            text = f"could not be read, and may say what consumer groups committed: {reason}"
-            quarantine.append(quarantine_row(QuarantineRow(None, path, position, None, "INPUT-IGNORED", text)))
+        one, unread = try_committed_offsets(snapshot, copy)
+        copies += [] if one is None else [one]
+        quarantine += map(quarantine_row, unread)
     for row in rows_of_offsets(newest_offsets(copies)):
         if (place := TopicPartition(row["topic"], row["partition"])) in known:
             found[place].append(row)

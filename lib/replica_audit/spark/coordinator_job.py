@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.files.trees import Entry
@@ -13,7 +14,7 @@ from replica_audit.formats.leadership.consumer_offsets import (
     OffsetsCopy,
     find_offsets_copies,
     newest_offsets,
-    read_committed_offsets,
+    try_committed_offsets,
 )
 from replica_audit.formats.leadership.transaction_log import (
     find_transaction_logs,
@@ -61,22 +62,37 @@ def read_transactions(
 def read_group_offsets(spark: SparkSession, location: str, log_dirs: Collection[str]) -> list[GroupOffset]:
     """What consumer groups committed last, by the snapshot's `__consumer_offsets`; a task reads whole copies of its partitions.
 
-    A copy that cannot be read is passed over: it is in quarantine since the scan.
+    What cannot be read is passed over: it is in quarantine since the ingest (`check_group_offsets`).
     """
     try:
         snapshot = Snapshot.open(location)
-        copies = find_offsets_copies(snapshot, sorted(log_dirs))
+        copies = _find_copies(snapshot, log_dirs)
     except OSError:
-        copies = []  # the snapshot is gone: records that have to be compared will say so
-    copies = [copy for copy in copies if any(segment.size for segment in copy.segments)]
-    if not copies:
-        return []
+        return []  # the snapshot is gone: records that have to be compared will say so
 
     def read(of_task: list[OffsetsCopy]) -> Iterator[CommittedOffsets]:
         for copy in of_task:
-            try:
-                yield read_committed_offsets(snapshot, copy)
-            except (OSError, FormatError):
-                continue
+            found, _ = try_committed_offsets(snapshot, copy)
+            if found is not None:
+                yield found
 
-    return newest_offsets(run_tasks(spark, deal(copies, min(_GREATEST_TASKS, parallelism(spark))), read))
+    return newest_offsets(_run(spark, copies, read))
+
+
+def check_group_offsets(spark: SparkSession, snapshot: Snapshot, log_dirs: Collection[str]) -> list[dict]:
+    """Quarantine rows for what cannot be read of the snapshot's `__consumer_offsets`: a later commit may stand there."""
+
+    def check(of_task: list[OffsetsCopy]) -> Iterator[dict]:
+        for copy in of_task:
+            yield from map(asdict, try_committed_offsets(snapshot, copy)[1])
+
+    return _run(spark, _find_copies(snapshot, log_dirs), check)
+
+
+def _find_copies(snapshot: Snapshot, log_dirs: Collection[str]) -> list[OffsetsCopy]:
+    copies = find_offsets_copies(snapshot, sorted(log_dirs))
+    return [copy for copy in copies if any(segment.size for segment in copy.segments)]
+
+
+def _run(spark: SparkSession, copies: list[OffsetsCopy], work: Callable[[list[OffsetsCopy]], Iterable[Any]]) -> list:
+    return run_tasks(spark, deal(copies, min(_GREATEST_TASKS, parallelism(spark))), work) if copies else []

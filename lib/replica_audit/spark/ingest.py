@@ -32,6 +32,7 @@ from replica_audit.formats.segments.segment_summary import summary_from_json
 from replica_audit.local.audit import open_snapshot
 from replica_audit.moments import now
 from replica_audit.redaction import redact
+from replica_audit.spark.coordinator_job import check_group_offsets
 from replica_audit.spark.dealing import SegmentWork
 from replica_audit.spark.observation_jobs import LOG_EVENTS, PROGRESS, scan_broker_logs, scan_progress
 from replica_audit.spark.scanning import ReadBytes, scan_files
@@ -178,6 +179,8 @@ def _scan(
                     spark, snapshot, paths, warehouse.directory(table), constants, settings.topics
                 )
                 rows["quarantine"] += problems
+        log_dirs = [one.path for one in inventory.log_dirs if one.kind == "broker"]
+        rows["quarantine"] += check_group_offsets(spark, snapshot, log_dirs)
     finally:
         progress.end()
     rows["segments"].sort(key=lambda row: (row["topic"], row["partition"], row["broker_id"], row["path"]))

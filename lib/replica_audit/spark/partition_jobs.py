@@ -16,7 +16,11 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.rows.evidence import AuditOptions
-from replica_audit.auditing.rows.lost_producers import transactional_producers, with_transactions
+from replica_audit.auditing.rows.lost_producers import (
+    awaits_coordinator,
+    transactional_producers,
+    with_transactions,
+)
 from replica_audit.model import TopicPartition, TransactionState
 from replica_audit.spark.coordinator_job import read_transactions
 from replica_audit.spark.tasks import deal, parallelism, run_joined, run_tasks
@@ -149,8 +153,10 @@ def bound_rows(
     for place, answer in found:
         count = sum(map(len, answer.rows.values()))
         if work.report_directories and sent + count > limit:
-            files.add(answer.rows)
-            last, answer = place, replace(answer, rows={})
+            # What the coordinator may add to is few rows; they go to the driver, which asks it once for all.
+            lost = answer.rows.get("lost_producers", [])
+            files.add({**answer.rows, "lost_producers": [row for row in lost if not awaits_coordinator(row)]})
+            last, answer = place, replace(answer, rows={"lost_producers": list(filter(awaits_coordinator, lost))})
         else:
             sent += count
         yield place, answer

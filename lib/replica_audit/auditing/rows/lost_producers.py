@@ -46,7 +46,12 @@ def lost_producer_rows(case: Case) -> Iterator[Row]:
 
 def transactional_producers(rows: Iterable[Mapping[str, Any]]) -> frozenset[int]:
     """Producers of which the coordinator may know more."""
-    return frozenset(row["producer_id"] for row in rows if row["transactional"] and row["producer_id"] is not None)
+    return frozenset(row["producer_id"] for row in rows if awaits_coordinator(row))
+
+
+def awaits_coordinator(row: Mapping[str, Any]) -> bool:
+    """Whether the coordinator may know more of the producer of a row."""
+    return row["transactional"] and row["producer_id"] is not None
 
 
 def with_transactions(rows: Sequence[Row], states: Mapping[int, TransactionState]) -> list[Row]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.files.trees import Entry
+from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.log_dirs.names import parse_directory_name, parse_file_name
 from replica_audit.formats.metadata.fields import FieldReader, MessageError
 from replica_audit.formats.segments.attributes import CODEC_MASK, CONTROL, TRANSACTIONAL
@@ -22,7 +23,7 @@ from replica_audit.formats.segments.codecs import CodecError, decompress
 from replica_audit.formats.segments.record_fields import RecordError, read_records
 from replica_audit.formats.segments.records import ABORT, COMMIT
 from replica_audit.formats.segments.scan import scan_segment
-from replica_audit.model import Damage, GroupOffset
+from replica_audit.model import Damage, GroupOffset, QuarantineRow
 
 TOPIC = "__consumer_offsets"
 
@@ -105,6 +106,23 @@ def read_committed_offsets(snapshot: Snapshot, copy: OffsetsCopy) -> CommittedOf
                     _apply(header, commits, latest, pending)
     offsets = tuple(latest[key] for key in sorted(latest))
     return CommittedOffsets(copy.partition, copy.path, last_epoch, end, offsets, tuple(unread))
+
+
+def try_committed_offsets(snapshot: Snapshot, copy: OffsetsCopy) -> tuple[CommittedOffsets | None, list[QuarantineRow]]:
+    """The same, None for a copy that cannot be read, with rows of quarantine for all that could not."""
+    found: CommittedOffsets | None = None
+    unread: tuple[tuple[str, int | None, str], ...]
+    try:
+        found = read_committed_offsets(snapshot, copy)
+        unread = found.unread
+    except (OSError, FormatError) as error:
+        unread = ((copy.path, None, str(error)),)
+    text = "could not be read, and may say what consumer groups committed"
+    rows = [
+        QuarantineRow(None, path, position, None, "INPUT-IGNORED", f"{text}: {reason}")
+        for path, position, reason in unread
+    ]
+    return found, rows
 
 
 def newest_offsets(copies: Iterable[CommittedOffsets]) -> list[GroupOffset]:
