@@ -282,7 +282,7 @@ def test_the_command_on_the_page_runs_when_it_is_pasted(browser, tmp_path, capsy
     page = write(replace(audit_whole(place), location=str(place)), tmp_path / "page.html")
     browser.open(page)
     browser.wait(f"{OPENED} === 1")
-    words = shlex.split(browser.text(".command"))
+    words = shlex.split(browser.text(".detail .command"))
     assert words == ["replica-audit", "show", str(place), "orders-0"]
     assert main(words[1:]) == 1 and "COMMITTED_LOSS" in capsys.readouterr().out
 
