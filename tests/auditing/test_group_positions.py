@@ -135,6 +135,14 @@ def test_an_election_counts_the_groups_that_each_candidate_hits(tmp_path: Path) 
     assert {one.candidate_id: one.groups_hit for one in decision.candidates} == {0: 1, 1: 1, 2: 1}
 
 
+def test_a_group_may_have_read_a_log_that_is_not_the_present_leaders(tmp_path: Path) -> None:
+    """ledger-1: broker 0 led in epoch 1, brokers 1 and 2 have epoch 2 from 41 on; real clients go back to 41 there."""
+    snapshot = with_groups("diverged-unclean", tmp_path / "s", ("earlier", "ledger", 1, 58, 1, 3_600_000_000_000))
+    plan = plan_elections(audit_all(str(snapshot), Settings(topics=("ledger",))), asked=[("ledger", 1)])
+    (decision,) = plan.decisions
+    assert {one.candidate_id: one.groups_hit for one in decision.candidates} == {0: 0, 1: 1, 2: 1}
+
+
 def test_groups_never_move_a_verdict_and_sound_ones_have_no_finding(tmp_path: Path) -> None:
     snapshot = with_groups("lagging", tmp_path / "s", ("g", "orders", 0, 5, 0, 3_800_000_000_000))
     results = audit_all(str(snapshot), Settings(topics=("orders",)))

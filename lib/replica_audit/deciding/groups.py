@@ -22,15 +22,18 @@ def find_hit(offsets: Iterable[GroupOffset], lineage: Lineage, end_offset: int, 
     """Groups of one partition that have read past what a log has of what they read.
 
     `lineage` and `end_offset` are the candidate's; `shared_end` is where it parts from the log that was read, which counts
-    for offsets without an epoch, and of an epoch that the candidate's log does not have.
+    for offsets without an epoch, and of an epoch that the candidate's log does not have; of these the end of the epoch
+    before counts too, since they may have been read from a third log.
     """
     hit = set()
     for one in offsets:
         known = one.leader_epoch is not None and one.leader_epoch >= 0 and lineage
         answer = lineage.end_offset_for(one.leader_epoch, end_offset) if known else None
-        # What was read in an epoch that the log does not have is on it only below the point where the two part.
+        # What was read in an epoch that the log does not have is on it only below the point where the two part, and below
+        # the end of the epoch before: it need not have been read from the present leader.
         of_log = answer is not None and answer[0] == one.leader_epoch
-        end = min(answer[1] if of_log else shared_end, end_offset)
+        ends = [end_offset] if of_log else [end_offset, shared_end]
+        end = min(ends if answer is None else [*ends, answer[1]])
         if one.committed_offset > end:
             hit.add(one.group)
     return frozenset(hit)
