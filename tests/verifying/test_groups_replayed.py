@@ -51,7 +51,14 @@ def _hits(plan: Plan) -> dict[str, int | None]:
 
 def test_groups_of_every_kind_are_recorded() -> None:
     kinds = {(one["leader_epoch"] is None, one["effect_after"]) for run in SEEN for one in run["groups"]}
-    assert {(False, UNAFFECTED), (False, PAST_END), (True, UNAFFECTED)} <= kinds
+    assert {
+        (False, UNAFFECTED),
+        (False, EPOCH_DIFFERS),
+        (False, PAST_END),
+        (True, UNAFFECTED),
+        (True, READ_LOST),
+    } <= kinds
+    assert {run["candidate"] for run in SEEN} == {0, 1}
 
 
 @pytest.mark.parametrize("seen", SEEN, ids=lambda one: f"{one['capture']}-{one['candidate']}")
