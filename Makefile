@@ -116,11 +116,14 @@ test-fast: $(STAMPS)/project
 	wait $$others || status=$$?; \
 	cat build/tests-fast.log; exit $$status
 
-# Two processes side by side: the tests that share a Spark session, and all others, whose output is shown at the end.
+# Two processes side by side: the tests that start Spark, those that share a session first, and all others, whose output is
+# shown at the end.
+OPT_IN := not airflow and not s3 and not brokers
 test: install
 	@mkdir -p build; \
-	$(RUN) -m pytest -m "not session and not airflow and not s3 and not brokers" $(PYTEST_ARGS) > build/tests.log 2>&1 & others=$$!; \
-	status=0; $(RUN) -m pytest -m session $(PYTEST_ARGS) || status=$$?; \
+	$(RUN) -m pytest -m "not session and not spark and $(OPT_IN)" $(PYTEST_ARGS) > build/tests.log 2>&1 & others=$$!; \
+	status=0; $(RUN) -m pytest -m "session and $(OPT_IN)" $(PYTEST_ARGS) || status=$$?; \
+	$(RUN) -m pytest -m "spark and not session and $(OPT_IN)" $(PYTEST_ARGS) || status=$$?; \
 	wait $$others || status=$$?; \
 	cat build/tests.log; exit $$status
 
@@ -146,10 +149,10 @@ build/spark-%/.stamp: .locks/build.txt .locks/spark40.txt .locks/spark41.txt $(w
 
 ifeq ($(SPARK),4.2)
 test-spark: install
-	$(RUN) -m pytest -m "spark and not airflow and not s3 and not brokers" $(PYTEST_ARGS)
+	$(RUN) -m pytest -m "spark and $(OPT_IN)" $(PYTEST_ARGS)
 else
 test-spark: $(OTHER)/.stamp
-	$(OTHER)/bin/python -m pytest -m "spark and not airflow and not s3 and not brokers" $(PYTEST_ARGS)
+	$(OTHER)/bin/python -m pytest -m "spark and $(OPT_IN)" $(PYTEST_ARGS)
 endif
 
 # Airflow has an environment of its own: its Spark provider brings another half of pyspark into the same directory.

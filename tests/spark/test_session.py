@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -87,10 +88,11 @@ def test_without_jars_no_session_is_started(monkeypatch, tmp_path):
         local_settings("name", {})
 
 
-def test_spark_connect_is_refused(monkeypatch):
-    monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")
-    with pytest.raises(EngineError, match="Spark Connect is not supported"):
-        session_module._is_provided()
+def test_what_lacks_of_spark_connect_is_named_in_one_sentence(monkeypatch):
+    monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:1")
+    lacks = importlib.util.find_spec("grpc") is None
+    with pytest.raises(EngineError, match="lacks grpc" if lacks else "no Spark Connect server answers at sc://127.0.0.1:1"):
+        session_module.start_session("name")
 
 
 def run_python(program: str, home: Path, **environment: str) -> subprocess.CompletedProcess:
