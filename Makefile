@@ -29,6 +29,8 @@ PYTHON ?=
 IVY_SETTINGS ?= conf/ivysettings.xml
 SAMPLE ?= data/samples/last-replica-standing
 PYTEST_ARGS ?=
+# Tests that run only when asked for by a target of their own.
+OPT_IN := not airflow and not s3 and not brokers
 
 VENV := .venv
 STAMPS := $(VENV)/.stamps
@@ -110,7 +112,7 @@ build/mutation/tools/.installed: $(STAMPS)/project .locks/mutation.txt
 # histories its tests cannot see enough cases.
 FAST_TESTS := tests/formats tests/protocol tests/reporting tests/docs tests/test_imports.py
 test-fast: $(STAMPS)/project
-	@mkdir -p build; chosen="not spark and not session and not chromium and not slow and not airflow and not s3 and not brokers"; \
+	@mkdir -p build; chosen="not spark and not session and not chromium and not slow and $(OPT_IN)"; \
 	$(RUN) -m pytest -q -m "$$chosen" tests/auditing $(PYTEST_ARGS) > build/tests-fast.log 2>&1 & others=$$!; \
 	status=0; $(RUN) -m pytest -q -m "$$chosen" $(FAST_TESTS) $(PYTEST_ARGS) || status=$$?; \
 	wait $$others || status=$$?; \
@@ -118,7 +120,6 @@ test-fast: $(STAMPS)/project
 
 # Two processes side by side: the tests that start Spark, those that share a session first, and all others, whose output is
 # shown at the end.
-OPT_IN := not airflow and not s3 and not brokers
 test: install
 	@mkdir -p build; \
 	$(RUN) -m pytest -m "not session and not spark and $(OPT_IN)" $(PYTEST_ARGS) > build/tests.log 2>&1 & others=$$!; \

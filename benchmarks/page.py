@@ -20,6 +20,7 @@ from tests.support.large_audit import audit_models, large_results  # noqa: E402
 
 from replica_audit.reporting.page.document import render_page  # noqa: E402
 from replica_audit.reporting.verdict import build_verdict  # noqa: E402
+from replica_audit.reporting.what_to_do import tell_what_to_do  # noqa: E402
 
 TARGET = 5_000_000
 
@@ -51,7 +52,7 @@ def main() -> int:
         results = large_results(arguments.partitions, bad, calm, share)
         verdict = build_verdict(results, "high")
         started = time.process_time()
-        page = render_page(results, verdict)
+        page = render_page(results, verdict, tell_what_to_do(results))
         seconds = time.process_time() - started
         size = len(page.encode("utf-8"))
         worst = max(worst, size)

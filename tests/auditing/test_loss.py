@@ -12,6 +12,7 @@ from tests.support.encoder import encode_batch, encode_marker
 from replica_audit.reporting.markdown import render_markdown
 from replica_audit.reporting.metrics import render_metrics
 from replica_audit.reporting.verdict import build_verdict
+from replica_audit.reporting.what_to_do import tell_what_to_do
 
 #: Epoch 2 leads from 30 on; the same tails of epoch 1 lie beyond it on others.
 LEADER = Broker([*written(0, 30, 1), *written(30, 40, 2)])
@@ -114,7 +115,7 @@ def test_the_reports_say_the_number_of_the_table() -> None:
     verdict = build_verdict(results, "high")
     metrics = render_metrics(results, verdict)
     assert "replica_audit_lost_records 27\n" in metrics and "replica_audit_lost_committed_records 27\n" in metrics
-    assert "| 27 | 27 |" in render_markdown(results, verdict)
+    assert "| 27 | 27 |" in render_markdown(results, verdict, tell_what_to_do(results))
     roles = {row["broker_id"]: row["role"] for row in results.tables["replicas"]}
     assert sorted(roles.values()) == ["compared", "compared", "leader"]
 

@@ -21,6 +21,7 @@ from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.reporting.page.document import render_page
 from replica_audit.reporting.verdict import build_verdict
+from replica_audit.reporting.what_to_do import tell_what_to_do
 from replica_audit.results import Results
 
 # The picture of offsets; those of leadership and of the high watermark over time are there only where something tells them.
@@ -32,7 +33,7 @@ SHOWN = "document.querySelectorAll('tr.partition').length"
 
 
 def write(found: Results, path: Path, earlier: Earlier | None = None) -> Path:
-    path.write_text(render_page(found, build_verdict(found, "high"), earlier), encoding="utf-8")
+    path.write_text(render_page(found, build_verdict(found, "high"), tell_what_to_do(found), earlier), encoding="utf-8")
     return path
 
 

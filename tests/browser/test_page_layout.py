@@ -19,6 +19,7 @@ from replica_audit.local.audit import audit_one, open_snapshot
 from replica_audit.model import PROTOCOLS
 from replica_audit.reporting.page.document import render_page
 from replica_audit.reporting.verdict import build_verdict
+from replica_audit.reporting.what_to_do import tell_what_to_do
 from replica_audit.results import Results
 
 WIDTHS = (1280, 1920, 390)
@@ -148,7 +149,7 @@ def pages(tmp_path_factory) -> dict[str, Path]:
 
 
 def write(found: Results, path: Path) -> Path:
-    path.write_text(render_page(found, build_verdict(found, "high")), encoding="utf-8")
+    path.write_text(render_page(found, build_verdict(found, "high"), tell_what_to_do(found)), encoding="utf-8")
     return path
 
 

@@ -1,4 +1,4 @@
-"""The command line with a session that needs no JVM: `python -m tests.faults.command [--die COMMIT] ARGUMENTS…`."""
+"""The command line with a session that needs no JVM: `python -m tests.faults.command ARGUMENTS…`."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import deltalake
 from tests.support.in_process import InProcessSession
 
 from replica_audit.config import Settings
+from replica_audit.local.audit import Unseen
 from replica_audit.spark.audit_job import audit
 from replica_audit.spark.ingest import ingest
 from replica_audit.warehouse.delta_tables import Warehouse
@@ -26,18 +27,11 @@ _COMMITS = (
 KILLED = -signal.SIGKILL
 
 
-class Silent:
-    """Progress that nobody looks at."""
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *arguments, **named: None
-
-
 def run_stages(snapshot: str, place: str) -> None:
     """Ingest and audit a snapshot as `run` does."""
     spark, warehouse, settings = InProcessSession(), Warehouse(place), Settings(warehouse=place)
-    snapshot_id = ingest(spark, warehouse, snapshot, settings, Silent())
-    audit(spark, warehouse, snapshot_id, settings, Silent())
+    snapshot_id = ingest(spark, warehouse, snapshot, settings, Unseen())
+    audit(spark, warehouse, snapshot_id, settings, Unseen())
 
 
 def die_at_commit(snapshot: str, place: str, number: int, after: bool) -> None:

@@ -3,6 +3,7 @@ undisturbed run, and what the dead one left can be swept away."""
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import random
@@ -81,17 +82,15 @@ def _check(processes: BaseContext, place: Path, undisturbed: dict[str, list[dict
 
 
 def _points(processes: BaseContext, tmp_path: Path) -> Iterator[tuple[Path, int | None]]:
-    number, after = 1, False
     # One in three, before and after in turns; KILL_POINTS=all tries every one.
     step = 1 if os.environ.get("KILL_POINTS") == "all" else 3
-    while True:
+    for point in itertools.count(0, step):
+        number, after = 1 + point // 2, bool(point % 2)
         place = tmp_path / f"{number}-{after}"
         status = _end(processes, die_at_commit, SNAPSHOT, str(place), number, after)
         yield place, status
         if status == 0:
             return
-        place_of_next = 2 * (number - 1) + after + step
-        number, after = 1 + place_of_next // 2, bool(place_of_next % 2)
 
 
 @pytest.mark.slow

@@ -11,11 +11,12 @@ from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.reporting.markdown import FINDING_LIMIT, PARTITION_LIMIT, code_span, escape, render_markdown
 from replica_audit.reporting.verdict import build_verdict
+from replica_audit.reporting.what_to_do import tell_what_to_do
 from replica_audit.results import Results
 
 
 def markdown(found: Results) -> str:
-    return render_markdown(found, build_verdict(found, "high"))
+    return render_markdown(found, build_verdict(found, "high"), tell_what_to_do(found))
 
 
 def html(text: str) -> str:

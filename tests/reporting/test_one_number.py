@@ -21,6 +21,7 @@ from replica_audit.reporting.page.content import build_overview
 from replica_audit.reporting.similar_findings import worst_partitions
 from replica_audit.reporting.summary import render_summary
 from replica_audit.reporting.verdict import build_verdict
+from replica_audit.reporting.what_to_do import tell_what_to_do
 from replica_audit.results import Results
 
 #: (capture, lost records, those of them that are committed, brokers that hold them)
@@ -60,7 +61,7 @@ def test_every_text_has_the_same_number(capture: str, records: int, committed: i
     lines = re.findall(r"lost_records (\d+), lost_committed (\d+)", "\n".join(suites.itertext()))
     assert (sum(int(one) for one, _ in lines), sum(int(other) for _, other in lines)) == (records, committed)
 
-    markdown = render_markdown(found, verdict)
+    markdown = render_markdown(found, verdict, tell_what_to_do(found))
     cells = [line.split("|")[5:7] for line in markdown.splitlines() if line.startswith("| `")]
     assert tuple(sum(int(cell[column]) for cell in cells if cell[column].strip() != "-") for column in (0, 1)) == (
         records,

@@ -23,6 +23,7 @@ from replica_audit.reporting.similar_findings import rows_by_partition
 from replica_audit.reporting.story import tell_story
 from replica_audit.reporting.summary import render_summary
 from replica_audit.reporting.verdict import build_verdict
+from replica_audit.reporting.what_to_do import tell_what_to_do
 from replica_audit.results import Results
 
 #: The listing names a leader that has no readable files here and was alone in the ISR.
@@ -50,10 +51,10 @@ def test_the_terminal_the_story_and_the_summaries_say_at_least(found):
     ((place, rows),) = rows_by_partition(found)
     told = [plain_text(sentence) for sentence in tell_story(place, rows, "fetch")]
     assert any(sentence.startswith("The high watermark is at least 30") for sentence in told)
-    verdict = build_verdict(found, "high")
+    verdict, todo = build_verdict(found, "high"), tell_what_to_do(found)
     assert "at least 30, not exact (interval), leader's log end -," in render_partition(found)
     assert "leader 3, compared with 1, leader epoch 2" in " ".join(render_partition(found).split())
-    for text in (render_summary(found), render_markdown(found, verdict), render_page(found, verdict)):
+    for text in (render_summary(found), render_markdown(found, verdict, todo), render_page(found, verdict, todo)):
         assert "at least 30" in text
     assert "None" not in render_metrics(found, verdict) + render_junit(found, verdict)
 

@@ -19,6 +19,7 @@ from replica_audit.reporting.markdown import READER_LIMIT, render_markdown
 from replica_audit.reporting.page.content import build_pieces
 from replica_audit.reporting.readers_and_writers import find_hits, hit_rows, writer_rows
 from replica_audit.reporting.verdict import build_verdict
+from replica_audit.reporting.what_to_do import tell_what_to_do
 from replica_audit.results import Results
 
 LATER = 3_600_000_000_000
@@ -42,7 +43,7 @@ def transactions() -> Results:
 
 
 def markdown(found: Results) -> str:
-    return render_markdown(found, build_verdict(found, "high"))
+    return render_markdown(found, build_verdict(found, "high"), tell_what_to_do(found))
 
 
 def test_summary_names_the_groups_that_are_hit_and_under_whom(audited: Results) -> None:

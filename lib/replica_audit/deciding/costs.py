@@ -15,7 +15,7 @@ from replica_audit.auditing.comparing.loss import Count, count_beyond
 from replica_audit.auditing.comparing.replays import replay_lineage
 from replica_audit.auditing.conclusion import PartitionAudit
 from replica_audit.auditing.findings.case import Case
-from replica_audit.auditing.findings.families.rep import REP_LEADER_SHORTER
+from replica_audit.auditing.findings.families.rep import brokers_past_leader
 from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
 from replica_audit.deciding.held_records import Holding, Marked, as_possible, holding
 from replica_audit.formats.segments.batches import BATCH_DTYPE
@@ -74,7 +74,7 @@ def candidate_costs(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]
     case = audit.case
     if case is None:
         return ()
-    shorter = {item.broker_id for item in audit.findings if item.code == REP_LEADER_SHORTER.code}
+    shorter = brokers_past_leader(audit.findings)
     tiered = audit.evidence.is_tiered
     replicas = sorted(
         (case.reference.facts, *(item.follower for item in case.comparisons)), key=lambda facts: facts.broker_id

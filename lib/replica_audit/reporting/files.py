@@ -16,6 +16,7 @@ from replica_audit.reporting.markdown import render_markdown
 from replica_audit.reporting.metrics import render_failure_metrics, render_metrics
 from replica_audit.reporting.page.document import render_page
 from replica_audit.reporting.verdict import build_verdict
+from replica_audit.reporting.what_to_do import tell_what_to_do
 from replica_audit.results import Results
 
 
@@ -28,10 +29,11 @@ def write_report(results: Results, directory: str, fail_on: str, earlier: Earlie
     path = _make_directory(directory)
     verdict = build_verdict(results, fail_on)
     write_file(os.path.join(path, "audit.json"), render_audit_json_parts(results))
+    todo = tell_what_to_do(results)
     data_docs = "data_docs/index.html"
     known = data_docs if results.rows("quality") and os.path.exists(os.path.join(path, data_docs)) else None
-    write_file(os.path.join(path, "index.html"), render_page(results, verdict, earlier, known))
-    write_file(os.path.join(path, "summary.md"), render_markdown(results, verdict))
+    write_file(os.path.join(path, "index.html"), render_page(results, verdict, todo, earlier, known))
+    write_file(os.path.join(path, "summary.md"), render_markdown(results, verdict, todo))
     write_file(os.path.join(path, "junit.xml"), render_junit(results, verdict))
     write_file(os.path.join(path, "metrics.prom"), render_metrics(results, verdict))
     write_file(os.path.join(path, "verdict.json"), render_object(verdict))

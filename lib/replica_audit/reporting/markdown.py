@@ -13,7 +13,7 @@ from replica_audit.reporting.readers_and_writers import find_hits, hit_rows, tel
 from replica_audit.reporting.sentences import Sentence
 from replica_audit.reporting.similar_findings import Row, render_lost, rows_by_partition, worst_partitions
 from replica_audit.reporting.verdict import render_status_line
-from replica_audit.reporting.what_to_do import WhatToDo, tell_what_to_do
+from replica_audit.reporting.what_to_do import WhatToDo
 from replica_audit.results import Results
 
 #: How many partitions and findings are listed; the page and audit.json have them all.
@@ -29,15 +29,17 @@ _LINKED = re.compile(r"[@#<>&]|://|www\.|^GH-")
 _SPECIAL = re.compile(r"[\\`*_\[\]|~$]")
 
 
-def render_markdown(results: Results, verdict: Mapping[str, Any]) -> str:
-    """summary.md of `results`, whose verdict.json is `verdict`; nothing from the snapshot is taken for markup."""
+def render_markdown(results: Results, verdict: Mapping[str, Any], todo: WhatToDo | None) -> str:
+    """summary.md of `results`, whose verdict.json is `verdict` and whose plan in short is `todo`; nothing from the snapshot is
+    taken for markup.
+    """
     answer = build_answer(results, verdict)
     blocks = [f"## {_MARKS[answer.tone]} {escape(answer.headline)}", *_cases(answer)]
     if answer.first_steps:
         blocks.append(
             "**Do first**\n\n" + "\n".join(f"{n}. {_render(step)}" for n, step in enumerate(answer.first_steps, 1))
         )
-    if (todo := tell_what_to_do(results)) is not None:
+    if todo is not None:
         blocks.append(_what_to_do(todo))
     blocks += _readers_and_writers(results)
     partitions = [row for row in worst_partitions(results) if row["verdict"] != "CONSISTENT"]

@@ -11,7 +11,7 @@ from replica_audit.auditing.comparing.chunks import differing_chunks
 from replica_audit.auditing.comparing.replays import answering_lineage
 from replica_audit.auditing.conclusion import PartitionAudit
 from replica_audit.auditing.findings.case import Case
-from replica_audit.auditing.findings.families.rep import REP_LEADER_SHORTER
+from replica_audit.auditing.findings.families.rep import brokers_past_leader
 from replica_audit.auditing.replicas.transaction_ends import Decisions
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import SegmentFile
@@ -123,8 +123,7 @@ def _not_elsewhere(unread: Iterable[Unread], selection: Selection) -> list[Unrea
 
 def _lost_tail(audit: PartitionAudit, copy: Copy) -> bool:
     """Whether the reference is known to have lost what `copy` has past its end (REP-LEADER-SHORTER)."""
-    brokers = {item.broker_id for item in audit.findings if item.code == REP_LEADER_SHORTER.code}
-    return copy.kind == "replica" and copy.broker_id in brokers
+    return copy.kind == "replica" and copy.broker_id in brokers_past_leader(audit.findings)
 
 
 def _later_values(reference: ReferenceLog, selection: Selection) -> np.ndarray:
@@ -149,9 +148,7 @@ def _proven(case: Case, copies: Iterable[Copy], selection: Selection) -> np.ndar
     runs = {item.follower.key: item.runs for item in case.comparisons}
     for number, copy in enumerate(copies):
         own = runs.get(copy.facts.key, ()) if copy.kind == "replica" else ()
-        ends[number] = [
-            (run.start_offset, min(run.end_offset, run.committed_end)) for run in own if run.committed_end is not None
-        ]
+        ends[number] = [run.committed_range for run in own if run.committed_range is not None]
     offsets, sources = selection.rows["record"]["offset"].tolist(), selection.rows["copy"].tolist()
     return np.array(
         [

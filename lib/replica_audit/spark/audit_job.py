@@ -40,6 +40,7 @@ from replica_audit.warehouse.answer_tables import (
     timeline_answers,
 )
 from replica_audit.warehouse.attempts import latest_attempt, own_rows, record_attempt
+from replica_audit.warehouse.damage import damage_sentence
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.earlier_rows import earlier_rows
 from replica_audit.warehouse.verified_rows import verified_rows
@@ -138,10 +139,8 @@ def _check_rows(groups: Sequence[Group], ingested: Mapping[str, Any], warehouse:
     for table in EVIDENCE_TABLES:
         found = sum(len(rows.get(table, ())) for _, rows in groups)
         if committed.get(table, found) != found:
-            raise EngineError(
-                f"the warehouse is damaged: {warehouse.name}/{table} has {count(found, 'row')} of this ingest, expected "
-                f"{committed[table]}; restore it, or move the warehouse away and run again, which reads the snapshot from the start"
-            )
+            what = f"{warehouse.name}/{table} has {count(found, 'row')} of this ingest, expected {committed[table]}"
+            raise EngineError(damage_sentence(what))
 
 
 def _with_group_offsets(spark: SparkSession, location: str, groups: list[Group]) -> list[Group]:

@@ -6,6 +6,7 @@ import errno
 import re
 
 from replica_audit.config import Settings
+from replica_audit.warehouse.damage import damage_sentence
 
 #: deltalake names the module of its errors in C `_internal`.
 _ENGINE_PACKAGES = ("py4j", "pyspark", "delta", "deltalake", "_internal", "pyarrow")
@@ -50,10 +51,7 @@ def describe_fault(error: BaseException, settings: Settings) -> str | None:
         return "the Java process ended unexpectedly (was it killed, or the machine out of memory?): run again"
     if (_GONE.search(text) or _BROKEN.search(text)) and not isinstance(chain[0], OSError):
         what = "cannot be read" if _BROKEN.search(text) else "is missing"
-        return (
-            f"the warehouse {settings.catalog or settings.warehouse} is damaged: {named or 'a file of it'} {what}; restore it, "
-            "or move the warehouse away and run again, which reads the snapshot anew"
-        )
+        return damage_sentence(f"{named or 'a file of it'} {what}", settings.catalog or settings.warehouse)
     if isinstance(chain[0], OSError):
         return f"{chain[0].strerror or chain[0]}{_at(named)}"
     told = _TASK.findall(text)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from replica_audit.auditing.comparing.compared_batches import Batch
 from replica_audit.auditing.comparing.comparison import Comparison
+from replica_audit.auditing.comparing.loss import has_data
 from replica_audit.auditing.comparing.runs import records_between
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.facts import ReplicaFacts
-from replica_audit.formats.segments.attributes import CONTROL
+from replica_audit.auditing.replicas.held_offsets import offsets_of_epoch, without
 from replica_audit.model import OffsetRange
 
 
@@ -71,11 +71,7 @@ def proven_ranges(case: Case, facts: ReplicaFacts) -> list[OffsetRange]:
     found = _shared(case, facts, case.high_watermark.proven_lower)
     item = _comparison(case, facts)
     if item is not None:
-        found += [
-            (run.start_offset, min(run.end_offset, run.committed_end))
-            for run in item.runs
-            if run.committed_end is not None
-        ]
+        found += [run.committed_range for run in item.runs if run.committed_range is not None]
         checkpoint = facts.directory.high_watermark_checkpoint
         if item.alignment.ahead and checkpoint is not None and checkpoint <= facts.log_end_offset:
             found.append((case.reference.facts.log_end_offset, checkpoint))
@@ -116,12 +112,7 @@ def lacking_batches(item: Comparison, before: Case) -> list[Lacking]:
     proven, possible = (ranges(before, item.follower) for ranges in (proven_ranges, possible_ranges))
     lacking = []
     for batch, start, end in found:
-        if (
-            start < end
-            and batch.crc_valid
-            and batch.record_count != 0
-            and not (batch.magic >= 2 and batch.attributes & CONTROL)
-        ):
+        if start < end and has_data(batch):
             committed = _reach(proven, start, end)
             lacking.append(
                 Lacking(item.follower.broker_id, batch, start, end, committed, _reach(possible, committed, end))
@@ -159,7 +150,7 @@ def gone_ranges(lacking: Iterable[Lacking], present: Sequence[tuple[ReplicaFacts
             OffsetRange(min(one.start_offset for one in same.values()), max(one.end_offset for one in same.values()))
         ]
         for (facts, _), known in zip(present, rows, strict=True):
-            left = _without(left, _held(facts, first.batch, known))
+            left = without(left, _held(facts, first.batch, known))
         committed = max(one.committed for one in same.values())
         possible = max(committed, *(one.possible for one in same.values()))
         for part in left:
@@ -213,22 +204,9 @@ def _held(facts: ReplicaFacts, batch: Batch, known: set[tuple]) -> list[OffsetRa
     if batch.epoch is None:
         whole = (batch.base_offset, batch.last_offset, batch.crc, batch.size) in known
         return [OffsetRange(batch.base_offset, batch.end_offset)] if whole else []
-    entries = [*facts.lineage, (None, facts.log_end_offset)]
-    held = [OffsetRange(start, end) for (epoch, start), (_, end) in pairwise(entries) if epoch == batch.epoch]
-    return _without(held, [*facts.unexplained_gaps, *facts.unreadable])
+    return without(offsets_of_epoch(facts, batch.epoch), [*facts.unexplained_gaps, *facts.unreadable])
 
 
 def _identities(rows: np.ndarray) -> set[tuple]:
     names = ("base_offset", "last_offset", "crc", "size")
     return set(zip(*(rows[name].tolist() for name in names), strict=True))
-
-
-def _without(ranges: Sequence[OffsetRange], taken: Iterable[OffsetRange]) -> list[OffsetRange]:
-    left = list(ranges)
-    for one in taken:
-        cut = []
-        for part in left:
-            cut.append(OffsetRange(part.start_offset, min(part.end_offset, max(part.start_offset, one.start_offset))))
-            cut.append(OffsetRange(max(part.start_offset, min(part.end_offset, one.end_offset)), part.end_offset))
-        left = [part for part in cut if part.start_offset < part.end_offset]
-    return left

@@ -20,6 +20,7 @@ from replica_audit.errors import InputError
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.model import CHUNK_OFFSETS
 from replica_audit.tables import BRONZE_TABLES
+from replica_audit.warehouse.damage import damage_sentence
 from replica_audit.warehouse.delta_tables import DataFile
 from replica_audit.warehouse.locations import open_directory
 from replica_audit.warehouse.table_files import TableFileWriter
@@ -111,10 +112,8 @@ def check_batch_files(directory: str, segments: Iterable[Mapping[str, Any]]) -> 
     found = filesystem.get_file_info([f"{root}/{name}" for name in named])
     gone = [name for name, info in zip(named, found, strict=True) if info.type != fs.FileType.File]
     if gone:
-        raise InputError(
-            f"the warehouse is damaged: the file {gone[0]} of the table batches is missing (was the table rewritten and "
-            "vacuumed?); restore it, or move the warehouse away and run again, which reads the snapshot anew"
-        )
+        what = f"the file {gone[0]} of the table batches is missing (was the table rewritten and vacuumed?)"
+        raise InputError(damage_sentence(what))
 
 
 class BatchFile:

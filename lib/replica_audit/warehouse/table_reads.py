@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from replica_audit.errors import EngineError, InputError
+from replica_audit.warehouse.damage import damage_sentence
 
 
 def list_files(handle, key: str | None, before: datetime | None = None) -> list[tuple[str, str | None]]:
@@ -52,10 +53,7 @@ def read_file(
             found = file.read(columns=[name for name in file.schema_arrow.names if name in needed])
     except (FileNotFoundError, pa.ArrowInvalid) as error:
         what = "is missing" if isinstance(error, FileNotFoundError) else "is not a whole Parquet file"
-        raise EngineError(
-            f"the warehouse is damaged: {path} {what}; restore it, or move the warehouse away and run again, which reads "
-            "the snapshot from the start"
-        ) from error
+        raise EngineError(damage_sentence(f"{path} {what}")) from error
     # An update by deltalake writes string views, which few functions take.
     texts = [pa.field(one.name, pa.string()) if pa.types.is_string_view(one.type) else one for one in found.schema]
     found = found.cast(pa.schema(texts))

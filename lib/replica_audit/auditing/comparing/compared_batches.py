@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from replica_audit.formats.segments.attributes import CONTROL
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -28,6 +30,11 @@ class Batch:
     base_timestamp: int
     max_timestamp: int
     producer_id: int = -1
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it holds a marker, which no producer sent."""
+        return self.magic >= 2 and bool(self.attributes & CONTROL)
 
     @property
     def end_offset(self) -> int:

@@ -125,13 +125,9 @@ def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:
             outcome.truncate_to,
         )
         lost = sum(
-            records_between(
-                comparison.alignment.own,
-                max(run.start_offset, cut),
-                min(run.end_offset, run.committed_end),
-            )
+            records_between(comparison.alignment.own, max(committed[0], cut), committed[1])
             for run in comparison.runs
-            if run.committed_end is not None
+            if (committed := run.committed_range) is not None
         )
         shared = 0 if prefix is None else max(0, min(prefix, hw_lower) - cut)
         counts[name] = min(lost + shared, comparison.drops[name].record_count)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.comparing.contents import has_segments
-from replica_audit.formats.segments.attributes import CONTROL
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.compared_batches import Batch
@@ -139,7 +138,7 @@ def _ahead(reference: ReplicaFacts, item: Comparison) -> Iterator[Piece]:
 
 def has_data(batch: Batch) -> bool:
     """Whether a batch can be read and has records that producers sent."""
-    return batch.crc_valid and batch.record_count != 0 and not (batch.magic >= 2 and batch.attributes & CONTROL)
+    return batch.crc_valid and batch.record_count != 0 and not batch.is_control
 
 
 def piece_of(broker_id: int, batch: Batch, start: int, end: int, committed_end: int) -> Piece:

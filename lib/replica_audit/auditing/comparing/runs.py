@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.comparing.alignment import CONFLICTS
 from replica_audit.auditing.comparing.chunks import Tally, tally_batches
-from replica_audit.formats.segments.attributes import CONTROL
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.alignment import Difference
@@ -59,6 +58,11 @@ class Run:
     """Of `committed_end`."""
     likely: Proof | None = None
     """What makes it likely that all of it was committed, and does not prove it."""
+
+    @property
+    def committed_range(self) -> tuple[int, int] | None:
+        """[start, end) of what was proven committed of it; None where nothing is proven."""
+        return None if self.committed_end is None else (self.start_offset, min(self.end_offset, self.committed_end))
 
     @property
     def data_records(self) -> int:
@@ -132,7 +136,7 @@ def records_between(batches: tuple[Batch, ...], start: int, end: int) -> int:
     not count."""
     count = 0
     for batch in batches:
-        if batch.magic >= 2 and batch.attributes & CONTROL:
+        if batch.is_control:
             continue
         low, high = max(batch.base_offset, start), min(batch.end_offset, end)
         if low < high:

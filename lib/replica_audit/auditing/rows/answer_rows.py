@@ -10,7 +10,7 @@ from replica_audit.auditing.conclusion import PartitionAudit
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.catalogue import SEVERITIES
 from replica_audit.auditing.findings.families.div_records import code_of_run
-from replica_audit.auditing.findings.families.rep import REP_LEADER_SHORTER
+from replica_audit.auditing.findings.families.rep import brokers_past_leader
 from replica_audit.auditing.findings.finding import Finding, finding_row
 from replica_audit.auditing.group_offsets import group_rows
 from replica_audit.auditing.replicas.facts import ReplicaFacts
@@ -57,7 +57,7 @@ def _topic_id(audit: PartitionAudit) -> str | None:
 def _loss(case: Case | None, findings: Sequence[Finding]) -> Loss:
     if case is None:
         return Loss(None)
-    shorter = {item.broker_id for item in findings if item.code == REP_LEADER_SHORTER.code}
+    shorter = brokers_past_leader(findings)
     loss = count_loss(case.reference.facts, case.comparisons, shorter)
     uncompared = case.strangers or case.set_aside
     return Loss(None) if uncompared and loss.total is not None and not loss.total.records else loss

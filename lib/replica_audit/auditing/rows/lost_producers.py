@@ -10,7 +10,7 @@ from replica_audit.auditing.comparing.compared_batches import Batch
 from replica_audit.auditing.comparing.loss import is_lost
 from replica_audit.auditing.comparing.runs import records_between
 from replica_audit.auditing.findings.case import Case
-from replica_audit.formats.segments.attributes import CONTROL, TRANSACTIONAL
+from replica_audit.formats.segments.attributes import TRANSACTIONAL
 from replica_audit.model import TransactionState
 
 Row = dict[str, Any]
@@ -23,7 +23,7 @@ def lost_producer_rows(case: Case) -> Iterator[Row]:
         for run in item.runs:
             if is_lost(run):
                 for batch in run.batches:
-                    if not (batch.magic >= 2 and batch.attributes & CONTROL) and batch.record_count != 0:
+                    if not batch.is_control and batch.record_count != 0:
                         start, end = max(batch.base_offset, run.start_offset), min(batch.end_offset, run.end_offset)
                         written[batch.producer_id].append((batch, start, end))
         for producer, parts in sorted(written.items()):

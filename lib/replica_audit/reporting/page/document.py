@@ -27,7 +27,7 @@ from replica_audit.reporting.page.content import (
 )
 from replica_audit.reporting.similar_findings import render_lost, rows_by_partition, worst_partitions
 from replica_audit.reporting.story import told_protocol
-from replica_audit.reporting.what_to_do import tell_what_to_do
+from replica_audit.reporting.what_to_do import WhatToDo
 from replica_audit.results import Results
 
 #: Rows that are there before the script runs, and where scripts are off.
@@ -58,9 +58,13 @@ _SCRIPTS = (
 
 
 def render_page(
-    results: Results, verdict: Mapping[str, Any], earlier: Earlier | None = None, data_docs: str | None = None
+    results: Results,
+    verdict: Mapping[str, Any],
+    todo: WhatToDo | None,
+    earlier: Earlier | None = None,
+    data_docs: str | None = None,
 ) -> str:
-    """index.html of `results`, whose verdict.json is `verdict`.
+    """index.html of `results`, whose verdict.json is `verdict` and whose plan in short is `todo`.
 
     `earlier` is the audit that it is compared with; `data_docs` the path of the quality checks' own pages, relative to
     this one, where they are.
@@ -86,7 +90,7 @@ def render_page(
         facts=_facts(results),
         verdict=verdict,
         answer=answer,
-        todo=tell_what_to_do(results),
+        todo=todo,
         tiles=_tiles(results, earlier),
         words=VERDICT_WORDS,
         data_docs=data_docs,

@@ -12,6 +12,7 @@ from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, doubted, finding, finding_id, offsets
 from replica_audit.auditing.leadership.election_causes import describe
 from replica_audit.auditing.leadership.logged_events import losing_cuts
+from replica_audit.auditing.replicas.held_offsets import offsets_of_epoch, without
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.versions import may_mark_over_tail
 
@@ -165,7 +166,7 @@ def _left_of(case: Case, run: EarlierRun) -> list[OffsetRange]:
     floor = max(facts.log_start_offset for facts in case.replicas)
     left = [OffsetRange(max(run.start_offset, floor), run.end_offset)]
     for facts in (*case.replicas, *case.duplicates, *case.set_aside):
-        left = _without(left, _held(facts, run.replica_epoch))
+        left = without(left, offsets_of_epoch(facts, run.replica_epoch))
     return [part for part in left if part.start_offset < part.end_offset]
 
 
@@ -173,23 +174,6 @@ def _is_later(case: Case, run: EarlierRun) -> bool:
     """Whether this snapshot can be later than that audit's: in an older one the records may not have been written yet."""
     now = case.reference.leader_epoch
     return now is not None and now > run.replica_epoch and (run.leader_epoch is None or now >= run.leader_epoch)
-
-
-def _held(facts: ReplicaFacts, leader_epoch: int) -> list[OffsetRange]:
-    """Offsets of an epoch that a log has, by its lineage."""
-    entries = list(facts.lineage)
-    ends = [*(start for _, start in entries[1:]), facts.log_end_offset]
-    return [OffsetRange(start, end) for (epoch, start), end in zip(entries, ends) if epoch == leader_epoch]
-
-
-def _without(ranges: Sequence[OffsetRange], taken: Sequence[OffsetRange]) -> list[OffsetRange]:
-    for one in taken:
-        cut = []
-        for part in ranges:
-            cut.append(OffsetRange(part.start_offset, min(part.end_offset, max(part.start_offset, one.start_offset))))
-            cut.append(OffsetRange(max(part.start_offset, min(part.end_offset, one.end_offset)), part.end_offset))
-        ranges = [part for part in cut if part.start_offset < part.end_offset]
-    return list(ranges)
 
 
 def _is_told_by_log(case: Case, run: EarlierRun) -> bool:

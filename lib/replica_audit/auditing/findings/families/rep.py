@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.findings.code import Code
@@ -74,6 +74,11 @@ CODES = (
     REP_ISR_SHORT,
     REP_LEADER_SHORTER,
 )
+
+
+def brokers_past_leader(findings: Iterable[Finding]) -> set[int | None]:
+    """Brokers that hold what the leader had and lost (REP-LEADER-SHORTER)."""
+    return {item.broker_id for item in findings if item.code == REP_LEADER_SHORTER.code}
 
 
 def judge(case: Case) -> Iterator[Finding]:
