@@ -88,6 +88,7 @@ audit: install
 # Style, types, and what nothing uses but tests.
 lint: build/lint/bin/ruff $(STAMPS)/project
 	@$< check .
+	@$< format --check --quiet .
 	@PYTHONPATH=build/lint $(RUN) -m mypy
 	@PYTHONPATH=build/lint $(RUN) -m vulture
 

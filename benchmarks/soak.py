@@ -50,7 +50,9 @@ def main() -> int:
     arguments = parser.parse_args()
     measures: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory() as directory:
-        settings = Settings(warehouse=f"{directory}/warehouse", quiet=True, keep_audits=arguments.keep, time_travel_days=0)
+        settings = Settings(
+            warehouse=f"{directory}/warehouse", quiet=True, keep_audits=arguments.keep, time_travel_days=0
+        )
         spark, progress = start_session("benchmark soak", local=True), Progress(True)
         for number in range(arguments.audits):
             snapshot = Path(directory) / "snapshot"

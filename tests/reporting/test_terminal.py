@@ -160,7 +160,9 @@ def _loss(topic: str = "ledger", scale: int = 1) -> Results:
 def test_the_summary_shows_verdict_leader_bounds_ranges_losses_and_the_worst_finding() -> None:
     text = render_summary(_loss())
     line = next(line for line in text.splitlines() if line.startswith("ledger"))
-    assert line.split() == (["ledger", "0", "COMMITTED_LOSS", "2", "[6,", "9]", "4", "(2", "committed)", "critical", "HWM-LOSS"])
+    assert line.split() == (
+        ["ledger", "0", "COMMITTED_LOSS", "2", "[6,", "9]", "4", "(2", "committed)", "critical", "HWM-LOSS"]
+    )
     assert "    divergent: broker 1 [6, 10)\n" in text
     assert_fits(text)
 

@@ -91,7 +91,9 @@ def test_without_jars_no_session_is_started(monkeypatch, tmp_path):
 def test_what_lacks_of_spark_connect_is_named_in_one_sentence(monkeypatch):
     monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:1")
     lacks = importlib.util.find_spec("grpc") is None
-    with pytest.raises(EngineError, match="lacks grpc" if lacks else "no Spark Connect server answers at sc://127.0.0.1:1"):
+    with pytest.raises(
+        EngineError, match="lacks grpc" if lacks else "no Spark Connect server answers at sc://127.0.0.1:1"
+    ):
         session_module.start_session("name")
 
 

@@ -78,9 +78,7 @@ def conclude(
         plan = Plan(plan.evidence, rot)
     evidence, grouping = plan.evidence, plan.grouping
     reference = grouping.reference
-    compared: Sequence[Comparison] = tuple(
-        _compare(plan, rows, records) if aligned is None else _join(plan, aligned)
-    )
+    compared: Sequence[Comparison] = tuple(_compare(plan, rows, records) if aligned is None else _join(plan, aligned))
     events = of_present_topic(evidence.log_events, reference.facts.directory.topic_id)
     compared, strangers = _apart(reference, compared, evidence.leadership, events)
     replicas = (reference.facts, *(item.follower for item in compared))

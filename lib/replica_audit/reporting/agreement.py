@@ -103,7 +103,12 @@ def _by_findings(rows: Rows) -> tuple[set[int], set[int], set[int]]:
             cleaned.add(broker)
         elif code in codes_with("difference"):
             differing.add(broker)
-        elif code in codes_with("doubt") and at_or_above(row["severity"], "medium") or code == "DIV-FORMAT" and row["confidence"] != "proven":
+        elif (
+            code in codes_with("doubt")
+            and at_or_above(row["severity"], "medium")
+            or code == "DIV-FORMAT"
+            and row["confidence"] != "proven"
+        ):
             doubtful.add(broker)
     return differing, cleaned - differing, doubtful
 

@@ -104,7 +104,10 @@ def tighten_by_logs(
 
 def lineage_entries(reference: Reference) -> set[tuple[int, int]]:
     """(epoch, start offset) that the reference's batches or its file have."""
-    return {*((epoch, start) for epoch, start in reference.facts.lineage), *(reference.facts.directory.checkpoint_epochs or ())}
+    return {
+        *((epoch, start) for epoch, start in reference.facts.lineage),
+        *(reference.facts.directory.checkpoint_epochs or ()),
+    }
 
 
 def place(event: BrokerLogEvent) -> str:

@@ -87,7 +87,10 @@ def _of_history(rows: list[Mapping]) -> Leadership:
     ordered = sorted(rows, key=lambda row: row["entry"])
     history = tuple(
         PartitionState(
-            **{**{name: row[name] for name in _STATE_VALUES}, **{name: tuple(row[name] or ()) for name in _STATE_LISTS}},
+            **{
+                **{name: row[name] for name in _STATE_VALUES},
+                **{name: tuple(row[name] or ()) for name in _STATE_LISTS},
+            },
             configs=dict(row["configs"] or {}),
             sole_isr=SoleIsr(**row["sole_isr"]) if row.get("sole_isr") else None,
         )
