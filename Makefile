@@ -61,24 +61,24 @@ $(STAMPS)/project: $(STAMPS)/packages pyproject.toml
 
 # Java comes from the machine. It is brought only where that takes no decision: as root, with apt-get.
 $(STAMPS)/java: $(STAMPS)/project
-	@if ! $(RUN) -m replica_audit.spark.environment 2>/dev/null; then \
+	@if ! $(RUN) -m replica_audit.setup.environment 2>/dev/null; then \
 	  if [ -z "$${JAVA_HOME:-}" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq >&2 || true; \
 	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless >&2 \
 	      || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openjdk-21-jre-headless >&2 || true; \
 	  fi; \
-	  $(RUN) -m replica_audit.spark.environment; \
+	  $(RUN) -m replica_audit.setup.environment; \
 	fi
 	@touch $@
 
 $(STAMPS)/jars: $(STAMPS)/java $(wildcard conf/jars-*.lock)
-	@$(RUN) -m replica_audit.spark.jars --settings "$(IVY_SETTINGS)"
+	@$(RUN) -m replica_audit.setup.jars --settings "$(IVY_SETTINGS)"
 	@touch $@
 
 # Classes loaded once and mapped from a file ever after; without it everything works, more slowly. And the settings for
 # spark-submit on this machine, which name it.
-$(STAMPS)/archive: $(STAMPS)/jars lib/replica_audit/spark/archive.py lib/replica_audit/spark/archive_place.py lib/replica_audit/spark/session.py
-	@$(RUN) -m replica_audit.spark.archive
+$(STAMPS)/archive: $(STAMPS)/jars $(wildcard lib/replica_audit/setup/*.py) lib/replica_audit/spark/session.py lib/replica_audit/spark/training.py
+	@$(RUN) -m replica_audit.setup.archive
 	@touch $@
 
 audit: install
@@ -145,8 +145,8 @@ build/spark-%/.stamp: .locks/build.txt .locks/spark40.txt .locks/spark41.txt $(w
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r .locks/build.txt; \
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation --use-pep517 --only-binary :all: --no-binary pyspark -r "$$lock"; \
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index --editable .; \
-	$(@D)/bin/python -m replica_audit.spark.jars --settings "$(IVY_SETTINGS)"; \
-	$(@D)/bin/python -m replica_audit.spark.archive; \
+	$(@D)/bin/python -m replica_audit.setup.jars --settings "$(IVY_SETTINGS)"; \
+	$(@D)/bin/python -m replica_audit.setup.archive; \
 	touch $@
 
 ifeq ($(SPARK),4.2)

@@ -17,7 +17,7 @@ from pathlib import Path
 from large import GREATEST_SEGMENT, REPLICAS, write_snapshot
 from scan import MIB
 
-from replica_audit.spark.session import ENGINE_SETTINGS
+from replica_audit.setup.session_settings import ENGINE_SETTINGS
 
 TARGET = 200e6
 

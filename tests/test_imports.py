@@ -28,6 +28,7 @@ STEPS = {
     "reporting": 5,
     "quality": 5,
     "warehouse": 5,
+    "setup": 5,
     "salvaging": 6,
     "spark": 6,
     "restoring": 7,
@@ -51,7 +52,7 @@ PURE_ROOMS = (
 
 #: Who may import what is not for everybody.
 ONLY_IN = {
-    "pyspark": ("spark", "api"),
+    "pyspark": ("setup", "spark", "api"),
     "delta": ("spark",),
     "py4j": ("spark",),
     "deltalake": ("warehouse",),

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from replica_audit.errors import EngineError
-from replica_audit.spark import jars
-from replica_audit.spark.environment import check_jars
-from replica_audit.spark.installation import JARS_VARIABLE, LockedJar, conf_file, jar_directory, locked_jars, parse_lock
-from replica_audit.spark.releases import RELEASES, minor_of
+from replica_audit.setup import jars
+from replica_audit.setup.environment import check_jars
+from replica_audit.setup.installation import JARS_VARIABLE, LockedJar, conf_file, jar_directory, locked_jars, parse_lock
+from replica_audit.setup.releases import RELEASES, minor_of
 
 ROOT = Path(__file__).parents[2]
 

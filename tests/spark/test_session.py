@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from replica_audit.errors import EngineError
-from replica_audit.spark import archive
-from replica_audit.spark import session as session_module
-from replica_audit.spark.environment import check_jars
-from replica_audit.spark.installation import JARS_VARIABLE
-from replica_audit.spark.session import DELTA_EXTENSION, build_session, local_settings
+from replica_audit.setup import archive
+from replica_audit.setup.environment import check_jars
+from replica_audit.setup.installation import JARS_VARIABLE
+from replica_audit.setup.session_settings import DELTA_EXTENSION, local_settings
+from replica_audit.spark.session import build_session, start_session
 
 ROOT = Path(__file__).parents[2]
 
@@ -73,7 +73,7 @@ def test_settings_are_replaced_but_flags_and_extensions_are_joined():
 def test_the_settings_for_spark_submit_are_those_of_a_local_session(monkeypatch, tmp_path):
     own, place = local_settings("name", {}), tmp_path / "with spaces" / "share"
     monkeypatch.setattr(archive, "share_directory", lambda: place)
-    monkeypatch.setattr(session_module, "local_settings", lambda name, settings: {**own, "odd": "a\\b"})
+    monkeypatch.setattr(archive, "local_settings", lambda name, settings: {**own, "odd": "a\\b"})
     path = archive.write_submit_settings()
     assert path == place / "spark-local.conf"
     written = dict(line.split(" ", 1) for line in path.read_text().splitlines())
@@ -94,7 +94,7 @@ def test_what_lacks_of_spark_connect_is_named_in_one_sentence(monkeypatch):
     with pytest.raises(
         EngineError, match="lacks grpc" if lacks else "no Spark Connect server answers at sc://127.0.0.1:1"
     ):
-        session_module.start_session("name")
+        start_session("name")
 
 
 def run_python(program: str, home: Path, **environment: str) -> subprocess.CompletedProcess:

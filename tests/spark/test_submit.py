@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from replica_audit.spark.environment import check_jars
+from replica_audit.setup.environment import check_jars
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "data" / "samples" / "last-replica-standing"

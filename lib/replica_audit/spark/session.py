@@ -20,64 +20,17 @@ from typing import TYPE_CHECKING, Any
 from replica_audit.errors import EngineError
 from replica_audit.redaction import redact
 from replica_audit.scratch import scratch_directory
-from replica_audit.spark.archive_place import archive_path
-from replica_audit.spark.environment import check_jars, check_packages, check_worker_python, find_java, worker_python
-from replica_audit.spark.installation import conf_file
+from replica_audit.setup.environment import check_packages, check_worker_python, find_java, worker_python
+from replica_audit.setup.releases import check_delta_jar, check_spark
+from replica_audit.setup.session_settings import DELTA_EXTENSION, ENGINE_SETTINGS, joined_settings, local_settings
 from replica_audit.spark.relay import Relay
-from replica_audit.spark.releases import check_delta_jar, check_spark
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
-
-#: What workers, and SQL on the tables, need wherever the session runs.
-ENGINE_SETTINGS: Mapping[str, str] = MappingProxyType(
-    {
-        "spark.sql.extensions": DELTA_EXTENSION,
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.session.timeZone": "UTC",
-        # Arrow's own pool keeps what a worker has freed: a scan task's peak is a seventh higher with it.
-        "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
-    }
-)
-
-#: A local audit has few jobs and small queries: what counts is the number of tasks and of classes, not throughput.
-LOCAL_SETTINGS: Mapping[str, str] = MappingProxyType(
-    {
-        "spark.master": "local[*]",
-        "spark.driver.memory": "2g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "2",
-        # Delta replays a table's log in this many tasks, 50 unless told: most of the time of a small read.
-        "spark.databricks.delta.snapshotPartitions": "2",
-        # Most queries here see a few rows once: compiling code for each costs more than running them without.
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        # A crash of a Python worker then says where it was.
-        "spark.python.worker.faulthandler.enabled": "true",
-    }
-)
-
-#: C1 and serial GC: a JVM that lives for seconds on few cores. Warnings of the JVM go where all others go.
-LOCAL_JAVA_FLAGS = (
-    "-XX:TieredStopAtLevel=1",
-    # C1 alone reserves 48 MB for code, which Spark fills; compilation then stops for good.
-    "-XX:ReservedCodeCacheSize=256m",
-    "-XX:+UseSerialGC",
-    "-Xlog:disable",
-    "-Xlog:all=error:stderr",
-)
-
 #: Where a Connect server listens unless told.
 _CONNECT_PORT = 15002
-
-#: Settings that a caller adds to ours instead of replacing it, with what goes between.
-_JOINED = {"spark.sql.extensions": ",", "spark.driver.extraJavaOptions": " ", "spark.driver.extraClassPath": os.pathsep}
 
 
 class LazySession:
@@ -182,43 +135,6 @@ def _is_provided() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._active_spark_context is not None
 
 
-def local_settings(app_name: str, settings: Mapping[str, str]) -> dict[str, str]:
-    """All settings of a local session: ours, then `settings`; Java flags, class path and extensions are joined.
-
-    Raises EngineError where Java or JARs do not fit.
-    """
-    java, jars = find_java(), check_jars()
-    flags = list(LOCAL_JAVA_FLAGS)
-    logging = conf_file("log4j2.properties")
-    if logging is not None:
-        flags.append(f"-Dlog4j2.configurationFile={logging.as_uri()}")
-    archive = archive_path(java, jars)
-    if archive.is_file():
-        flags.append(f'"-XX:SharedArchiveFile={archive}"')
-    return _joined(
-        {
-            **ENGINE_SETTINGS,
-            **LOCAL_SETTINGS,
-            "spark.app.name": app_name,
-            "spark.driver.extraJavaOptions": " ".join(flags),
-            # Not spark.jars: those are copied at every start, and are loaded by a loader that no archive covers.
-            "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
-        },
-        settings,
-    )
-
-
-def _joined(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
-    merged = dict(ours)
-    for key, value in theirs.items():
-        separator = _JOINED.get(key)
-        parts = [merged.get(key, ""), str(value)] if separator else [str(value)]
-        if key == "spark.sql.extensions":
-            parts = list(dict.fromkeys(name.strip() for part in parts for name in part.split(",")))
-        merged[key] = (separator or "").join(filter(None, parts))
-    return merged
-
-
 def _start_local_context(app_name: str, settings: Mapping[str, str]) -> None:
     import pyspark
     from py4j.protocol import Py4JJavaError
@@ -266,8 +182,8 @@ def _provided_session(app_name: str, settings: Mapping[str, str]) -> LazySession
     given = dict(SparkConf().getAll())
     remote = not given.get("spark.master", "local").startswith("local")
     check_worker_python(worker_python(dict(os.environ), given.get("spark.pyspark.python")), remote=remote)
-    wanted = _joined(ENGINE_SETTINGS, settings)
-    extensions = _joined(wanted, {key: value for key, value in given.items() if key == "spark.sql.extensions"})
+    wanted = joined_settings(ENGINE_SETTINGS, settings)
+    extensions = joined_settings(wanted, {key: value for key, value in given.items() if key == "spark.sql.extensions"})
     chosen = {"spark.app.name": app_name, **wanted, **given, "spark.sql.extensions": extensions["spark.sql.extensions"]}
     context = SparkContext.getOrCreate(SparkConf().setAll(list(chosen.items())))
     # A context that was running does not have them.

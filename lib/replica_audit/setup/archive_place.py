@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from replica_audit.spark.environment import Java
-from replica_audit.spark.installation import share_directory
+from replica_audit.setup.environment import Java
+from replica_audit.setup.installation import share_directory
 
 
 def archive_path(java: Java, jars: Sequence[Path]) -> Path:

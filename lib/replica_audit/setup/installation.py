@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from replica_audit.errors import EngineError
-from replica_audit.spark.releases import check_spark, minor_of
+from replica_audit.setup.releases import check_spark, minor_of
 
 #: Directory of JARs to use in place of the installation's own (they are still held to the lock).
 JARS_VARIABLE = "REPLICA_AUDIT_JARS_DIR"

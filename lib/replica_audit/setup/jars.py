@@ -1,4 +1,4 @@
-"""Brings the engine's JARs: `python -m replica_audit.spark.jars`, once per installation (`make install` does it).
+"""Brings the engine's JARs: `python -m replica_audit.setup.jars`, once per installation (`make install` does it).
 
 The JARs of `conf/jars-*.lock`, one lock for each minor of Spark, are all that Delta needs beside pyspark's own. They are resolved with the Ivy that
 pyspark brings, with settings that leave out the local Maven repository, and each is checked against the lock before it
@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 from xml.sax.saxutils import quoteattr
 
 from replica_audit.errors import EngineError
-from replica_audit.spark.environment import find_java
-from replica_audit.spark.installation import LockedJar, conf_file, jar_directory, jar_problem, locked_jars, sha256_of
+from replica_audit.setup.environment import find_java
+from replica_audit.setup.installation import LockedJar, conf_file, jar_directory, jar_problem, locked_jars, sha256_of
 
 
 def module_descriptor(jars: Sequence[LockedJar]) -> str:
@@ -111,7 +111,7 @@ def relocked(jars: Sequence[LockedJar], settings: Path | None) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Install the JARs, or print a new lock; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m replica_audit.spark.jars", description="Brings the locked JARs.")
+    parser = argparse.ArgumentParser(prog="python -m replica_audit.setup.jars", description="Brings the locked JARs.")
     parser.add_argument("--settings", type=Path, default=conf_file("ivysettings.xml"), help="Ivy settings (mirror)")
     parser.add_argument("--relock", action="store_true", help="print a lock with the checksums served now")
     arguments = parser.parse_args(argv)

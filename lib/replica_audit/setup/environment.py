@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from replica_audit.errors import EngineError
-from replica_audit.spark.installation import JARS_VARIABLE, jar_directory, jar_problem, locked_jars
-from replica_audit.spark.releases import check_spark
+from replica_audit.setup.installation import JARS_VARIABLE, jar_directory, jar_problem, locked_jars
+from replica_audit.setup.releases import check_spark
 
 #: Spark 4 runs on these; 4.2 deprecates Java 25 below 25.0.3 for a fault of its G1 collector (SPARK-55852).
 JAVA_VERSIONS = (17, 21)
@@ -109,7 +109,7 @@ def check_jars() -> list[Path]:
         where = f" ({JARS_VARIABLE} names the directory)" if os.environ.get(JARS_VARIABLE) else ""
         raise EngineError(
             f"JARs of Delta are not as locked{where}: {'; '.join(problems)}; "
-            "run: make install (or python -m replica_audit.spark.jars)"
+            "run: make install (or python -m replica_audit.setup.jars)"
         )
     return [directory / jar.file_name for jar in locked_jars()]
 
@@ -162,7 +162,7 @@ def lacking_package(error: Exception) -> EngineError | None:
 
 
 def main() -> int:
-    """Print the Java that a local session would use (`python -m replica_audit.spark.environment`)."""
+    """Print the Java that a local session would use (`python -m replica_audit.setup.environment`)."""
     try:
         check_packages()
         java = find_java()

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from replica_audit.errors import EngineError
-from replica_audit.spark import environment
-from replica_audit.spark.environment import (
+from replica_audit.setup import environment
+from replica_audit.setup.environment import (
     check_packages,
     check_worker_python,
     find_java,
     lacking_package,
     worker_python,
 )
-from replica_audit.spark.releases import check_delta_jar
+from replica_audit.setup.releases import check_delta_jar
 
 
 def a_java(home: Path, release: int, status: int = 0) -> Path:
