@@ -396,3 +396,50 @@ def test_records_of_an_older_epoch_are_lost_where_the_leader_has_cleaned_its_own
 def test_what_a_compacted_leader_had_is_told_in_the_past_tense(tmp_path):
     (told,) = _elected_beside(tmp_path, [(0, 0), (2, 20)]).found("DIV-EPOCH", 2)
     assert "offsets 20 to 39, where broker 1 had other records of epoch 2" in told["message"]
+
+
+def _keyed(start: int, end: int, epoch: int, mark: str) -> list[bytes]:
+    records = [Record(f"{mark}{at}".encode(), b"v") for at in range(start, end)]
+    return [encode_batch(start + at, records[at : at + STEP], epoch) for at in range(0, len(records), STEP)]
+
+
+def _led_before(path, epochs: Sequence[tuple[int, int]] | None, survivors: Sequence[tuple[int, int, int]]) -> Answer:
+    """Broker 2 led uncleanly in epoch 2 from 20 on; broker 1, which had epoch 0 up to 40, leads now and cleaned there."""
+    common = _keyed(0, 20, 0, "k")
+    later = [batch for start, end, epoch in survivors for batch in _keyed(start, end, epoch, "new")]
+    remove = ("leader-epoch-checkpoint",) if epochs is None else ()
+    brokers = {
+        1: Broker([*common, *later], cleaned_to=45, epochs=epochs or "batches", remove=remove),
+        2: Broker([*common, *_keyed(20, 30, 2, "old")]),
+    }
+    return audit(path, brokers, configs=COMPACT, isr=(1,))
+
+
+@pytest.mark.parametrize(
+    ("epochs", "survivors", "lost"),
+    [
+        ([(0, 0), (4, 40)], [(40, 50, 4)], True),  # its file tells where epoch 4 began
+        (None, [(35, 40, 0), (45, 50, 4)], True),  # a later batch of epoch 0
+        (None, [(40, 50, 2)], False),  # epoch 2 may have begun at 20: then its cleaner removed these
+        (None, [(40, 50, 4)], False),  # an epoch 2 of which nothing is left
+    ],
+    ids=["file", "batches", "same epoch", "nothing tells"],
+)
+def test_records_of_a_later_epoch_are_lost_where_the_leader_has_cleaned_its_own_away(tmp_path, epochs, survivors, lost):
+    answer = _led_before(tmp_path, epochs, survivors)
+    expected = [("DIV-EPOCH", 20, 30, 0, 2, True)] if lost else []
+    assert answer.runs(2) == expected, answer
+    assert answer.tables["partitions"][0]["lost_records"] == 10 * lost
+    assert answer.verdict == "COMMITTED_LOSS" or not lost
+
+
+def test_a_cut_through_what_a_cleaner_removed_fetches_nothing_again(tmp_path):
+    """Broker 2's cleaner left nothing from 20, where broker 1's epoch begins, to 30: it does not agree with it up to there."""
+    common = _keyed(0, 20, 0, "k")
+    brokers = {
+        1: Broker([*common, *_keyed(20, 50, 2, "new")]),
+        2: Broker([*common, *_keyed(30, 40, 0, "old")], cleaned_to=30, epochs=[(0, 0)]),
+    }
+    answer = audit(tmp_path, brokers, configs=COMPACT, isr=(1,))
+    assert answer.cut(2)["truncate_to"] == 20
+    assert not answer.found("TRN-OVER-TRUNCATE"), answer

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from tests.reporting.rows import finding, partition, results, row
 
 from replica_audit.reporting.answer import build_answer
+from replica_audit.reporting.first_steps import _decide_by_cost
 from replica_audit.reporting.sentences import plain_text
 from replica_audit.reporting.verdict import build_verdict
 
@@ -73,3 +74,17 @@ def test_a_step_about_a_partition_without_files_speaks_of_no_broker_that_it_has_
     found = results([partition(verdict="INCONCLUSIVE")], [missing])
     steps = [plain_text(step) for step in build_answer(found, build_verdict(found, "high")).first_steps]
     assert steps == ["orders-0: Add the missing log directories to the snapshot. (CAP-MISSING-REPLICA)"]
+
+
+def test_a_loss_that_several_partitions_have_is_said_of_each():
+    def choice(lost: int) -> dict:
+        return {"candidate_id": 0, "standing": "isr", "lost_records": lost, "lost_committed": lost, "lost_possible": 0,
+                "lost_at_most": False}  # fmt: skip
+
+    best = {("orders", 0): choice(6), ("orders", 1): choice(6), ("orders", 2): choice(4), ("orders", 3): choice(0),
+            ("orders", 4): choice(0)}  # fmt: skip
+    (step,) = _decide_by_cost(list(best), best, results([partition()]))
+    assert plain_text(step).partition(". The steps")[0] == (
+        "Then decide: for each of orders-0 and orders-1 elect broker 0, which loses 6 committed records; for orders-2 elect "
+        "broker 0, which loses 4 committed records; for orders-3 and orders-4 elect broker 0, which loses nothing"
+    )

@@ -125,7 +125,10 @@ def _decide_by_cost(places: Sequence[Place], best: Mapping[Place, Row], results:
     choices: dict[str, list[Place]] = defaultdict(list)
     for place in places:
         choices[tell_choice(best[place])].append(place)
-    told = [f"for {name_partitions(same)} {choice}" for choice, same in choices.items()]
+    told = [
+        f"for {'each of ' if len(same) > 1 and best[same[0]]['lost_records'] else ''}{name_partitions(same)} {choice}"
+        for choice, same in choices.items()
+    ]
     if len(told) > GROUP_LIMIT:
         rest = sum(len(same) for same in list(choices.values())[GROUP_LIMIT:])
         told = [*told[:GROUP_LIMIT], f"and {render_count(rest, 'more partition')}"]

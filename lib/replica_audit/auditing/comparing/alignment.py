@@ -118,9 +118,9 @@ def align(
             else:
                 ahead.append(batch)
         elif _is_cleaned_away(reference, batch, start):
-            later = _later_epoch(reference, lineage, batch, start)
-            if later is not None:
-                differences.append(Difference("epoch", start, batch.end_offset, later, batch.epoch, (batch,)))
+            had = _foreign_epoch(reference, lineage, batch, start, theirs)
+            if had is not None:
+                differences.append(Difference("epoch", start, batch.end_offset, had, batch.epoch, (batch,)))
         else:
             differences.append(Difference("hole_there", start, batch.end_offset, None, batch.epoch, (batch,)))
     differences.extend(_holes(follower, foreign, own, floor))
@@ -188,16 +188,28 @@ def _is_cleaned_away(facts: ReplicaFacts, batch: Batch, start: int) -> bool:
     return facts.compacted and (batch.record_count == 0 or facts.may_be_cleaned(start, batch.end_offset))
 
 
-def _later_epoch(facts: ReplicaFacts, lineage: Lineage, batch: Batch, start: int) -> int | None:
-    """The epoch that `facts` was in at `start`, where that is later than the other side's `batch` of records.
+def _foreign_epoch(
+    facts: ReplicaFacts, lineage: Lineage, batch: Batch, start: int, batches: tuple[Batch, ...]
+) -> int | None:
+    """The epoch that `facts` was in at `start`, where that is certainly not the one of the other side's `batch` of records.
 
-    Then its cleaner removed another record there, and this one was never on that log.
+    Then its cleaner removed another record there, and this one was never on that log. `batches` are those of `facts`. An
+    epoch of which the cleaner left no early batch began before where batches show it, so that they tell of an earlier
+    epoch only below a batch of it or of one between; the epoch file tells everywhere.
     """
     epochs = [epoch for epoch, _ in facts.epoch_starts]
     if batch.epoch is None or not batch.record_count or epochs != sorted(epochs):
         return None
     epoch = lineage.epoch_for_offset(start)
-    return epoch if epoch is not None and epoch > batch.epoch else None
+    if epoch is None or epoch == batch.epoch:
+        return None
+    certain = epoch > batch.epoch or lineage == facts.file_lineage or _is_followed_by_earlier(batch, batches)
+    return epoch if certain else None
+
+
+def _is_followed_by_earlier(batch: Batch, batches: tuple[Batch, ...]) -> bool:
+    later = batches[bisect_left(batches, batch.end_offset, key=lambda one: one.base_offset) :]
+    return any(one.epoch is not None and one.epoch < batch.epoch for one in later)
 
 
 def conflicting_ranges(differences: Iterable[Difference]) -> tuple[OffsetRange, ...]:
