@@ -78,7 +78,7 @@ def write_snapshot(directory: Path, keys: int) -> None:
 
 def compare(directory: Path, keys: int) -> None:
     """Audit the one partition of the snapshot in this process; prints what it took."""
-    from replica_audit.auditing.conclusion import conclude
+    from replica_audit.auditing.partitions.conclusion import conclude
     from replica_audit.auditing.rows.evidence import AuditOptions
     from replica_audit.formats.segments.record_reader import RecordReader
     from replica_audit.local.audit import open_snapshot

@@ -56,7 +56,7 @@ def _examined(directory: str) -> tuple[Any, Any]:
 
 def compare_whole(directory: str) -> dict:
     """Report rows of the partition, in one go."""
-    from replica_audit.auditing.conclusion import conclude
+    from replica_audit.auditing.partitions.conclusion import conclude
     from replica_audit.auditing.rows.answer_rows import report_rows
     from replica_audit.formats.segments.record_reader import RecordReader
 
@@ -67,14 +67,14 @@ def compare_whole(directory: str) -> dict:
 
 def pieces_of(directory: str, limit: int) -> list:
     """The pieces that the partition is cut into."""
-    from replica_audit.auditing.pieces import plan_pieces
+    from replica_audit.auditing.partitions.pieces import plan_pieces
 
     return plan_pieces(_examined(directory)[1].plan, limit)
 
 
 def compare_piece(directory: str, piece: tuple[int, ...]) -> dict:
     """What one piece hands over."""
-    from replica_audit.auditing.pieces import PieceAligner
+    from replica_audit.auditing.partitions.pieces import PieceAligner
     from replica_audit.formats.segments.record_reader import RecordReader
 
     opened, examined = _examined(directory)
@@ -84,8 +84,8 @@ def compare_piece(directory: str, piece: tuple[int, ...]) -> dict:
 
 def join(directory: str, parts: list[dict]) -> dict:
     """Report rows out of what the pieces handed over."""
-    from replica_audit.auditing.conclusion import conclude
-    from replica_audit.auditing.pieces import join_pieces
+    from replica_audit.auditing.partitions.conclusion import conclude
+    from replica_audit.auditing.partitions.pieces import join_pieces
     from replica_audit.auditing.rows.answer_rows import report_rows
 
     return report_rows(conclude(_examined(directory)[1].plan, aligned=join_pieces(parts)))

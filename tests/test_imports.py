@@ -37,6 +37,23 @@ STEPS = {
     "jobs": 9,
 }
 
+#: What a room holds, from the bottom up: a package or module imports what stands before it, and itself.
+INSIDE = {
+    "formats": (
+        "format_error",
+        "inventory",
+        "files",
+        "segments",
+        "progress",
+        "log_dirs",
+        "metadata",
+        "leadership",
+        "stand_ins",
+        "snapshots",
+    ),
+    "auditing": ("replicas", "comparing", "leadership", "findings", "audits", "partitions", "rows"),
+}
+
 PURE_ROOMS = (
     "",
     "formats",
@@ -107,6 +124,40 @@ def _modules() -> list[Path]:
 def test_imports_go_one_way() -> None:
     wrong = [line for path in _modules() for line in _violations(path)]
     assert not wrong, "\n".join(wrong)
+
+
+def _arrows(room: str) -> dict[tuple[str, str], str]:
+    """Which packages or modules of a room import which others of it, each with one place where they do."""
+    arrows = {}
+    for path in sorted((LIBRARY / room).rglob("*.py")):
+        own = path.relative_to(LIBRARY / room).with_suffix("").parts[0]
+        for line, name in _imports(path):
+            parts = name.split(".")
+            if parts[:2] == ["replica_audit", room] and len(parts) > 2 and parts[2] != own:
+                arrows[own, parts[2]] = f"{path}:{line}: {own} imports {name}"
+    return arrows
+
+
+@pytest.mark.parametrize("room", INSIDE)
+def test_the_packages_of_a_room_go_one_way(room: str) -> None:
+    held = {path.stem for path in (LIBRARY / room).iterdir() if path.suffix == ".py" or any(path.glob("*.py"))}
+    assert held - {"__init__"} == set(INSIDE[room])
+    arrows, place = _arrows(room), INSIDE[room].index
+    wrong = [where for (own, other), where in arrows.items() if place(own) < place(other)]
+    assert arrows and not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("room", sorted(set(STEPS) - {"", "jobs"}))
+def test_nothing_inside_a_room_imports_itself_on_a_detour(room: str) -> None:
+    arrows = _arrows(room)
+    above: dict[str, set[str]] = {own: set() for own, _ in arrows}
+    for own, other in arrows:
+        above[own].add(other)
+    while free := [own for own, others in above.items() if not others & above.keys()]:
+        for own in free:
+            del above[own]
+    circle = {own: sorted(others & above.keys()) for own, others in above.items()}
+    assert not circle, "\n".join(arrows[own, other] for own, others in circle.items() for other in others)
 
 
 def test_every_room_is_on_a_step() -> None:

@@ -14,8 +14,8 @@ from tests.cli.test_main import Engine, engine  # noqa: F401  the engine replace
 from replica_audit.cli import failure
 from replica_audit.cli.main import main
 from replica_audit.errors import EngineError
-from replica_audit.formats.discovery import discover
 from replica_audit.formats.files.storage import Snapshot
+from replica_audit.formats.snapshots.discovery import discover
 from replica_audit.redaction import NOT_SHOWN, redact
 
 KEY, SECRET = "AKIAPLANTED", "pl4nted/s3cret+x"

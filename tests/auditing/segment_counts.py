@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from replica_audit.auditing.rows.bronze import segment_row
 from replica_audit.auditing.rows.segment_counts import segment_counts
-from replica_audit.formats.sources import summarise_source
+from replica_audit.formats.snapshots.sources import summarise_source
 from replica_audit.local.audit import open_snapshot
 
 

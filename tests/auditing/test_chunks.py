@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from replica_audit.auditing import plan
 from replica_audit.auditing.comparing.chunks import tally_batches, tally_from
 from replica_audit.auditing.comparing.compared_batches import batches_of
-from replica_audit.auditing.conclusion import conclude
-from replica_audit.auditing.partition_evidence import PartitionEvidence
-from replica_audit.auditing.plan import plan_audit
+from replica_audit.auditing.partitions import plan
+from replica_audit.auditing.partitions.conclusion import conclude
+from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
+from replica_audit.auditing.partitions.plan import plan_audit
 from replica_audit.auditing.replicas.facts import replica_facts
 from replica_audit.auditing.rows.answer_rows import report_rows
 from replica_audit.formats.segments.batches import BATCH_DTYPE

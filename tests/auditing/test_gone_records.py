@@ -9,7 +9,7 @@ import pytest
 from tests.support.fixtures import FIXTURES
 
 from replica_audit.auditing.audits.baseline import compare_findings
-from replica_audit.auditing.audits.gone import losses_of_rows
+from replica_audit.auditing.findings.gone import losses_of_rows
 from replica_audit.auditing.rows.evidence import EARLIER
 from replica_audit.config import Settings
 from replica_audit.local import opened_snapshot

@@ -10,13 +10,13 @@ from tests.auditing.captures import CAPTURES, FIXTURES
 from tests.auditing.scenario import Broker, audit, written
 from tests.auditing.test_chunks import make
 
-from replica_audit.auditing import pieces
 from replica_audit.auditing.comparing import aligned_pair
 from replica_audit.auditing.comparing import chunks as chunk_sums
-from replica_audit.auditing.conclusion import conclude
-from replica_audit.auditing.partition_evidence import PartitionEvidence
-from replica_audit.auditing.pieces import PieceAligner, join_pieces, plan_pieces
-from replica_audit.auditing.plan import plan_audit
+from replica_audit.auditing.partitions import pieces
+from replica_audit.auditing.partitions.conclusion import conclude
+from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
+from replica_audit.auditing.partitions.pieces import PieceAligner, join_pieces, plan_pieces
+from replica_audit.auditing.partitions.plan import plan_audit
 from replica_audit.auditing.rows.answer_rows import report_rows
 from replica_audit.auditing.rows.evidence import AuditOptions
 from replica_audit.formats.segments import digests

@@ -12,8 +12,8 @@ from tests.formats.test_batch_tables import batch_rows, write_table
 from tests.support.dump_lines import batch_line, listing
 
 from replica_audit.config import Settings
-from replica_audit.formats.discovery import discover
 from replica_audit.formats.files.storage import Snapshot
+from replica_audit.formats.snapshots.discovery import discover
 from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 

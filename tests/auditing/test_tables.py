@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.auditing.captures import audit_capture
 
-from replica_audit.auditing.conclusion import conclude
-from replica_audit.auditing.partition_evidence import PartitionEvidence
-from replica_audit.auditing.plan import plan_audit
+from replica_audit.auditing.partitions.conclusion import conclude
+from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
+from replica_audit.auditing.partitions.plan import plan_audit
 from replica_audit.auditing.rows.answer_rows import report_rows
 from replica_audit.model import TopicPartition
 from replica_audit.tables import REPORT_TABLES

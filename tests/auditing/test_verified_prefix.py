@@ -10,8 +10,8 @@ from tests.auditing.scenario import Broker, audit
 from tests.support.encoder import Record, encode_batch
 
 from replica_audit.auditing.comparing.verified_prefix import verified_copies
-from replica_audit.auditing.conclusion import conclude
-from replica_audit.auditing.plan import plan_audit
+from replica_audit.auditing.partitions.conclusion import conclude
+from replica_audit.auditing.partitions.plan import plan_audit
 from replica_audit.auditing.rows.answer_rows import report_rows
 from replica_audit.auditing.rows.evidence import AuditOptions
 from replica_audit.formats.segments.record_reader import RecordReader

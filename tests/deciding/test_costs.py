@@ -17,8 +17,8 @@ from tests.property.cluster import Cluster
 from tests.support.encoder import encode_batch, encode_marker
 
 from replica_audit.auditing.comparing.aligned_pair import batches_in
-from replica_audit.auditing.conclusion import conclude
-from replica_audit.auditing.plan import plan_audit
+from replica_audit.auditing.partitions.conclusion import conclude
+from replica_audit.auditing.partitions.plan import plan_audit
 from replica_audit.config import Settings
 from replica_audit.deciding.held_records import holding
 from replica_audit.formats.segments.records import decode_records

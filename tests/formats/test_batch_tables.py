@@ -14,11 +14,11 @@ import pyarrow.parquet
 import pytest
 from tests.formats.captures import FIXTURES, batches_of, damage_of, scan_file
 
-from replica_audit.formats.discovery import discover
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import Inventory
-from replica_audit.formats.sources import open_source, summarise_source
+from replica_audit.formats.snapshots.discovery import discover
+from replica_audit.formats.snapshots.sources import open_source, summarise_source
 from replica_audit.formats.stand_ins.batch_tables import BATCH_TABLE
 from replica_audit.model import Damage
 

@@ -11,10 +11,10 @@ import pytest
 from tests.formats.captures import CAPTURES, FIXTURES
 from tests.support.encoder import encode_batch
 
-from replica_audit.formats.discovery import discover
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import DuplicateReplica, Inventory
 from replica_audit.formats.log_dirs.names import parse_directory_name, parse_file_name
+from replica_audit.formats.snapshots.discovery import discover
 from replica_audit.model import TopicPartition
 
 HEX = "0123456789abcdef0123456789abcdef"

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from tests.formats.captures import CAPTURES, FIXTURES, batches_of, damage_of, scan_file
 
-from replica_audit.formats.discovery import discover
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.segments.batches import BATCH_DTYPE
+from replica_audit.formats.snapshots.discovery import discover
 from replica_audit.formats.stand_ins.dump_scan import assemble_dumped_log
 from replica_audit.formats.stand_ins.dump_text import find_sections
 from replica_audit.formats.stand_ins.dumped_segment import Listing, parse_listing

@@ -8,9 +8,10 @@ import pytest
 from tests.formats.captures import CAPTURES, FIXTURES
 
 from replica_audit.formats.format_error import FormatError
+from replica_audit.formats.inventory import CopiedLogDir, Manifest
 from replica_audit.formats.leadership.describe import parse_topics_describe
 from replica_audit.formats.leadership.leadership_json import parse_leadership
-from replica_audit.formats.log_dirs.manifest import CopiedLogDir, Manifest, parse_manifest
+from replica_audit.formats.log_dirs.manifest import parse_manifest
 from replica_audit.model import Leadership
 
 LISTED = [capture for capture in CAPTURES if (FIXTURES / capture / "kafka-topics-describe.txt").exists()]

@@ -8,11 +8,11 @@ import shutil
 import pytest
 from tests.auditing.captures import FIXTURES, audit_capture, truth
 
-from replica_audit.formats.discovery import discover
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.leadership.states import leadership_of_rows, state_rows
 from replica_audit.formats.leadership.zookeeper import parse_zookeeper
+from replica_audit.formats.snapshots.discovery import discover
 
 STATE = {"controller_epoch": 7, "leader": 1, "version": 1, "leader_epoch": 12, "isr": [2, 1]}
 TOPIC = {

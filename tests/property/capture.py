@@ -20,7 +20,7 @@ from tests.support.logdirs import (
     write_log_dir,
 )
 
-from replica_audit.auditing.partition_evidence import PartitionEvidence
+from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.formats.segments.segment_summary import Summariser
 from replica_audit.model import CheckpointFile, Leadership, ReplicaDir, SegmentSummary, TopicPartition

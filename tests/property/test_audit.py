@@ -10,8 +10,8 @@ from tests.property.cluster import Cluster
 from tests.property.history import HISTORIES, histories, narrate
 from tests.property.test_truncation import common_prefix_end
 
-from replica_audit.auditing.conclusion import PartitionAudit, conclude
-from replica_audit.auditing.plan import plan_audit
+from replica_audit.auditing.partitions.conclusion import PartitionAudit, conclude
+from replica_audit.auditing.partitions.plan import plan_audit
 
 #: Half of the histories at most: an audit costs some milliseconds.
 AUDITED = max(1, HISTORIES // 2)

@@ -6,8 +6,8 @@ from tests.property.capture import to_model
 from tests.property.cluster import Cluster
 from tests.property.history import narrate
 
-from replica_audit.auditing.conclusion import PartitionAudit, conclude
-from replica_audit.auditing.plan import plan_audit
+from replica_audit.auditing.partitions.conclusion import PartitionAudit, conclude
+from replica_audit.auditing.partitions.plan import plan_audit
 
 
 def _audit(cluster: Cluster, source: str = "metadata_log") -> PartitionAudit:

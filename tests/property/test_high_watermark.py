@@ -16,10 +16,10 @@ from tests.property.capture import to_model
 from tests.property.cluster import Cluster
 from tests.property.history import HISTORIES, histories, narrate
 
-from replica_audit.auditing.conclusion import conclude
 from replica_audit.auditing.leadership.bounds import HighWatermark
-from replica_audit.auditing.partition_evidence import PartitionEvidence
-from replica_audit.auditing.plan import plan_audit
+from replica_audit.auditing.partitions.conclusion import conclude
+from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
+from replica_audit.auditing.partitions.plan import plan_audit
 
 AUDITED = max(1, HISTORIES // 3)
 SOURCES = ("metadata_log", "topics_describe", "user")

@@ -9,9 +9,9 @@ import pytest
 from tests.property.capture import to_model
 from tests.property.history import HISTORIES, histories, narrate
 
-from replica_audit.auditing.conclusion import conclude
-from replica_audit.auditing.partition_evidence import PartitionEvidence
-from replica_audit.auditing.plan import plan_audit
+from replica_audit.auditing.partitions.conclusion import conclude
+from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
+from replica_audit.auditing.partitions.plan import plan_audit
 from replica_audit.model import CheckpointFile, ReplicaDir
 
 NOT_GIVEN = CheckpointFile("not_given", "")

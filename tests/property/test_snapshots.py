@@ -8,8 +8,8 @@ import pytest
 from tests.property.capture import TOPIC, to_directory, to_model
 from tests.property.history import play
 
-from replica_audit.auditing.conclusion import conclude
-from replica_audit.auditing.plan import plan_audit
+from replica_audit.auditing.partitions.conclusion import conclude
+from replica_audit.auditing.partitions.plan import plan_audit
 from replica_audit.auditing.rows.answer_rows import report_rows
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_one

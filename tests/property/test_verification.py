@@ -13,8 +13,8 @@ from tests.property.cluster import Cluster
 from tests.property.history import HISTORIES, go_on, histories, narrate
 from tests.property.replica import Batch, Replica
 
-from replica_audit.auditing.conclusion import conclude
-from replica_audit.auditing.plan import plan_audit
+from replica_audit.auditing.partitions.conclusion import conclude
+from replica_audit.auditing.partitions.plan import plan_audit
 from replica_audit.verifying.pairing import Pairing
 from replica_audit.verifying.verified_partition import PartitionVerification, verify_partition
 

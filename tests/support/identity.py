@@ -15,7 +15,7 @@ from replica_audit.auditing.rows.identity import (
     text_files,
 )
 from replica_audit.formats.format_error import FormatError
-from replica_audit.formats.sources import summarise_source
+from replica_audit.formats.snapshots.sources import summarise_source
 from replica_audit.local.audit import open_snapshot
 
 

@@ -13,9 +13,9 @@ from replica_audit.auditing.comparing.chunks import Tally
 from replica_audit.auditing.comparing.epoch_rot import restore_epochs
 from replica_audit.auditing.comparing.loss import Count, count_beyond
 from replica_audit.auditing.comparing.replays import replay_lineage
-from replica_audit.auditing.conclusion import PartitionAudit
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.families.rep import brokers_past_leader
+from replica_audit.auditing.partitions.conclusion import PartitionAudit
 from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
 from replica_audit.deciding.held_records import Holding, Marked, as_possible, holding
 from replica_audit.formats.segments.batches import BATCH_DTYPE

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from replica_audit.auditing.conclusion import PartitionAudit
 from replica_audit.auditing.findings.families.meta_identity import META_NO_LEADER
+from replica_audit.auditing.partitions.conclusion import PartitionAudit
 from replica_audit.auditing.replicas.facts import CopyKey
 from replica_audit.auditing.rows.answer_rows import report_rows
 from replica_audit.deciding.choice import choose, is_clean, standing

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from replica_audit.formats.log_dirs.manifest import Manifest
 from replica_audit.model import Leadership, QuarantineRow, ReplicaDir
 
 
@@ -106,6 +105,27 @@ class BrokerLogFile:
     size_bytes: int
     broker_id: int | None
     """Of the log dir that it lies in, else of a directory `broker-<id>` on its path; None where neither says."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedLogDir:
+    """One log dir of the snapshot: when its copy began and ended (ms, None if not said), and what the broker did."""
+
+    broker_id: int
+    log_dir: str
+    started_ms: int | None
+    finished_ms: int | None
+    kind: str | None
+    """live, stopped or killed; None if not said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What the manifest says; `quiesced` None: it does not."""
+
+    quiesced: bool | None
+    kafka_version: str | None
+    brokers: tuple[CopiedLogDir, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,24 +7,23 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from replica_audit import __version__
-from replica_audit.auditing.conclusion import conclude
 from replica_audit.auditing.findings.catalogue import audit_verdict
 from replica_audit.auditing.findings.log_dirs import LogDirTally
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
-from replica_audit.auditing.partition_evidence import PartitionEvidence
+from replica_audit.auditing.partitions.conclusion import conclude
+from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
 from replica_audit.auditing.rows.evidence import AuditOptions, options_row, resolve_options
 from replica_audit.auditing.rows.failures import failure_rows
 from replica_audit.auditing.rows.lost_producers import transactional_producers, with_transactions
 from replica_audit.config import Settings
 from replica_audit.deciding.election_rows import decided_rows
 from replica_audit.errors import InputError, UsageError
-from replica_audit.formats.discovery import discover
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
-from replica_audit.formats.inventory import Inventory
+from replica_audit.formats.inventory import Inventory, Manifest
 from replica_audit.formats.leadership.leadership_json import parse_leadership
-from replica_audit.formats.log_dirs.manifest import Manifest
 from replica_audit.formats.segments.record_reader import RecordReader
+from replica_audit.formats.snapshots.discovery import discover
 from replica_audit.local.nothing_found import explain_nothing_found
 from replica_audit.local.opened_snapshot import Examined, OpenedSnapshot, Row
 from replica_audit.model import TopicPartition, TransactionState

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from replica_audit.auditing.group_offsets import rows_of_offsets
 from replica_audit.auditing.leadership.deviations import assigned_replicas, summary_row, timeline_of
-from replica_audit.auditing.plan import Plan, plan_audit
+from replica_audit.auditing.partitions.group_offsets import rows_of_offsets
+from replica_audit.auditing.partitions.plan import Plan, plan_audit
 from replica_audit.auditing.replicas.facts import CopyKey
 from replica_audit.auditing.rows.bronze import bronze_rows, damage_rows, quarantine_row, segment_row
 from replica_audit.auditing.rows.evidence import (
@@ -39,7 +39,7 @@ from replica_audit.formats.leadership.transaction_log import (
 )
 from replica_audit.formats.log_dirs.names import parse_directory_name
 from replica_audit.formats.progress.replica_progress import plan_progress, read_progress
-from replica_audit.formats.sources import open_source, summarise_source
+from replica_audit.formats.snapshots.sources import open_source, summarise_source
 from replica_audit.model import CHUNK_OFFSETS, Damage, QuarantineRow, TopicPartition, TransactionState
 from replica_audit.protocol.high_watermark import rule_of
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, BinaryIO
 
-from replica_audit.auditing.conclusion import PartitionAudit, conclude
+from replica_audit.auditing.partitions.conclusion import PartitionAudit, conclude
 from replica_audit.config import Settings
 from replica_audit.errors import InputError
 from replica_audit.formats.files.storage import Snapshot

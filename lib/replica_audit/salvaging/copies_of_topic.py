@@ -13,7 +13,7 @@ from replica_audit.formats.inventory import Inventory, LogDir, SegmentFile
 from replica_audit.formats.log_dirs.names import OFFSET_CHECKPOINTS, parse_directory_name, parse_file_name
 from replica_audit.formats.log_dirs.owners import Folder
 from replica_audit.formats.log_dirs.replica_dirs import OffsetFile, read_replica
-from replica_audit.formats.sources import summarise_source
+from replica_audit.formats.snapshots.sources import summarise_source
 from replica_audit.model import CheckpointFile, ReplicaDir, SegmentSummary, TopicPartition
 
 #: Kinds of copies in the order in which a record is taken from them: the first that holds it is its source.

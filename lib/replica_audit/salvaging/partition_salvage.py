@@ -9,9 +9,9 @@ import numpy as np
 
 from replica_audit.auditing.comparing.chunks import differing_chunks
 from replica_audit.auditing.comparing.replays import answering_lineage
-from replica_audit.auditing.conclusion import PartitionAudit
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.families.rep import brokers_past_leader
+from replica_audit.auditing.partitions.conclusion import PartitionAudit
 from replica_audit.auditing.replicas.transaction_ends import Decisions
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import SegmentFile

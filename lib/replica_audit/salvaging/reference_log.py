@@ -13,7 +13,7 @@ from replica_audit.formats.inventory import SegmentFile
 from replica_audit.formats.segments.attributes import CONTROL
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.formats.segments.record_reader import RecordReader, RecordRequest
-from replica_audit.formats.sources import open_source
+from replica_audit.formats.snapshots.sources import open_source
 from replica_audit.model import CHUNK_OFFSETS, Damage
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.salvaging.copies_of_topic import Unread

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from replica_audit.auditing.conclusion import PartitionAudit, conclude
+from replica_audit.auditing.partitions.conclusion import PartitionAudit, conclude
 from replica_audit.auditing.rows.evidence import options_row
 from replica_audit.auditing.rows.identity import (
     SegmentDigest,

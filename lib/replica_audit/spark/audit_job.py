@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.findings.log_dirs import LogDirTally
-from replica_audit.auditing.group_offsets import rows_of_offsets
 from replica_audit.auditing.leadership.capture_times import times_of_manifest
+from replica_audit.auditing.partitions.group_offsets import rows_of_offsets
 from replica_audit.auditing.rows.evidence import (
     EARLIER,
     EVIDENCE_TABLES,

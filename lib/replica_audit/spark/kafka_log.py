@@ -142,7 +142,7 @@ class LogReader(DataSourceReader):
 
         from replica_audit.formats.files.storage import Snapshot
         from replica_audit.formats.format_error import FormatError
-        from replica_audit.formats.sources import open_source
+        from replica_audit.formats.snapshots.sources import open_source
         from replica_audit.model import Damage
         from replica_audit.warehouse.batch_files import batch_columns
 
@@ -203,8 +203,8 @@ class FilteringReader(LogReader):
 
 def _discover(selection: Selection) -> Inventory:
     """What the snapshot holds. Raises UsageError and InputError as an audit does, which is loaded only for that."""
-    from replica_audit.formats.discovery import discover
     from replica_audit.formats.files.storage import Snapshot
+    from replica_audit.formats.snapshots.discovery import discover
 
     try:
         inventory = discover(Snapshot.open(selection.path), selection.topics)

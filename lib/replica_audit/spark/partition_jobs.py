@@ -4,7 +4,7 @@ Job two has everything of a partition in one task: it asks the summaries what ha
 just these chunks out of the table's files, and reads from the segments the records of the few batches that differ
 though their offsets agree, or that belong to compacted replicas. Two kinds of partitions wait for another turn: those
 with a transaction that has no end, until the coordinator's log was read; and those with more batches to look at than one
-task should have. Of these a third job compares the pieces (`auditing.pieces`), and concludes behind a shuffle.
+task should have. Of these a third job compares the pieces (`auditing.partitions.pieces`), and concludes behind a shuffle.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from replica_audit.auditing.comparing.aligned_pair import AlignedPair
-    from replica_audit.auditing.pieces import Piece
-    from replica_audit.auditing.plan import Plan
+    from replica_audit.auditing.partitions.pieces import Piece
+    from replica_audit.auditing.partitions.plan import Plan
     from replica_audit.auditing.replicas.facts import CopyKey
 
 #: What elections cost is worked out by one task, from at most so many batches that differ.
@@ -193,8 +193,8 @@ def _deal(groups: Sequence[Group], cores: int) -> list[list[Group]]:
 def audit_group(group: Group, work: PartitionWork) -> Answer:
     """Audit one partition, or say what it waits for. One that raises is CAP-NOT-AUDITED, and all others are
     answered."""
-    from replica_audit.auditing.conclusion import conclude
-    from replica_audit.auditing.pieces import plan_pieces
+    from replica_audit.auditing.partitions.conclusion import conclude
+    from replica_audit.auditing.partitions.pieces import plan_pieces
     from replica_audit.auditing.rows.failures import failure_rows
     from replica_audit.deciding.election_rows import decided_rows
     from replica_audit.formats.segments.record_reader import RecordReader
@@ -220,7 +220,7 @@ def _may_be_large(rows: Mapping[str, Sequence[dict]], work: PartitionWork) -> bo
 
 
 def _plan(group: Group, work: PartitionWork) -> Plan:
-    from replica_audit.auditing.plan import plan_audit
+    from replica_audit.auditing.partitions.plan import plan_audit
     from replica_audit.auditing.rows.evidence import partition_evidence
 
     place, rows = group
@@ -252,7 +252,7 @@ def compare_pieces(
     group: Group, pieces: Iterable[Piece], work: PartitionWork
 ) -> Iterator[dict[CopyKey, AlignedPair] | Answer]:
     """What `PieceAligner` finds in each of some pieces of one partition, or the answer that says why it finds nothing."""
-    from replica_audit.auditing.pieces import PieceAligner
+    from replica_audit.auditing.partitions.pieces import PieceAligner
     from replica_audit.auditing.rows.failures import failure_rows
     from replica_audit.formats.segments.record_reader import RecordReader
     from replica_audit.warehouse.batch_files import read_batches
@@ -272,8 +272,8 @@ def compare_pieces(
 
 def conclude_pieces(group: Group, parts: Sequence[dict[CopyKey, AlignedPair] | Answer], work: PartitionWork) -> Answer:
     """Audit one partition of which every piece was compared."""
-    from replica_audit.auditing.conclusion import conclude
-    from replica_audit.auditing.pieces import join_pieces
+    from replica_audit.auditing.partitions.conclusion import conclude
+    from replica_audit.auditing.partitions.pieces import join_pieces
     from replica_audit.auditing.rows.answer_rows import report_rows
     from replica_audit.auditing.rows.failures import failure_rows
     from replica_audit.deciding.election_rows import decided_rows

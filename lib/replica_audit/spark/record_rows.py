@@ -16,7 +16,7 @@ from replica_audit.formats.inventory import SegmentFile
 from replica_audit.formats.segments.payloads import Payload, decode_payloads
 from replica_audit.formats.segments.record_reader import RecordReader, RecordRequest
 from replica_audit.formats.segments.records import RecordError
-from replica_audit.formats.sources import open_source
+from replica_audit.formats.snapshots.sources import open_source
 from replica_audit.model import Damage
 from replica_audit.spark.row_filters import Condition
 

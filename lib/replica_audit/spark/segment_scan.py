@@ -14,7 +14,7 @@ import numpy as np
 from replica_audit.formats.segments.known_segments import Relation, hash_headers, relate, sound_end
 from replica_audit.formats.segments.scan import scan_segment
 from replica_audit.formats.segments.segment_summary import Summariser, summary_from_json
-from replica_audit.formats.sources import open_source
+from replica_audit.formats.snapshots.sources import open_source
 from replica_audit.model import Damage, SegmentSummary
 from replica_audit.spark.dealing import SegmentWork
 from replica_audit.warehouse.known_batches import known_batches

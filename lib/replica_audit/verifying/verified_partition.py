@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from replica_audit.auditing.conclusion import PartitionAudit
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.finding import offsets
+from replica_audit.auditing.partitions.conclusion import PartitionAudit
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.model import TopicPartition
 from replica_audit.verifying.committed import Gone, Lacking, gone_ranges, lacking_batches

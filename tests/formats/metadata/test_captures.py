@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from tests.formats.captures import CAPTURES, FIXTURES, truth
 
-from replica_audit.formats.discovery import discover
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import Inventory
 from replica_audit.formats.leadership.describe import parse_topics_describe
@@ -31,6 +30,7 @@ from replica_audit.formats.metadata.messages import (
     Voters,
 )
 from replica_audit.formats.metadata.reading import read_metadata
+from replica_audit.formats.snapshots.discovery import discover
 from replica_audit.model import Leadership
 
 DUMPS = sorted((Path(__file__).parent / "dumps").glob("*.txt"))

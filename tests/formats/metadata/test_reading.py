@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.support import metadata_log as write
 from tests.support.logdirs import make_uuid
 
-from replica_audit.formats.discovery import discover
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.metadata.reading import MetadataReading, read_metadata
+from replica_audit.formats.snapshots.discovery import discover
 
 TOPIC_ID, OTHER_ID = make_uuid("t"), make_uuid("u")
 VOTERS = (100, 101, 102)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from replica_audit.auditing.replicas.provenance import is_epoch_open
+from replica_audit.auditing.comparing.provenance import is_epoch_open
 from replica_audit.auditing.replicas.reference import Reference, log_epoch
-from replica_audit.formats.log_dirs.manifest import CopiedLogDir
+from replica_audit.formats.inventory import CopiedLogDir
 from replica_audit.moments import render_time
 
 if TYPE_CHECKING:

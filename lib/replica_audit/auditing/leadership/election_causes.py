@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.leadership.cause import Cause
+from replica_audit.auditing.comparing.cause import Cause
 from replica_audit.moments import render_time
 from replica_audit.protocol.election import Election, elections, first_known_epoch
 from replica_audit.protocol.lineage import Lineage, increases

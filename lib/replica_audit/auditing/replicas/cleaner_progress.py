@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cleaning:
-    """How far cleaners have come in a compacted partition, as one of its replicas sees it (`auditing.comparing.cleaner_gaps`)."""
+    """How far cleaners have come in a compacted partition, as one of its replicas sees it (`auditing.replicas.cleaner_gaps`)."""
 
     cleaned_to: int = 0
     """The replica's own has come so far, by its checkpoint."""

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from replica_audit.auditing.comparing.comparison import Comparison
 from replica_audit.auditing.comparing.loss import Count, Loss, count_loss, count_run
-from replica_audit.auditing.conclusion import PartitionAudit
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.catalogue import SEVERITIES
 from replica_audit.auditing.findings.families.div_records import code_of_run
 from replica_audit.auditing.findings.families.rep import brokers_past_leader
 from replica_audit.auditing.findings.finding import Finding, finding_row
-from replica_audit.auditing.group_offsets import group_rows
+from replica_audit.auditing.partitions.conclusion import PartitionAudit
+from replica_audit.auditing.partitions.group_offsets import group_rows
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.rows.lost_producers import lost_producer_rows

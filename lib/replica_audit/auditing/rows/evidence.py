@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from replica_audit.auditing.audits.gone import losses_of_rows
 from replica_audit.auditing.comparing.verified_prefix import verified_copies
-from replica_audit.auditing.group_offsets import offsets_of_rows
+from replica_audit.auditing.findings.gone import losses_of_rows
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.deviations import summary_of_row
 from replica_audit.auditing.leadership.logged_events import events_of_rows
-from replica_audit.auditing.partition_evidence import PartitionEvidence
+from replica_audit.auditing.partitions.group_offsets import offsets_of_rows
+from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
 from replica_audit.auditing.rows.bronze import CHECKPOINTS
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError

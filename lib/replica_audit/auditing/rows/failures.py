@@ -6,10 +6,10 @@ import logging
 import traceback
 from pathlib import PurePath
 
-from replica_audit.auditing.conclusion import PartitionAudit
 from replica_audit.auditing.findings.families.cap_files import not_audited
 from replica_audit.auditing.findings.finding import Evidence
-from replica_audit.auditing.partition_evidence import PartitionEvidence
+from replica_audit.auditing.partitions.conclusion import PartitionAudit
+from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
 from replica_audit.auditing.rows.answer_rows import report_rows
 from replica_audit.model import TopicPartition
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 
+from replica_audit.formats.metadata.last_state import leadership_of_history
 from replica_audit.model import Leadership, PartitionState, SoleIsr
 
 #: Most trusted first (CONTRACT, Input).
@@ -99,29 +100,3 @@ def _of_history(rows: list[Mapping]) -> Leadership:
     fenced = ordered[-1]["fenced"]
     names = ordered[-1]["topic"], ordered[-1]["partition"]
     return leadership_of_history(*names, ordered[-1]["topic_id"], history, None if fenced is None else tuple(fenced))
-
-
-def leadership_of_history(
-    topic: str,
-    partition: int,
-    topic_id: str | None,
-    history: tuple[PartitionState, ...],
-    fenced: tuple[int, ...] | None,
-) -> Leadership:
-    """The last committed state of a history, which has one, with the history."""
-    last = next(state for state in reversed(history) if not state.uncommitted)
-    return Leadership(
-        topic=topic,
-        partition=partition,
-        source="metadata_log",
-        leader_id=last.leader_id,
-        leader_epoch=last.leader_epoch,
-        isr=last.isr,
-        elr=last.elr,
-        last_known_elr=last.last_known_elr,
-        replicas=last.replicas,
-        topic_id=topic_id,
-        configs=last.configs,
-        history=history,
-        fenced=fenced,
-    )

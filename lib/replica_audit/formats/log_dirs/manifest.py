@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
 from replica_audit.formats.files.side_files import INT64, is_whole, parse_json, show_value
 from replica_audit.formats.format_error import FormatError
+from replica_audit.formats.inventory import CopiedLogDir, Manifest
 
 _HINT = "see docs/capture.md on manifest.json, or leave the file out"
 _KINDS = ("live", "stopped", "killed")
-
-
-@dataclass(frozen=True, slots=True)
-class CopiedLogDir:
-    """One log dir of the snapshot: when its copy began and ended (ms, None if not said), and what the broker did."""
-
-    broker_id: int
-    log_dir: str
-    started_ms: int | None
-    finished_ms: int | None
-    kind: str | None
-    """live, stopped or killed; None if not said."""
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What the manifest says; `quiesced` None: it does not."""
-
-    quiesced: bool | None
-    kafka_version: str | None
-    brokers: tuple[CopiedLogDir, ...]
 
 
 def parse_manifest(data: bytes | str, path: str) -> Manifest:

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from replica_audit.formats.leadership.states import leadership_of_history
 from replica_audit.formats.metadata.entries import Entry, SnapshotEnd, SnapshotTime
 from replica_audit.formats.metadata.fields import MessageError
+from replica_audit.formats.metadata.last_state import leadership_of_history
 from replica_audit.formats.metadata.messages import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,

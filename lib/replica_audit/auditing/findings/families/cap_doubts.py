@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.comparing.provenance import open_question, why_not_comparable
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding
-from replica_audit.auditing.replicas.provenance import open_question, why_not_comparable
 from replica_audit.formats.stand_ins.second_hand import UNPROVEN
 
 if TYPE_CHECKING:

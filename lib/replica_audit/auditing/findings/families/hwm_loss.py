@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.audits.gone import EARLIER
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, doubted, finding, finding_id, offsets
+from replica_audit.auditing.findings.gone import EARLIER
 from replica_audit.auditing.leadership.election_causes import describe
 from replica_audit.auditing.leadership.logged_events import losing_cuts
 from replica_audit.auditing.replicas.held_offsets import offsets_of_epoch, without
@@ -17,10 +17,10 @@ from replica_audit.model import OffsetRange
 from replica_audit.protocol.versions import may_mark_over_tail
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.audits.gone import EarlierRun
     from replica_audit.auditing.comparing.comparison import Comparison
     from replica_audit.auditing.comparing.runs import Run
     from replica_audit.auditing.findings.case import Case
+    from replica_audit.auditing.findings.gone import EarlierRun
     from replica_audit.auditing.replicas.facts import ReplicaFacts
 
 HWM_LOSS = Code(

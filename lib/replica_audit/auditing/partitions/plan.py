@@ -13,17 +13,17 @@ from replica_audit.auditing.comparing.epoch_rot import doubtful_epochs
 from replica_audit.auditing.comparing.replays import replay_all
 from replica_audit.auditing.comparing.verified_prefix import verified_chunks
 from replica_audit.auditing.comparing.wanted_chunks import chunks_for_keys, needed_chunks
-from replica_audit.auditing.replicas.copies_of_partition import Grouping, group_replicas
+from replica_audit.auditing.partitions.copies_of_partition import Grouping, group_replicas
 from replica_audit.formats.segments.open_transactions import open_at_end
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.partition_evidence import PartitionEvidence
+    from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
     from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
     from replica_audit.auditing.replicas.written_epochs import EpochRot
 
 
 def plan_audit(evidence: PartitionEvidence) -> Plan:
-    """How to audit a partition: `conclude` (`auditing.conclusion`) takes the plan and what the plan asks for."""
+    """How to audit a partition: `conclude` (`auditing.partitions.conclusion`) takes the plan and what the plan asks for."""
     return Plan(evidence)
 
 

@@ -18,7 +18,7 @@ from replica_audit.auditing.comparing.contents import RecordSource, has_segments
 from replica_audit.auditing.comparing.epoch_rot import may_be_confirmed
 from replica_audit.auditing.comparing.replays import replay_all
 from replica_audit.auditing.comparing.wanted_chunks import cut_chunks
-from replica_audit.auditing.plan import Plan
+from replica_audit.auditing.partitions.plan import Plan
 from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.model import CHUNK_OFFSETS

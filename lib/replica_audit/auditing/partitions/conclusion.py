@@ -12,13 +12,13 @@ from replica_audit.auditing.comparing.aligned_pair import AlignedPair, Records, 
 from replica_audit.auditing.comparing.comparison import Comparison, compare, with_high_watermark
 from replica_audit.auditing.comparing.contents import RecordSource
 from replica_audit.auditing.comparing.epoch_rot import confirm_rot, restore_epochs
+from replica_audit.auditing.comparing.other_lives import other_life
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.catalogue import worst_verdict
 from replica_audit.auditing.findings.families import judge
 from replica_audit.auditing.findings.families.cap_files import judge_copy, no_replica
 from replica_audit.auditing.findings.families.hwm_timeline import judge_timeline
 from replica_audit.auditing.findings.finding import Finding, merge_findings
-from replica_audit.auditing.group_offsets import with_groups
 from replica_audit.auditing.leadership.alone_in_isr import sole_terms
 from replica_audit.auditing.leadership.bounds import bound_high_watermark
 from replica_audit.auditing.leadership.capture_times import are_of_one_moment, lacks_tail
@@ -26,10 +26,10 @@ from replica_audit.auditing.leadership.commitment import with_proofs
 from replica_audit.auditing.leadership.election_causes import with_causes
 from replica_audit.auditing.leadership.exactness import narrow_high_watermark
 from replica_audit.auditing.leadership.logged_events import of_present_topic, tighten_by_logs
-from replica_audit.auditing.partition_evidence import PartitionEvidence
-from replica_audit.auditing.plan import Plan
+from replica_audit.auditing.partitions.group_offsets import with_groups
+from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
+from replica_audit.auditing.partitions.plan import Plan
 from replica_audit.auditing.replicas.facts import CopyKey
-from replica_audit.auditing.replicas.other_lives import other_life
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
 from replica_audit.formats.segments.batches import BATCH_DTYPE
@@ -67,7 +67,7 @@ def conclude(
 
     `records` is asked for the records of batches that differ though their offsets agree, and of compacted replicas;
     without it they are compared by their headers. `transactions` are the coordinator's latest states of the plan's producers.
-    `aligned`: the followers beside the reference, by copy, where that was done piece by piece (`auditing.pieces`); then no
+    `aligned`: the followers beside the reference, by copy, where that was done piece by piece (`auditing.partitions.pieces`); then no
     batches are wanted.
     """
     if plan.grouping.reference is None:

@@ -18,7 +18,6 @@ from replica_audit.formats.inventory import (
 )
 from replica_audit.formats.leadership.broker_logs import broker_of_path
 from replica_audit.formats.leadership.leadership_files import RootFiles, read_leaderships
-from replica_audit.formats.log_dirs.file_kinds import is_put_beside, kind_by_name
 from replica_audit.formats.log_dirs.manifest import parse_manifest
 from replica_audit.formats.log_dirs.names import (
     LOG_DIR_FILES,
@@ -37,6 +36,7 @@ from replica_audit.formats.log_dirs.owners import (
 )
 from replica_audit.formats.log_dirs.replica_dirs import OffsetFile, read_epochs, read_offset_files, read_replica
 from replica_audit.formats.metadata.reading import read_metadata
+from replica_audit.formats.snapshots.file_kinds import is_put_beside, kind_by_name
 from replica_audit.formats.stand_ins.described_replicas import Found, read_stand_ins
 from replica_audit.model import QuarantineRow, ReplicaDir, TopicPartition
 from replica_audit.wording import count

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from replica_audit.auditing.audits.gone import EarlierLosses
 from replica_audit.auditing.comparing.verified_prefix import VerifiedCopy
+from replica_audit.auditing.findings.gone import EarlierLosses
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.deviations import TimelineSummary
 from replica_audit.auditing.replicas.facts import CopyKey

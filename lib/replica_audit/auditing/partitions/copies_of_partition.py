@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.comparing.cleaner_gaps import with_cleaning
+from replica_audit.auditing.comparing.provenance import why_not_comparable
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
+from replica_audit.auditing.replicas.cleaner_gaps import with_cleaning
 from replica_audit.auditing.replicas.facts import ReplicaFacts, replica_facts
-from replica_audit.auditing.replicas.provenance import why_not_comparable
 from replica_audit.auditing.replicas.reference import Reference, choose_reference
 
 if TYPE_CHECKING:
