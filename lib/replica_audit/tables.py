@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from replica_audit.batch_header import BATCH_FIELDS
+
 
 class Column(NamedTuple):
     """A column's name and its type in Spark DDL."""
@@ -68,6 +70,15 @@ INGEST_COLUMNS = (*SNAPSHOT_COLUMNS, Column("ingest_id", "string"))
 #: Columns that begin every report table.
 AUDIT_COLUMNS = (*SNAPSHOT_COLUMNS, Column("audit_id", "string"))
 
+#: Columns that name a segment file in front of each of its batches.
+SEGMENT_COLUMNS = _columns("""
+broker_id int
+log_dir string
+topic string
+partition int
+segment_base_offset bigint
+""")
+
 #: As ingested, without `INGEST_COLUMNS`.
 BRONZE_TABLES: dict[str, tuple[Column, ...]] = {
     "snapshots": _columns("""
@@ -119,28 +130,7 @@ last_change string
 last_position bigint
 headers string
 """),
-    "batches": _columns("""
-broker_id int
-log_dir string
-topic string
-partition int
-segment_base_offset bigint
-position bigint
-size bigint
-base_offset bigint
-last_offset bigint
-leader_epoch int
-magic tinyint
-crc bigint
-crc_valid boolean
-attributes smallint
-base_timestamp bigint
-max_timestamp bigint
-producer_id bigint
-producer_epoch smallint
-base_sequence int
-record_count int
-"""),
+    "batches": (*SEGMENT_COLUMNS, *(Column(name, stored.ddl) for name, stored in BATCH_FIELDS.items())),
     "leader_epochs": _columns("""
 broker_id int
 log_dir string

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 from replica_audit.auditing.comparing.chunks import tally_batches, tally_from
-from replica_audit.auditing.comparing.compared_batches import batches_of
 from replica_audit.auditing.partitions import plan
 from replica_audit.auditing.partitions.conclusion import conclude
 from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
 from replica_audit.auditing.partitions.plan import plan_audit
 from replica_audit.auditing.replicas.facts import replica_facts
 from replica_audit.auditing.rows.answer_rows import report_rows
-from replica_audit.formats.segments.batches import BATCH_DTYPE
+from replica_audit.formats.segments.batches import BATCH_DTYPE, batches_of
 from replica_audit.formats.segments.segment_summary import Summariser
 from replica_audit.model import CHUNK_OFFSETS, CheckpointFile, Leadership, ReplicaDir, SegmentSummary, TopicPartition
 

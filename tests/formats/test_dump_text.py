@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.dump_lines import batch_line, listing, old_line, record_line
 
+from replica_audit.batch_header import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import LogDir
-from replica_audit.formats.segments.attributes import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from replica_audit.formats.stand_ins.dump_lines import parse_batch_line
 from replica_audit.formats.stand_ins.dump_scan import assemble_dumped_log
 from replica_audit.formats.stand_ins.dump_text import find_sections

@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from replica_audit.auditing.comparing.chunks import Tally, tally_from
-from replica_audit.auditing.comparing.compared_batches import Batch
 from replica_audit.auditing.comparing.loss import Piece, committed_ahead, has_data, piece_of
 from replica_audit.auditing.comparing.runs import Run
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.facts import ReplicaFacts
-from replica_audit.formats.segments.attributes import TRANSACTIONAL
+from replica_audit.batch_header import TRANSACTIONAL, Batch
 from replica_audit.model import ChunkDigest
 
 #: Protocols under which a clean election keeps all that was committed.

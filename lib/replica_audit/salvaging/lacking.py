@@ -10,9 +10,9 @@ import numpy as np
 
 from replica_audit.auditing.comparing.chunks import differing_chunks
 from replica_audit.auditing.comparing.contents import unequal_offsets
+from replica_audit.batch_header import CONTROL
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import SegmentFile
-from replica_audit.formats.segments.attributes import CONTROL
 from replica_audit.formats.segments.record_fields import RecordError
 from replica_audit.formats.segments.record_reader import RecordReader, RecordRequest
 from replica_audit.formats.segments.records import RECORD_DTYPE, decode_records

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from replica_audit.batch_header import or_none
 from replica_audit.formats.segments.batch_encoding import encode_batch
 from replica_audit.formats.segments.payloads import Payload
 from replica_audit.formats.segments.scan import scan_segment
@@ -170,8 +171,8 @@ def metadata_of(record: Payload) -> dict[str, Any]:
     kind = "LogAppendTime" if record.appended else "CreateTime"
     return {
         "offset": record.offset,
-        "leader_epoch": None if record.leader_epoch < 0 else record.leader_epoch,
-        "timestamp_ms": None if record.timestamp == -1 else record.timestamp,
+        "leader_epoch": or_none(record.leader_epoch),
+        "timestamp_ms": or_none(record.timestamp),
         "timestamp_type": None if record.magic == 0 else kind,
     }
 

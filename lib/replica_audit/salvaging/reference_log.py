@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.batch_header import CONTROL
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import SegmentFile
-from replica_audit.formats.segments.attributes import CONTROL
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.formats.segments.record_reader import RecordReader, RecordRequest
 from replica_audit.formats.snapshots.sources import open_source

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from replica_audit.batch_header import or_none
 from replica_audit.model import TopicPartition
 from replica_audit.salvaging.copies_of_topic import Unread
 from replica_audit.salvaging.lacking import REASONS
@@ -27,17 +28,17 @@ def record_row(found: PartitionSalvage, index: int, digest: str | None) -> dict[
         "topic": place.topic,
         "partition": place.partition,
         "offset": int(record["offset"]),
-        "leader_epoch": _known(record["leader_epoch"]),
-        "timestamp_ms": _known(record["timestamp"]),
+        "leader_epoch": or_none(record["leader_epoch"]),
+        "timestamp_ms": or_none(record["timestamp"]),
         "copy": int(row["copy"]),
         "also_in": list(selection.also_in[index]),
         "file": batch.request.path,
         "position": batch.request.position,
         "batch_crc": batch.request.crc,
         "reason": REASONS[row["reason"]],
-        "producer_id": _known(record["producer_id"]),
-        "producer_epoch": _known(record["producer_epoch"]),
-        "sequence": _known(record["sequence"]),
+        "producer_id": or_none(record["producer_id"]),
+        "producer_epoch": or_none(record["producer_epoch"]),
+        "sequence": or_none(record["sequence"]),
         "transaction": OUTCOMES[row["outcome"]],
         "committed": True if found.proven[index] else None,
         "later_value": None if found.later_value is None else bool(found.later_value[index]),
@@ -129,7 +130,7 @@ def _epochs(found: PartitionSalvage) -> list[dict[str, Any]]:
         }
         result.append(
             {
-                "leader_epoch": _known(epoch),
+                "leader_epoch": or_none(epoch),
                 "start_offset": int(offsets.min()),
                 "end_offset": int(offsets.max()) + 1,
                 "records": len(offsets),
@@ -148,12 +149,12 @@ def _producers(rows: np.ndarray) -> list[dict[str, Any]]:
         timestamps = own["record"]["timestamp"]
         found.append(
             {
-                "producer_id": _known(key[0]),
-                "producer_epoch": _known(key[1]),
+                "producer_id": or_none(key[0]),
+                "producer_epoch": or_none(key[1]),
                 "records": len(own),
                 "transactional": int(own["record"]["transactional"].sum()),
-                "first_timestamp_ms": _known(timestamps.min()),
-                "last_timestamp_ms": _known(timestamps.max()),
+                "first_timestamp_ms": or_none(timestamps.min()),
+                "last_timestamp_ms": or_none(timestamps.max()),
             }
         )
     return found
@@ -184,7 +185,3 @@ def _copies(found: PartitionSalvage) -> list[dict[str, Any]]:
 
 def _counted(words: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(words).items()))
-
-
-def _known(number: Any) -> int | None:
-    return None if number == -1 else int(number)

@@ -20,7 +20,7 @@ from replica_audit.errors import InputError, UsageError
 from replica_audit.spark.dealing import SegmentWork, deal_work
 from replica_audit.spark.row_filters import Condition, matching_rows, may_match, take_filters
 from replica_audit.spark.tasks import parallelism
-from replica_audit.tables import BRONZE_TABLES, PAYLOAD_COLUMNS, RECORD_COLUMNS, Column, ddl
+from replica_audit.tables import BRONZE_TABLES, PAYLOAD_COLUMNS, RECORD_COLUMNS, SEGMENT_COLUMNS, Column, ddl
 from replica_audit.warehouse.locations import absolute_location
 
 if TYPE_CHECKING:
@@ -47,9 +47,6 @@ _OF_SEGMENTS = ("batches", "records")
 _ROWS = (*_TABLES, "records")
 
 _OPTIONS = ("path", "rows", "topic", "partition", "broker", "payloads", "unreadable", "tasks")
-
-#: Columns that all rows of a file have in common.
-_OF_FILES = ("broker_id", "log_dir", "topic", "partition", "segment_base_offset")
 
 #: Columns whose filters are taken from Spark.
 _FILTERED = ("topic", "partition", "broker_id", "base_offset", "last_offset", "offset", "start_offset")
@@ -142,9 +139,9 @@ class LogReader(DataSourceReader):
 
         from replica_audit.formats.files.storage import Snapshot
         from replica_audit.formats.format_error import FormatError
+        from replica_audit.formats.segments.header_columns import headers_to_columns
         from replica_audit.formats.snapshots.sources import open_source
         from replica_audit.model import Damage
-        from replica_audit.warehouse.batch_files import batch_columns
 
         snapshot = Snapshot.open(self._selection.path)
         for file in part.files:
@@ -154,7 +151,7 @@ class LogReader(DataSourceReader):
                     for item in items:
                         if isinstance(item, Damage):
                             continue
-                        columns = batch_columns(item, schema.names)
+                        columns = headers_to_columns(item, schema.names)
                         yield pa.RecordBatch.from_arrays(
                             [
                                 columns[field.name].cast(field.type)
@@ -258,7 +255,7 @@ def _number(option: str, text: str) -> int:
 
 def _file_values(file: SegmentFile) -> dict[str, Any]:
     values = (file.broker_id, file.log_dir, file.topic, file.partition, file.base_offset)
-    return dict(zip(_OF_FILES, values, strict=True))
+    return dict(zip((column.name for column in SEGMENT_COLUMNS), values, strict=True))
 
 
 _registered: weakref.WeakSet = weakref.WeakSet()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from replica_audit.batch_header import or_none
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import SegmentFile
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
 #: Rows that leave a task together.
 _ROWS = 10_000
-
-#: -1 in a header stands for no value.
-_NULLABLE = ("leader_epoch", "producer_id", "producer_epoch", "sequence")
 
 
 def record_batches(
@@ -122,10 +120,11 @@ def _row(record: Payload, payloads: bool) -> dict[str, Any]:
         "key_size": None if record.key is None else len(record.key),
         "value_size": None if record.value is None else len(record.value),
         "header_count": len(record.headers),
+        "leader_epoch": or_none(record.leader_epoch),
+        "producer_id": or_none(record.producer_id),
+        "producer_epoch": or_none(record.producer_epoch),
+        "sequence": or_none(record.sequence),
     }
-    for name in _NULLABLE:
-        value = getattr(record, name)
-        row[name] = None if value == -1 else value
     if payloads:
         headers = [{"name": name, "value": value} for name, value in record.headers]
         row |= {"key": record.key, "value": record.value, "headers": headers}

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replica_audit.auditing.comparing.compared_batches import Batch
 from replica_audit.auditing.comparing.comparison import Comparison
 from replica_audit.auditing.comparing.loss import has_data
 from replica_audit.auditing.comparing.runs import records_between
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.held_offsets import offsets_of_epoch, without
+from replica_audit.batch_header import Batch
 from replica_audit.model import OffsetRange
 
 

@@ -1,8 +1,4 @@
-"""Rows of `batches` as Parquet: a scan task writes one file of many segments, an audit reads rows of some of them.
-
-What a header has not (-1 in the batch arrays) is null in the table; the change is made here, in both directions, and
-nowhere else.
-"""
+"""Rows of `batches` as Parquet: a scan task writes one file of many segments, an audit reads rows of some of them."""
 
 from __future__ import annotations
 
@@ -11,39 +7,20 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from replica_audit.batch_header import BATCH_FIELDS
 from replica_audit.errors import InputError
-from replica_audit.formats.segments.batches import BATCH_DTYPE
+from replica_audit.formats.segments.header_columns import columns_to_headers, headers_to_columns
 from replica_audit.model import CHUNK_OFFSETS
-from replica_audit.tables import BRONZE_TABLES
 from replica_audit.warehouse.damage import damage_sentence
 from replica_audit.warehouse.delta_tables import DataFile
 from replica_audit.warehouse.locations import open_directory
 from replica_audit.warehouse.table_files import TableFileWriter
 
-#: Columns of `batches` that come from `BATCH_DTYPE`, after those that name the segment.
-BATCH_COLUMNS = BRONZE_TABLES["batches"][5:]
-
-#: Where -1 in the header means that there is none.
-_NULLABLE = {"leader_epoch", "base_timestamp", "max_timestamp", "producer_id", "producer_epoch", "base_sequence"}
-
 #: Footers that a task keeps, of files that several of its partitions are in.
 _OPEN_FILES = 8
-
-
-def batch_columns(rows: np.ndarray, names: Collection[str] | None = None) -> dict[str, pa.Array]:
-    """The columns of `rows` (`BATCH_DTYPE`) as Arrow arrays, or those of `names` only."""
-    columns = {}
-    for column in BATCH_COLUMNS:
-        if names is None or column.name in names:
-            values = rows[column.name]
-            mask = values == -1 if column.name in _NULLABLE else None
-            columns[column.name] = pa.array(values, mask=mask if mask is not None and mask.any() else None)
-    return columns
 
 
 class BatchFileWriter:
@@ -66,7 +43,7 @@ class BatchFileWriter:
         segment_base_offset.
         """
         if len(rows):
-            self._file.add({**names, **batch_columns(rows)}, len(rows))
+            self._file.add({**names, **headers_to_columns(rows)}, len(rows))
 
     def close(self) -> DataFile | None:
         """The file, for the commit; None when no rows came."""
@@ -138,12 +115,8 @@ class BatchFile:
 
     def _group(self, number: int) -> np.ndarray:
         if self._kept is None or self._kept[0] != number:
-            table = self._file.read_row_group(number, columns=[column.name for column in BATCH_COLUMNS])
-            rows = np.zeros(table.num_rows, BATCH_DTYPE)
-            for name in BATCH_DTYPE.names:
-                column = table[name]
-                rows[name] = (pc.fill_null(column, -1) if name in _NULLABLE else column).to_numpy()
-            self._kept = number, rows
+            table = self._file.read_row_group(number, columns=list(BATCH_FIELDS))
+            self._kept = number, columns_to_headers(table)
         return self._kept[1]
 
 

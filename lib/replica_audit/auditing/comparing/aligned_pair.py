@@ -10,12 +10,13 @@ import numpy as np
 from replica_audit.auditing.comparing.alignment import Alignment, align
 from replica_audit.auditing.comparing.chunks import Tally
 from replica_audit.auditing.comparing.compacted import Compaction, compare_compacted
-from replica_audit.auditing.comparing.compared_batches import Batch, batches_of
 from replica_audit.auditing.comparing.contents import Reading, RecordProblem, RecordSource, has_segments
 from replica_audit.auditing.comparing.rebatching import decide_by_records
 from replica_audit.auditing.comparing.replays import replay_lineage
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.reference import Reference
+from replica_audit.batch_header import Batch
+from replica_audit.formats.segments.batches import batches_of
 from replica_audit.model import CHUNK_OFFSETS
 
 

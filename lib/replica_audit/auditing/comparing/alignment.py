@@ -19,8 +19,8 @@ from replica_audit.model import OffsetRange
 from replica_audit.protocol.lineage import Lineage
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.comparing.compared_batches import Batch
     from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.batch_header import Batch
 
 _NO_LINEAGE = Lineage()
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.comparing.compared_batches import Batch
 from replica_audit.auditing.replicas.shared_range import shared_start
+from replica_audit.batch_header import Batch
 from replica_audit.model import CHUNK_OFFSETS, ChunkDigest
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from replica_audit.auditing.comparing.alignment import Alignment, Difference, unmatched_batches
-from replica_audit.auditing.comparing.compared_batches import Batch, batches_of
 from replica_audit.auditing.comparing.contents import Reading, Window, offsets_only_in, unequal_offsets
 from replica_audit.auditing.comparing.key_state import Doubts, KeyRows, KeyState, compare_keys, latest_differs
 from replica_audit.auditing.comparing.key_store import KeyStore, shelves_of
 from replica_audit.auditing.replicas.shared_range import shared_start
 from replica_audit.auditing.replicas.transaction_ends import Decisions
-from replica_audit.formats.segments.attributes import CONTROL, TRANSACTIONAL
+from replica_audit.batch_header import CONTROL, TRANSACTIONAL, Batch
+from replica_audit.formats.segments.batches import batches_of
 
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.facts import ReplicaFacts

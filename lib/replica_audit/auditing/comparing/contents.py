@@ -16,8 +16,8 @@ from replica_audit.formats.segments.record_reader import RecordRequest, RecordRo
 from replica_audit.formats.segments.records import RECORD_DTYPE
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.comparing.compared_batches import Batch
     from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.batch_header import Batch
 
 #: Reads the records of batches, with hashes of keys only theirs: `formats.segments.record_reader.RecordReader`, or a test's own.
 RecordSource = Callable[..., RecordRows]

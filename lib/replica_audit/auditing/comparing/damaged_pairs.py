@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.comparing.compared_batches import Batch
     from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.batch_header import Batch
 
 _GREATEST_MAGIC = 2
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.comparing.contents import has_segments
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.comparing.compared_batches import Batch
     from replica_audit.auditing.comparing.comparison import Comparison
     from replica_audit.auditing.comparing.runs import Run
     from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.batch_header import Batch
 
 #: What second-hand input leaves unproven so that a number of records is a bound only.
 _UNCOUNTED = {"record_counts", "attributes", "base_offsets"}

@@ -10,10 +10,10 @@ from replica_audit.auditing.replicas.shared_range import shared_end, shared_star
 from replica_audit.formats.stand_ins.second_hand import UNPROVEN, are_comparable
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.comparing.compared_batches import Batch
     from replica_audit.auditing.comparing.comparison import Comparison
     from replica_audit.auditing.replicas.facts import ReplicaFacts
     from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.batch_header import Batch
 
 
 def why_not_comparable(chosen: Reference, follower: ReplicaFacts) -> str | None:

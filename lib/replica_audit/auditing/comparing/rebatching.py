@@ -17,8 +17,8 @@ from replica_audit.auditing.comparing.contents import Reading, Window, offsets_o
 from replica_audit.auditing.replicas.shared_range import shared_start
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.comparing.compared_batches import Batch
     from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.batch_header import Batch
 
 
 def decide_by_records(

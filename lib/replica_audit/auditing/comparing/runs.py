@@ -11,8 +11,8 @@ from replica_audit.auditing.comparing.chunks import Tally, tally_batches
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.alignment import Difference
     from replica_audit.auditing.comparing.cause import Cause
-    from replica_audit.auditing.comparing.compared_batches import Batch
     from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.batch_header import Batch
     from replica_audit.model import OffsetRange
 
 

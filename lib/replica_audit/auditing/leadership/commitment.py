@@ -10,8 +10,8 @@ from replica_audit.auditing.comparing.runs import Proof, Run, records_between
 from replica_audit.auditing.leadership.alone_in_isr import SoleTerm, committed_stretch
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.comparing.compared_batches import Batch
     from replica_audit.auditing.comparing.comparison import Comparison
+    from replica_audit.batch_header import Batch
 
 
 def with_proofs(comparisons: Sequence[Comparison], terms: Sequence[SoleTerm] = ()) -> tuple[Comparison, ...]:

@@ -13,13 +13,13 @@ import numpy as np
 from replica_audit.auditing.comparing.aligned_pair import AlignedPair, Records, align_pair, batches_in
 from replica_audit.auditing.comparing.alignment import Alignment
 from replica_audit.auditing.comparing.chunks import Tally, tally_batches
-from replica_audit.auditing.comparing.compared_batches import Batch
 from replica_audit.auditing.comparing.contents import RecordSource, has_segments
 from replica_audit.auditing.comparing.epoch_rot import may_be_confirmed
 from replica_audit.auditing.comparing.replays import replay_all
 from replica_audit.auditing.comparing.wanted_chunks import cut_chunks
 from replica_audit.auditing.partitions.plan import Plan
 from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
+from replica_audit.batch_header import Batch
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.model import CHUNK_OFFSETS
 

@@ -6,11 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from replica_audit.auditing.comparing.compared_batches import Batch
 from replica_audit.auditing.comparing.loss import is_lost
 from replica_audit.auditing.comparing.runs import records_between
 from replica_audit.auditing.findings.case import Case
-from replica_audit.formats.segments.attributes import TRANSACTIONAL
+from replica_audit.batch_header import TRANSACTIONAL, Batch
 from replica_audit.model import TransactionState
 
 Row = dict[str, Any]

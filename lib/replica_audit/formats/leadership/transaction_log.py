@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 
+from replica_audit.batch_header import CODEC_MASK, CONTROL
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.files.trees import Entry
 from replica_audit.formats.log_dirs.names import parse_directory_name, parse_file_name
 from replica_audit.formats.metadata.fields import FieldReader, MessageError
-from replica_audit.formats.segments.attributes import CODEC_MASK, CONTROL
 from replica_audit.formats.segments.batches import HEADER_BYTES
 from replica_audit.formats.segments.codecs import CodecError, decompress
 from replica_audit.formats.segments.record_fields import RecordError, read_records

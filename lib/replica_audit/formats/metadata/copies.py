@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from replica_audit.batch_header import CONTROL
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import MetadataLog
 from replica_audit.formats.log_dirs.names import parse_file_name, parse_snapshot_name
 from replica_audit.formats.metadata.entries import Entry, read_entries, scan_headers
 from replica_audit.formats.metadata.messages import Voters
-from replica_audit.formats.segments.attributes import CONTROL
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 
 #: Nobody knows how much further a log went whose end cannot be read.

@@ -7,6 +7,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
+from replica_audit.batch_header import CODEC_MASK, CONTROL
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.metadata.fields import FieldReader, MessageError
 from replica_audit.formats.metadata.messages import (
@@ -18,7 +19,6 @@ from replica_audit.formats.metadata.messages import (
     Voters,
 )
 from replica_audit.formats.metadata.parsing import parse_message, parse_snapshot_time, parse_voters
-from replica_audit.formats.segments.attributes import CODEC_MASK, CONTROL
 from replica_audit.formats.segments.batches import BATCH_DTYPE, HEADER_BYTES
 from replica_audit.formats.segments.codecs import CodecError, decompress
 from replica_audit.formats.segments.record_fields import RecordError, read_records

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 
 import google_crc32c
+import numpy as np
 
-from replica_audit.formats.segments.attributes import LOG_APPEND_TIME, TRANSACTIONAL
+from replica_audit.batch_header import LOG_APPEND_TIME, TRANSACTIONAL
+from replica_audit.formats.segments.batches import CRC_FROM, HEADER_BYTES, HEADER_DTYPE, PREFIX_BYTES
 from replica_audit.formats.segments.payloads import Payload
 
-_PREFIX = struct.Struct(">qiibI")
-_CHECKED = struct.Struct(">hiqqqhii")
 _MAGIC = 2
-#: What `length` counts of the part that no CRC covers: leader epoch, magic and CRC.
-_UNCHECKED_BYTES = 9
 
 
 def encode_batch(records: Sequence[Payload]) -> bytes:
     """One batch of `records`, which are of one leader epoch, producer and transaction, by ascending offsets; at least one.
 
-    Offsets between them stay free, as a cleaner leaves them. Raises ValueError for an offset or a sequence that does not
-    fit into a batch.
+    Offsets between them stay free, as a cleaner leaves them. Raises ValueError where the offsets do not fit into
+    one batch.
     """
     first, last = records[0], records[-1]
     base_timestamp = first.timestamp
@@ -32,13 +29,25 @@ def encode_batch(records: Sequence[Payload]) -> bytes:
     if not 0 <= delta < 1 << 31:
         raise ValueError(f"offsets {first.offset} to {last.offset} do not fit into one batch")
     attributes = (LOG_APPEND_TIME if first.appended else 0) | (TRANSACTIONAL if first.transactional else 0)
-    checked = _CHECKED.pack(
-        *(attributes, delta, base_timestamp, max(record.timestamp for record in records)),
-        *(first.producer_id, first.producer_epoch, first.sequence, len(records)),
-    )
-    checked += content
-    crc = google_crc32c.value(checked)
-    return _PREFIX.pack(first.offset, len(checked) + _UNCHECKED_BYTES, first.leader_epoch, _MAGIC, crc) + checked
+    fields = {
+        "base_offset": first.offset,
+        "length": HEADER_BYTES - PREFIX_BYTES + len(content),
+        "leader_epoch": first.leader_epoch,
+        "magic": _MAGIC,
+        "attributes": attributes,
+        "last_offset_delta": delta,
+        "base_timestamp": base_timestamp,
+        "max_timestamp": max(record.timestamp for record in records),
+        "producer_id": first.producer_id,
+        "producer_epoch": first.producer_epoch,
+        "base_sequence": first.sequence,
+        "record_count": len(records),
+    }
+    header = np.zeros(1, HEADER_DTYPE)
+    for name, value in fields.items():
+        header[name] = value
+    header["crc"] = google_crc32c.value(header.tobytes()[CRC_FROM:] + content)
+    return header.tobytes() + content
 
 
 def _encode_record(record: Payload, offset_delta: int, timestamp_delta: int) -> bytes:

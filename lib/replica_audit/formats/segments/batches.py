@@ -13,61 +13,30 @@ from itertools import repeat
 import google_crc32c
 import numpy as np
 
-#: One batch, or one legacy entry, of a segment file. Native byte order; absent is -1. `position` is the byte position
-#: in the file, `size` counts the whole entry with its 12-byte prefix.
-BATCH_DTYPE = np.dtype(
-    [
-        ("position", "i8"),
-        ("size", "i8"),
-        ("base_offset", "i8"),
-        ("last_offset", "i8"),
-        ("leader_epoch", "i4"),
-        ("magic", "i1"),
-        ("crc", "i8"),
-        ("crc_valid", "?"),
-        ("attributes", "i2"),
-        ("base_timestamp", "i8"),
-        ("max_timestamp", "i8"),
-        ("producer_id", "i8"),
-        ("producer_epoch", "i2"),
-        ("base_sequence", "i4"),
-        ("record_count", "i4"),
-    ]
-)
+from replica_audit.batch_header import BATCH_FIELDS, Batch
+
+#: One batch, or one legacy entry, of a segment file: the fields of `Batch` in native byte order.
+BATCH_DTYPE = np.dtype([(name, stored.code) for name, stored in BATCH_FIELDS.items()])
+
+_ON_DISK = sorted((stored.disk, name) for name, stored in BATCH_FIELDS.items() if stored.disk is not None)
 
 #: The header on disk, big-endian and packed (61 bytes).
-HEADER_DTYPE = np.dtype(
-    [
-        ("base_offset", ">i8"),
-        ("length", ">i4"),
-        ("leader_epoch", ">i4"),
-        ("magic", "i1"),
-        ("crc", ">u4"),
-        ("attributes", ">i2"),
-        ("last_offset_delta", ">i4"),
-        ("base_timestamp", ">i8"),
-        ("max_timestamp", ">i8"),
-        ("producer_id", ">i8"),
-        ("producer_epoch", ">i2"),
-        ("base_sequence", ">i4"),
-        ("record_count", ">i4"),
-    ]
-)
+HEADER_DTYPE = np.dtype([(disk.name or name, ">" + disk.code) for disk, name in _ON_DISK])
 
 HEADER_BYTES = HEADER_DTYPE.itemsize
 #: Bytes before the part that `length` counts.
 PREFIX_BYTES = 12
-_LENGTH_AT = 8
-MAGIC_AT = 16
+_LENGTH_AT = HEADER_DTYPE.fields["length"][1]
+MAGIC_AT = HEADER_DTYPE.fields["magic"][1]
 #: The CRC of magic 2 covers everything from here to the end of the batch.
-CRC_FROM = 21
+CRC_FROM = HEADER_DTYPE.fields["attributes"][1]
 #: Smallest entry of any version: prefix and a magic-0 message without key and value.
 LEAST_ENTRY_BYTES = PREFIX_BYTES + 14
 
 #: An offset index keeps offsets relative to the segment's base in an int32, so no segment spans more.
 GREATEST_SPAN = 2**31 - 1
 
-_COPIED = tuple(name for name in BATCH_DTYPE.names if name in HEADER_DTYPE.names)
+_COPIED = tuple(name for disk, name in _ON_DISK if disk.name is None)
 
 
 def follow_lengths(data: bytes, start: int, limit: int) -> tuple[np.ndarray, int]:
@@ -127,3 +96,11 @@ def decode_batches(data: bytes, starts: np.ndarray, file_position: int) -> tuple
     crcs = [value(data[a:b]) for a, b in zip((starts + CRC_FROM).tolist(), ends, strict=True)]
     batches["crc_valid"] = batches["crc"] == np.array(crcs, dtype=np.int64)
     return batches, broken
+
+
+def batches_of(rows: np.ndarray | None) -> tuple[Batch, ...]:
+    """Batches of a `BATCH_DTYPE` array, by base offset."""
+    if rows is None or not len(rows):
+        return ()
+    rows = rows[rows["base_offset"].argsort(kind="stable")]
+    return tuple(map(Batch._make, zip(*(rows[name].tolist() for name in Batch._fields), strict=True)))

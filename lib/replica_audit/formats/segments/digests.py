@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from replica_audit.formats.segments.attributes import DELETE_HORIZON
+from replica_audit.batch_header import DELETE_HORIZON
 from replica_audit.model import CHUNK_OFFSETS, ChunkDigest, Damage
 
 _GREATEST = np.iinfo(np.int64).max

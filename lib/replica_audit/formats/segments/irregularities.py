@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from replica_audit.formats.segments.attributes import CODEC_MASK, KNOWN_ATTRIBUTES
+from replica_audit.batch_header import CODEC_MASK, KNOWN_ATTRIBUTES
 from replica_audit.formats.segments.batches import GREATEST_SPAN
 from replica_audit.model import Irregularity
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from replica_audit.formats.segments.attributes import CODEC_MASK, LOG_APPEND_TIME
+from replica_audit.batch_header import ABSENT, CODEC_MASK, LOG_APPEND_TIME, Batch
 from replica_audit.formats.segments.batches import BATCH_DTYPE, HEADER_BYTES, MAGIC_AT, PREFIX_BYTES, decode_batches
 from replica_audit.formats.segments.codecs import GREATEST_EXPANSION, decompress
 from replica_audit.wording import count
@@ -121,8 +121,23 @@ def decode_entries(
             if attributes & LOG_APPEND_TIME:
                 base_timestamp = timestamp
         rows.append(
-            (file_position + start, size, base, offset, -1, magic, crc, valid, attributes & 0xFF)
-            + (base_timestamp, timestamp, -1, -1, -1, count)
+            Batch(
+                position=file_position + start,
+                size=size,
+                base_offset=base,
+                last_offset=offset,
+                leader_epoch=ABSENT,
+                magic=magic,
+                crc=crc,
+                crc_valid=valid,
+                attributes=attributes & 0xFF,
+                base_timestamp=base_timestamp,
+                max_timestamp=timestamp,
+                producer_id=ABSENT,
+                producer_epoch=ABSENT,
+                base_sequence=ABSENT,
+                record_count=count,
+            )
         )
         expected = offset + 1
     if rows:

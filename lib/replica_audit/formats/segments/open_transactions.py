@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from replica_audit.formats.segments.attributes import CONTROL, TRANSACTIONAL
+from replica_audit.batch_header import CONTROL, TRANSACTIONAL
 from replica_audit.model import OpenTransaction, SegmentSummary
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import struct
 
 import numpy as np
 
-from replica_audit.formats.segments.attributes import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
+from replica_audit.batch_header import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from replica_audit.formats.segments.batches import HEADER_BYTES, HEADER_DTYPE, MAGIC_AT, PREFIX_BYTES
 from replica_audit.formats.segments.codecs import GREATEST_EXPANSION, decompress
 from replica_audit.formats.segments.legacy import entry_content, entry_timestamp, parse_wrapper

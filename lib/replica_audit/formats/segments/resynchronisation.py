@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from replica_audit.formats.segments.attributes import KNOWN_ATTRIBUTES
+from replica_audit.batch_header import KNOWN_ATTRIBUTES
 from replica_audit.formats.segments.batches import (
     CRC_FROM,
     GREATEST_SPAN,

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from replica_audit.formats.segments.attributes import DELETE_HORIZON
+from replica_audit.batch_header import DELETE_HORIZON
 from replica_audit.formats.segments.digests import (
     ContentDigest,
     count_records,

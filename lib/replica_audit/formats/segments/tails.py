@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replica_audit.formats.segments.attributes import CODEC_MASK
+from replica_audit.batch_header import CODEC_MASK
 from replica_audit.formats.segments.batches import HEADER_BYTES, MAGIC_AT, PREFIX_BYTES
 from replica_audit.formats.segments.legacy import OVERHEAD_BYTES
 from replica_audit.formats.segments.windows import SegmentWindow

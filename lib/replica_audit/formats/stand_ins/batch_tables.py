@@ -20,27 +20,14 @@ import pyarrow.parquet
 from replica_audit.formats.files.side_files import parse_json
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
+from replica_audit.tables import BRONZE_TABLES
 
-_PLACE = {"broker_id": pa.int64(), "log_dir": pa.string(), "topic": pa.string(), "partition": pa.int64()}
+#: The columns of the table `batches`, numbers as wide as they can be: one that does not fit its field is named later.
 BATCH_TABLE = {
-    **_PLACE,
-    "segment_base_offset": pa.int64(),
-    "position": pa.int64(),
-    "size": pa.int64(),
-    "base_offset": pa.int64(),
-    "last_offset": pa.int64(),
-    "leader_epoch": pa.int64(),
-    "magic": pa.int64(),
-    "crc": pa.int64(),
-    "crc_valid": pa.bool_(),
-    "attributes": pa.int64(),
-    "base_timestamp": pa.int64(),
-    "max_timestamp": pa.int64(),
-    "producer_id": pa.int64(),
-    "producer_epoch": pa.int64(),
-    "base_sequence": pa.int64(),
-    "record_count": pa.int64(),
+    column.name: {"string": pa.string(), "boolean": pa.bool_()}.get(column.type, pa.int64())
+    for column in BRONZE_TABLES["batches"]
 }
+_PLACE = {name: BATCH_TABLE[name] for name in ("broker_id", "log_dir", "topic", "partition")}
 RECORD_TABLE = {
     **_PLACE,
     "offset": pa.int64(),

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from replica_audit.batch_header import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
 from replica_audit.formats.files.side_files import INT16, INT32, INT64, parse_whole
-from replica_audit.formats.segments.attributes import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
 from replica_audit.formats.segments.codecs import CODEC_NAMES
 from replica_audit.formats.segments.legacy import OVERHEAD_BYTES
 

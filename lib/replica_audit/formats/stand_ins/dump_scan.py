@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from replica_audit.formats.segments.attributes import CODEC_MASK, LOG_APPEND_TIME, TRANSACTIONAL
+from replica_audit.batch_header import ABSENT, CODEC_MASK, LOG_APPEND_TIME, TRANSACTIONAL, Batch
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.formats.segments.codecs import CODEC_NAMES
 from replica_audit.formats.stand_ins.dump_lines import BatchLine, RecordLine
@@ -91,22 +91,22 @@ def _entry(record: RecordLine) -> BatchLine:
         size=record.entry_size,
         base_offset=record.offset if plain else None,
         last_offset=record.offset,
-        leader_epoch=-1,
+        leader_epoch=ABSENT,
         magic=record.magic,
         crc=record.crc or 0,
         crc_valid=record.is_valid,
         attributes=attributes | (LOG_APPEND_TIME if record.is_append_time else 0),
-        base_timestamp=-1,
+        base_timestamp=ABSENT,
         max_timestamp=record.timestamp,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
+        producer_id=ABSENT,
+        producer_epoch=ABSENT,
+        base_sequence=ABSENT,
         record_count=1 if plain else None,
     )
 
 
-def _row(line: BatchLine, spread: Spread | None, expected: int, unproven: set[str]) -> tuple:
-    """`line` as a row of `BATCH_DTYPE`; what neither it nor `spread` shows is derived and named in `unproven`."""
+def _row(line: BatchLine, spread: Spread | None, expected: int, unproven: set[str]) -> Batch:
+    """`line` as a batch; what neither it nor `spread` shows is derived and named in `unproven`."""
     base, last, count, timestamp = line.base_offset, line.last_offset, line.record_count, line.base_timestamp
     is_old, is_append_time = line.magic < 2, bool(line.attributes & LOG_APPEND_TIME)
     if is_old and not line.attributes & CODEC_MASK:
@@ -130,14 +130,26 @@ def _row(line: BatchLine, spread: Spread | None, expected: int, unproven: set[st
         unproven.add("record_counts")
     if timestamp < 0 <= line.max_timestamp:
         unproven.add("first_timestamps")
-    return (
-        *(line.position, line.size, base, last, line.leader_epoch, line.magic, line.crc, line.crc_valid),
-        *(line.attributes, timestamp, line.max_timestamp, line.producer_id, line.producer_epoch, line.base_sequence),
-        count,
+    return Batch(
+        position=line.position,
+        size=line.size,
+        base_offset=base,
+        last_offset=last,
+        leader_epoch=line.leader_epoch,
+        magic=line.magic,
+        crc=line.crc,
+        crc_valid=line.crc_valid,
+        attributes=line.attributes,
+        base_timestamp=timestamp,
+        max_timestamp=line.max_timestamp,
+        producer_id=line.producer_id,
+        producer_epoch=line.producer_epoch,
+        base_sequence=line.base_sequence,
+        record_count=count,
     )
 
 
-def _fingerprinted(records: Sequence[RecordLine], unproven: set[str]) -> tuple:
+def _fingerprinted(records: Sequence[RecordLine], unproven: set[str]) -> Batch:
     """A batch of which only records are shown: its size is that of keys and values, its CRC a fingerprint of the lines."""
     first, last = records[0], records[-1]
     if len(records) == 1 and first.crc is not None:
@@ -167,9 +179,22 @@ def _fingerprinted(records: Sequence[RecordLine], unproven: set[str]) -> tuple:
     crc = FINGERPRINT | zlib.crc32(repr(shown).encode("ascii"))
     valid = all(one.is_valid for one in records)
     times = [one.timestamp for one in records]
-    return (
-        *(first.position, size, first.offset, last.offset, -1, first.magic, crc, valid, attributes),
-        *(times[0], max(times), first.producer_id, first.producer_epoch, first.sequence, len(records)),
+    return Batch(
+        position=first.position,
+        size=size,
+        base_offset=first.offset,
+        last_offset=last.offset,
+        leader_epoch=ABSENT,
+        magic=first.magic,
+        crc=crc,
+        crc_valid=valid,
+        attributes=attributes,
+        base_timestamp=times[0],
+        max_timestamp=max(times),
+        producer_id=first.producer_id,
+        producer_epoch=first.producer_epoch,
+        base_sequence=first.sequence,
+        record_count=len(records),
     )
 
 

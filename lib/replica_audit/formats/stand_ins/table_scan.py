@@ -9,10 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from replica_audit.batch_header import ABSENT
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import SegmentFile
 from replica_audit.formats.segments.batches import BATCH_DTYPE
+from replica_audit.formats.segments.header_columns import filled
 from replica_audit.formats.stand_ins.batch_tables import COLUMNS, read_table
 from replica_audit.formats.stand_ins.second_hand import BATCHES, FINGERPRINT, SecondHandLog
 from replica_audit.model import Damage
@@ -78,7 +80,7 @@ def _assemble_batches(table: pa.Table, columns: set[str], file: SegmentFile) -> 
     table = table.take(pc.sort_indices(table[order]))
     batches = np.zeros(table.num_rows, BATCH_DTYPE)
     for name in BATCH_DTYPE.names:
-        _fill(batches, name, table[name], file, {"magic": 2, "size": 0, "attributes": 0}.get(name, -1))
+        _fill(batches, name, table[name], file, {"magic": 2, "size": 0, "attributes": 0}.get(name, ABSENT))
     _check_offsets(batches, file)
     if "max_timestamp" not in columns:
         unproven.add("timestamps")
@@ -114,7 +116,7 @@ def _assemble_records(table: pa.Table, columns: set[str], file: SegmentFile) -> 
         **{name: name for name in ("leader_epoch", "magic", "producer_id", "producer_epoch")},
     }
     for name, column in names.items():
-        _fill(batches, name, table[column], file, 2 if name == "magic" else -1)
+        _fill(batches, name, table[column], file, 2 if name == "magic" else ABSENT)
     _check_offsets(batches, file)
     if "timestamp" not in columns:
         unproven.add("timestamps")
@@ -122,9 +124,9 @@ def _assemble_records(table: pa.Table, columns: set[str], file: SegmentFile) -> 
         unproven.add("leader_epochs")
     batches["record_count"], batches["crc_valid"] = 1, True
     for name in ("key_size", "value_size"):
-        batches["size"] += np.maximum(_integers(table[name], -1), 0)
+        batches["size"] += np.maximum(filled(table[name]), 0)
     batches["position"] = np.cumsum(batches["size"]) - batches["size"]
-    shown = zip(*(_integers(table[name], -1).tolist() for name in known_by), strict=True) if known_by else ()
+    shown = zip(*(filled(table[name]).tolist() for name in known_by), strict=True) if known_by else ()
     batches["crc"] = [FINGERPRINT | zlib.crc32(repr(row).encode("ascii")) for row in shown] or FINGERPRINT
     form = f"records by {', '.join(['offset', *known_by])}"
     return SecondHandLog(batches, (), int(batches["size"].sum()), tuple(sorted(unproven)), form)
@@ -138,7 +140,7 @@ def _fill(batches: np.ndarray, name: str, values: pa.ChunkedArray, file: Segment
     if name == "crc_valid":
         batches[name] = values.fill_null(True).to_numpy()
         return
-    numbers = _integers(values, absent)
+    numbers = filled(values, absent)
     limits = np.iinfo(BATCH_DTYPE[name])
     wrong = np.flatnonzero((numbers < limits.min) | (numbers > limits.max))
     if len(wrong):
@@ -147,10 +149,6 @@ def _fill(batches: np.ndarray, name: str, values: pa.ChunkedArray, file: Segment
             file.parts[0].path, None, expected, str(numbers[wrong[0]]), "docs/capture.md lists the columns"
         )
     batches[name] = numbers
-
-
-def _integers(values: pa.ChunkedArray, absent: int) -> np.ndarray:
-    return values.fill_null(absent).to_numpy()
 
 
 def _check_offsets(batches: np.ndarray, file: SegmentFile) -> None:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding, offsets
-from replica_audit.formats.segments.attributes import CONTROL, TRANSACTIONAL
+from replica_audit.batch_header import CONTROL, TRANSACTIONAL
 from replica_audit.formats.segments.open_transactions import open_at_end
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.comparing.compared_batches import Batch
     from replica_audit.auditing.comparing.comparison import Comparison
     from replica_audit.auditing.findings.case import Case
     from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.batch_header import Batch
     from replica_audit.model import OpenTransaction, TransactionState
 
 TXN_HANGING = Code(

@@ -1,0 +1,106 @@
+"""The header of a record batch: each of its fields once, with what it is on disk, in memory, in the table and in words.
+
+The field list is `Batch` itself. From it come the arrays of a scan (`BATCH_DTYPE`) and the bytes on disk (`HEADER_DTYPE`,
+both in `formats.segments.batches`), the columns of the table `batches` (`tables`), and their list in docs/reference.md. What
+a header has not is -1 in all but the table, where it is null; `formats.segments.header_columns` converts.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple, get_type_hints
+
+#: In a header and in `Batch`: there is none.
+ABSENT = -1
+
+#: Bits of a batch's attributes (Kafka: `DefaultRecordBatch`, `LegacyRecord`).
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+#: The base timestamp is a delete horizon (KIP-534).
+DELETE_HORIZON = 0x40
+KNOWN_ATTRIBUTES = 0x7F
+
+#: Column types by numpy's codes.
+_DDL = {"i8": "bigint", "i4": "int", "i2": "smallint", "i1": "tinyint", "?": "boolean"}
+
+
+class Disk(NamedTuple):
+    """Where a field lies in the 61 bytes of magic 2, big-endian, and what it is called there."""
+
+    position: int
+    code: str
+    """numpy's, without byte order."""
+    name: str | None = None
+    """Where the header has another number, from which the field is computed."""
+
+
+class Stored(NamedTuple):
+    """A field of the header."""
+
+    code: str
+    """numpy's type in memory."""
+    meaning: str
+    disk: Disk | None = None
+    """None: it is not in the header."""
+    may_lack: bool = False
+    """-1 stands for none, null in the table."""
+
+    @property
+    def ddl(self) -> str:
+        """The type of its column in Spark DDL."""
+        return _DDL[self.code]
+
+
+class Batch(NamedTuple):
+    """One batch of magic 2, or one entry of a legacy message set, of a segment file."""
+
+    position: Annotated[int, Stored("i8", "byte position in the file")]
+    size: Annotated[int, Stored("i8", "bytes, with the 12 of offset and length", Disk(8, "i4", "length"))]
+    base_offset: Annotated[int, Stored("i8", "offset of the first record when it was written", Disk(0, "i8"))]
+    last_offset: Annotated[int, Stored("i8", "offset of the last record", Disk(23, "i4", "last_offset_delta"))]
+    leader_epoch: Annotated[int, Stored("i4", "epoch of the leader that appended it", Disk(12, "i4"), True)]
+    magic: Annotated[int, Stored("i1", "version of the format, 0 to 2", Disk(16, "i1"))]
+    crc: Annotated[int, Stored("i8", "checksum as it is in the file", Disk(17, "u4"))]
+    crc_valid: Annotated[bool, Stored("?", "whether the checksum is right")]
+    attributes: Annotated[int, Stored("i2", "bits: codec, time type, transactional, control", Disk(21, "i2"))]
+    base_timestamp: Annotated[
+        int, Stored("i8", "time of the first record in ms, or a delete horizon", Disk(27, "i8"), True)
+    ]
+    max_timestamp: Annotated[int, Stored("i8", "greatest time of a record in ms", Disk(35, "i8"), True)]
+    producer_id: Annotated[int, Stored("i8", "idempotent producer", Disk(43, "i8"), True)]
+    producer_epoch: Annotated[int, Stored("i2", "its epoch", Disk(51, "i2"), True)]
+    base_sequence: Annotated[int, Stored("i4", "its sequence number of the first record", Disk(53, "i4"), True)]
+    record_count: Annotated[int, Stored("i4", "records; -1 for an entry that cannot be opened", Disk(57, "i4"))]
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it holds a marker, which no producer sent."""
+        return self.magic >= 2 and bool(self.attributes & CONTROL)
+
+    @property
+    def end_offset(self) -> int:
+        return self.last_offset + 1
+
+    @property
+    def epoch(self) -> int | None:
+        return self.leader_epoch if self.magic >= 2 and self.leader_epoch >= 0 else None
+
+    @property
+    def timestamps(self) -> tuple[int, ...]:
+        """The header's timestamps that are ones."""
+        horizon = self.attributes & DELETE_HORIZON and self.magic >= 2
+        return tuple(
+            value for value in ((() if horizon else (self.base_timestamp,)) + (self.max_timestamp,)) if value >= 0
+        )
+
+
+#: The fields by name, in the order of `Batch`.
+BATCH_FIELDS: dict[str, Stored] = {
+    name: kind.__metadata__[0] for name, kind in get_type_hints(Batch, include_extras=True).items()
+}
+
+
+def or_none(number: int) -> int | None:
+    """A number of a header or of a record, None where it stands for none."""
+    return None if number == ABSENT else int(number)
