@@ -79,8 +79,8 @@ def choose(case: Case, costs: Sequence[CandidateCost]) -> Choice | None:
         )
 
     ranked = sorted(electable, key=rank)
-    best, worst = ranked[0], max(ranked, key=_loss)
-    worst = None if _loss(worst) == _loss(best) else worst
+    best, last = ranked[0], max(ranked, key=_loss)
+    worst = None if _loss(last) == _loss(best) else last
     leads = standings[best.broker_id] == "leader"
     return Choice(best, worst, _reason(case, best, ranked[1:], standings), leads)
 

@@ -34,13 +34,14 @@ def decided_rows(
 def election_rows(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]) -> list[dict]:
     """A row for each candidate and each replica, itself too; what is of the candidate stands in each of its rows."""
     case = audit.case
+    if case is None:
+        return []
     costs = candidate_costs(audit, batches)
-    choice = choose(case, costs) if case is not None else None
+    choice = choose(case, costs)
+    best, worst, reason = (choice.best, choice.worst, choice.reason) if choice is not None else (None, None, None)
     rows = []
     for cost in costs:
         name = standing(case, cost.broker_id)
-        is_best = choice is not None and choice.best is cost
-        is_worst = choice is not None and choice.worst is cost
         rows += [
             {
                 "topic": audit.evidence.topic_partition.topic,
@@ -63,8 +64,8 @@ def election_rows(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]) 
                 "hidden_records": cost.hidden_records,
                 "standing": name,
                 "clean": is_clean(name),
-                "choice": "best" if is_best else "worst" if is_worst else None,
-                "reason": choice.reason if is_best else None,
+                "choice": "best" if cost is best else "worst" if cost is worst else None,
+                "reason": reason if cost is best else None,
             }
             for one in cost.followers
         ]

@@ -174,9 +174,10 @@ def _piece(facts: ReplicaFacts, batch: Batch, start: int, end: int, committed_en
 
 def _shared(case: Case) -> tuple[int, int]:
     """How far records of the reference's own history are committed: proven, and at most."""
-    mark, end = case.high_watermark, case.reference.facts.log_end_offset
-    bounded = mark.hw_upper is not None and case.protocol in _KEEPS_COMMITTED
-    return mark.proven_lower, max(mark.hw_upper, mark.proven_lower) if bounded else end
+    mark = case.high_watermark
+    if mark.hw_upper is None or case.protocol not in _KEEPS_COMMITTED:
+        return mark.proven_lower, case.reference.facts.log_end_offset
+    return mark.proven_lower, max(mark.hw_upper, mark.proven_lower)
 
 
 def _of_run(case: Case, run: Run) -> tuple[int, int]:

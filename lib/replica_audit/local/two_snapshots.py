@@ -22,7 +22,6 @@ from replica_audit.verifying.verified_partition import (
     PartitionVerification,
     is_another_topic,
     verify_partition,
-    why_not_verified,
 )
 
 
@@ -106,9 +105,10 @@ def _verify(
     audits = [_audit(opened, examined) for opened, examined in sides]
     if is_another_topic(*audits):
         return PartitionVerification(recreated=True)
-    if (reason := why_not_verified(*audits)) is not None:
-        return PartitionVerification(unjudged=(reason,))
     before, after = (audit.case for audit in audits)
+    if before is None or after is None:
+        moment = "earlier" if before is None else "later"
+        return PartitionVerification(unjudged=(f"no replica of it could be read in the {moment} snapshot",))
     wanted = wanted_chunks(before, after)
     rows_before, rows_after = (
         opened.read_chunks(examined, chunks)

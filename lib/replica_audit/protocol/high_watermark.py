@@ -61,6 +61,11 @@ def follower_high_watermark(leader_high_watermark: int, log_start_offset: int, l
     return max(log_start_offset, min(leader_high_watermark, log_end_offset))
 
 
+def exceeds(one: int | None, other: int | None) -> bool:
+    """Whether both are known, and the first is the greater one."""
+    return one is not None and other is not None and one > other
+
+
 class View:
     """One observation as the rule sees it.
 
@@ -74,11 +79,11 @@ class View:
         self.lag_time_ms = rule.lag_time_ms if now.lag_time_ms is None else now.lag_time_ms
         self.hold_ms = HOLD_FACTOR * self.lag_time_ms
         rows = {one.broker_id: one for one in now.replicas}
-        leader = rows.pop(now.leader_id, None)
+        leader = None if now.leader_id is None else rows.pop(now.leader_id, None)
         self.others = rows
         self.observed = leader.high_watermark if leader else None
         self.leader_end = _first(leader.log_end_offset, leader.known_log_end_offset) if leader else None
-        self.waits = None not in (self.observed, self.leader_end) and self.leader_end > self.observed
+        self.waits = exceeds(self.leader_end, self.observed)
         #: None: not known, as where the ISR lacks its leader.
         self.isr = frozenset(now.isr) if now.isr is not None and now.leader_id in now.isr else None
         pending = frozenset(now.pending_isr) if rule.pending_isr else frozenset()
@@ -91,10 +96,9 @@ class View:
         self.gated = rule.min_isr_gate is not False and self.isr is not None and len(self.isr) < needed
         sure = [one for one in rows.values() if one.broker_id in self.members or self._is_caught_up(one)]
         ends = [(end, one.broker_id) for one in sure if (end := _end(one)) is not None]
-        self._limit = min(ends, default=None)
-        below = self._limit is not None and self.leader_end is not None and self._limit[0] < self.leader_end
+        self._limit = limit = min(ends, default=None)
         #: The replica that holds the mark below the leader's end.
-        self.limiting_broker_id = self._limit[1] if below else None
+        self.limiting_broker_id = limit[1] if limit and exceeds(self.leader_end, limit[0]) else None
 
     def leads_on(self, following: View) -> bool:
         """Whether `following` is of the same leadership; without a leader epoch that is not known, so it is not."""
@@ -131,7 +135,7 @@ class View:
                 continue
             if (self.isr is not None and one.broker_id in self.members) or earlier.surely_holds(before, self):
                 bounds.append(known)
-        if (fetched := self._fetched_by_enough(earlier)) is not None:
+        if (fetched := self._fetched_by_enough(earlier, self.leader_end)) is not None:
             bounds.append(fetched)
         return min([self.leader_end, *(max(greatest, bound) for bound in bounds)])
 
@@ -155,20 +159,21 @@ class View:
         lag_time = min(self.lag_time_ms, following.lag_time_ms)
         return following.now.time_ms - outsider.last_caught_up_ms <= lag_time
 
-    def _fetched_by_enough(self, earlier: View) -> int | None:
+    def _fetched_by_enough(self, earlier: View, leader_end: int) -> int | None:
         """Below min.insync.replicas the mark stands still (3.7): it is at most what enough replicas have fetched by now."""
-        given = [one.now.min_insync_replicas for one in (self, earlier)]
-        if not self.rule.min_isr_gate or self.isr is None or None in given:
+        here, before = self.now.min_insync_replicas, earlier.now.min_insync_replicas
+        if not self.rule.min_isr_gate or self.isr is None or here is None or before is None:
             return None
-        needed = min(*given, self.replica_count)
+        needed = min(here, before, self.replica_count)
         if len(self.isr) >= needed or needed < 2 or len(self.absent) >= needed - 1:
             return None
         ends = []
         for one in self.others.values():
             known = one.known_log_end_offset
-            unknown = known is None or _went_back(earlier.others.get(one.broker_id), one)
-            ends.append(self.leader_end if unknown else known)
-        ends += [self.leader_end] * len(self.absent)
+            if known is None or _went_back(earlier.others.get(one.broker_id), one):
+                known = leader_end
+            ends.append(known)
+        ends += [leader_end] * len(self.absent)
         return sorted(ends, reverse=True)[needed - 2] if len(ends) >= needed - 1 else None
 
     def due(self, earlier: View, least: int | None) -> int | None:
@@ -190,7 +195,7 @@ class View:
         return None if min(ends) < 0 else min(ends)
 
     def _tried_since(self, earlier: View) -> bool:
-        if earlier.leader_end is not None and self.leader_end > earlier.leader_end:
+        if exceeds(self.leader_end, earlier.leader_end):
             return True
         if self.rule.isr_change and earlier.isr is not None and self.isr != earlier.isr:
             return True
@@ -206,7 +211,7 @@ class View:
         if not self.rule.isr_change and outsider.broker_id in earlier.members:
             return True
         known, caught_up = outsider.known_log_end_offset, outsider.last_caught_up_ms
-        if None in (known, caught_up, least):
+        if known is None or caught_up is None or least is None:
             return True
         before = earlier.others.get(outsider.broker_id)
         if self.rule.pending_isr and known >= least and (before is None or before.known_log_end_offset != known):
@@ -250,8 +255,7 @@ class View:
             return "isr"
         if _fetches(earlier) != _fetches(self):
             return "fetch"
-        grew = None not in (self.leader_end, earlier.leader_end) and self.leader_end > earlier.leader_end
-        return "append" if grew else "none"
+        return "append" if exceeds(self.leader_end, earlier.leader_end) else "none"
 
 
 def _fetches(view: View) -> set[tuple]:
@@ -266,11 +270,9 @@ def _end(one: ReplicaProgress) -> int | None:
 def _went_back(before: ReplicaProgress | None, now: ReplicaProgress) -> bool:
     if before is None:
         return False
-    pairs = (
-        (before.known_log_end_offset, now.known_log_end_offset),
-        (before.log_end_offset, now.log_end_offset),
+    return exceeds(before.known_log_end_offset, now.known_log_end_offset) or exceeds(
+        before.log_end_offset, now.log_end_offset
     )
-    return any(None not in pair and pair[1] < pair[0] for pair in pairs)
 
 
 def _first(*values: int | None) -> int | None:

@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
-from replica_audit.protocol.high_watermark import Rule, View, follower_high_watermark, may_join_isr, rule_of
+from replica_audit.protocol.high_watermark import (
+    Rule,
+    View,
+    exceeds,
+    follower_high_watermark,
+    may_join_isr,
+    rule_of,
+)
 from replica_audit.protocol.observations import (
     AHEAD,
     REGRESSED,
@@ -62,12 +69,12 @@ def follow_timeline(
     moved into that interval; where none was observed, what the leader would set if it tried now.
     """
     before: View | None = None
-    row: TimelineRow | None = None
     # Of the high watermark, in this leadership.
     least: int | None = None
     greatest: int | None = None
     reached: int | None = None
     last_observed: int | None = None
+    since: int | None = None
     holding: frozenset[int] = frozenset()
     for now in observations:
         view = View(now, rule, replicas)
@@ -84,21 +91,23 @@ def follow_timeline(
             recomputed = _at_most(_greatest(view.estimate(), least), greatest)
             if view.observed is not None:
                 shared = view.shared_end(earlier)
-                known = None not in (last_observed, reached_before, shared)
-                if known and min(last_observed, view.observed) > max(reached_before, shared):
+                if last_observed is not None and reached_before is not None and shared is not None:
                     # Read where the replicas are, after the mark before: that one was no more than they have now.
-                    greatest = max(reached_before, shared)
+                    bound = max(reached_before, shared)
+                    if min(last_observed, view.observed) > bound:
+                        greatest = bound
                 least = _at_most(least, greatest)
                 deviation = _deviation(view.observed, least, greatest, last_observed)
                 recomputed = _at_most(_greatest(view.observed, least), greatest)
         if view.observed is not None:
             least = greatest = _at_most(recomputed, view.leader_end)
-        fresh = earlier is None or row.waiting_since_ms is None or view.observed != last_observed
-        since = None if not view.waits else now.time_ms if fresh else row.waiting_since_ms
+        fresh = earlier is None or since is None or view.observed != last_observed
+        since = None if not view.waits else now.time_ms if fresh else since
         holding = frozenset() if since is None else view.holders if fresh else holding & view.holders
-        held = deviation is None and bool(holding) and now.time_ms - since > view.hold_ms and not view.gated
+        long = since is not None and now.time_ms - since > view.hold_ms
+        held = deviation is None and bool(holding) and long and not view.gated
         limiting = view.limiting_broker_id
-        row = TimelineRow(
+        yield TimelineRow(
             time_ms=now.time_ms,
             sequence=now.sequence,
             occasion="start" if before is None else view.occasion(earlier),
@@ -108,12 +117,11 @@ def follow_timeline(
             hw_recomputed=recomputed,
             hw_observed=view.observed,
             deviation=STUCK if held else deviation,
-            lasting=held or (deviation is not None and (deviation != STUCK or view.observed < _or_least(due_before))),
+            lasting=held or (deviation is not None and (deviation != STUCK or exceeds(due_before, view.observed))),
             limiting_broker_id=min(holding) if held and limiting not in holding else limiting,
             leader_log_end_offset=view.leader_end,
             waiting_since_ms=since,
         )
-        yield row
         before = view
         last_observed = last_observed if view.observed is None else view.observed
 
@@ -168,12 +176,14 @@ def _deviation(observed: int, least: int | None, greatest: int | None, last_obse
 
 
 def _run_of(row: TimelineRow) -> DeviationRun:
+    # Only an observed mark deviates, and what is recomputed there is that mark, moved.
+    assert row.deviation is not None and row.hw_observed is not None and row.hw_recomputed is not None
     return DeviationRun(
         deviation=row.deviation,
         held=row.is_held,
         leader_id=row.leader_id,
         leader_epoch=row.leader_epoch,
-        start_ms=row.waiting_since_ms if row.is_held else row.time_ms,
+        start_ms=row.waiting_since_ms if row.is_held and row.waiting_since_ms is not None else row.time_ms,
         end_ms=row.time_ms,
         observations=1,
         least_observed=row.hw_observed,
@@ -209,7 +219,3 @@ def _at_most(value: int | None, bound: int | None) -> int | None:
 
 def _greatest(*values: int | None) -> int | None:
     return max((value for value in values if value is not None), default=None)
-
-
-def _or_least(value: int | None) -> int:
-    return -(2**63) if value is None else value

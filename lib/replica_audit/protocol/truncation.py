@@ -61,12 +61,12 @@ def replay_kip101(follower: ReplicaState, leader: ReplicaState) -> Replay:
     if request is None:
         return _after_fetch("kip-101", follower, leader, follower.high_watermark, (), "hw_fallback")
     end_offset = leader.lineage.end_offset_for_kip101(request, leader.log_end_offset)
-    undefined = end_offset is None
-    truncate_to = follower.high_watermark if undefined else min(end_offset, follower.log_end_offset)
+    if end_offset is None:
+        truncate_to, reason = follower.high_watermark, "hw_fallback"
+    else:
+        truncate_to, reason = min(end_offset, follower.log_end_offset), "epoch_match"
     step = Step(request, None, end_offset, None, None, truncate_to)
-    return _after_fetch(
-        "kip-101", follower, leader, truncate_to, (step,), "hw_fallback" if undefined else "epoch_match"
-    )
+    return _after_fetch("kip-101", follower, leader, truncate_to, (step,), reason)
 
 
 def replay_kip279(follower: ReplicaState, leader: ReplicaState) -> Replay:
@@ -75,8 +75,7 @@ def replay_kip279(follower: ReplicaState, leader: ReplicaState) -> Replay:
     steps: list[Step] = []
     while True:
         request = lineage.latest_epoch
-        answer = leader.lineage.end_offset_for(request, leader.log_end_offset)
-        if answer is None:
+        if request is None or (answer := leader.lineage.end_offset_for(request, leader.log_end_offset)) is None:
             end = min(follower.high_watermark, end)
             if request is not None:
                 steps.append(Step(request, None, None, None, None, end))
@@ -107,7 +106,8 @@ def replay_fetch(follower: ReplicaState, leader: ReplicaState) -> Replay:
         answer = leader.lineage.end_offset_for(request, leader.log_end_offset)
         if answer is None or end < leader.log_start_offset:
             # OFFSET_OUT_OF_RANGE: from here on only the two ends of the leader's log decide.
-            steps.append(Step(request, *(answer or (None, None)), None, None, min(end, leader.log_end_offset)))
+            leader_epoch, leader_end = answer or (None, None)
+            steps.append(Step(request, leader_epoch, leader_end, None, None, min(end, leader.log_end_offset)))
             return _after_fetch("fetch", follower, leader, end, tuple(steps), "out_of_range_tail")
         served = answer[0] == request and answer[1] >= end
         if served and matched:
@@ -122,10 +122,11 @@ def replay_fetch(follower: ReplicaState, leader: ReplicaState) -> Replay:
 def _diverging_step(request: int, answer: tuple[int, int], lineage: Lineage, end: int) -> tuple[Step, bool]:
     """What a follower makes of (epoch, end offset); True when both sides name the same epoch, so that it is done."""
     leader_epoch, leader_end = answer
-    own_epoch, own_end = lineage.end_offset_for(leader_epoch, end) or (None, None)
-    if own_epoch is None:
-        truncate_to, done = min(leader_end, end), True
-    elif own_epoch != leader_epoch:
+    own = lineage.end_offset_for(leader_epoch, end)
+    if own is None:
+        return Step(request, leader_epoch, leader_end, None, None, min(leader_end, end)), True
+    own_epoch, own_end = own
+    if own_epoch != leader_epoch:
         truncate_to, done = min(own_end, end), False
     else:
         truncate_to, done = min(own_end, leader_end, end), True

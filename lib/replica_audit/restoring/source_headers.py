@@ -34,12 +34,16 @@ def with_source(headers: Headers, source: Source) -> Headers:
 
 
 def split_source(headers: Sequence[tuple[str, bytes | None]]) -> tuple[Headers, Source | None]:
-    """A restored record's own headers, and its source; None where the last headers are not those."""
+    """A restored record's own headers, and its source; None where the last headers are not those, all of them."""
     own, last = tuple(headers[: -len(NAMES)]), tuple(headers[-len(NAMES) :])
     if tuple(name for name, _ in last) != NAMES:
         return tuple(headers), None
     try:
-        values = [None if value is None else value.decode("utf-8") for _, value in last]
+        cluster, topic, partition, offset, epoch = (
+            None if value is None else value.decode("utf-8") for _, value in last
+        )
     except UnicodeDecodeError:
         return tuple(headers), None
-    return own, Source(*values)
+    if topic is None or partition is None or offset is None:
+        return tuple(headers), None
+    return own, Source(cluster, topic, partition, offset, epoch)

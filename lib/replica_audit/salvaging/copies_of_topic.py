@@ -71,38 +71,44 @@ def find_put_aside(snapshot: Snapshot, inventory: Inventory) -> tuple[list[PutAs
     found: list[PutAside] = []
     unread: list[Unread] = []
     for log_dir in inventory.log_dirs:
-        if log_dir.kind != "broker" or log_dir.broker_id is None or log_dir in inventory.foreign_log_dirs:
+        broker_id = log_dir.broker_id
+        if log_dir.kind != "broker" or broker_id is None or log_dir in inventory.foreign_log_dirs:
             continue
         try:
             folders = [entry.path for entry in snapshot.list_directory(log_dir.path) if entry.is_dir]
         except OSError as error:
-            unread.append(Unread(log_dir.path or ".", str(error), log_dir.broker_id))
+            unread.append(Unread(log_dir.path or ".", str(error), broker_id))
             continue
         for path in folders:
             name = parse_directory_name(path.rpartition("/")[2])
             if name.topic_partition is None or name.kind in ("metadata", "other"):
                 continue
             try:
-                found += _look_into(snapshot, log_dir, path, name.kind, name.topic_partition)
+                found += _look_into(snapshot, log_dir, broker_id, path, name.kind, name.topic_partition)
             except OSError as error:
-                unread.append(Unread(path, str(error), log_dir.broker_id))
+                unread.append(Unread(path, str(error), broker_id))
     return sorted(found, key=lambda one: (one.directory.path, one.kind)), unread
 
 
-def _look_into(snapshot: Snapshot, log_dir: LogDir, path: str, kind: str, at: TopicPartition) -> Iterable[PutAside]:
+def _look_into(
+    snapshot: Snapshot, log_dir: LogDir, broker_id: int, path: str, kind: str, at: TopicPartition
+) -> Iterable[PutAside]:
     folder = Folder(path)
     folder.files = {entry.path.rpartition("/")[2]: entry for entry in snapshot.list_directory(path) if not entry.is_dir}
     names = [(parse_file_name(name), entry) for name, entry in folder.files.items()]
-    logs = [(name, entry) for name, entry in names if name.kind == "log"]
-    deleted = sorted((name.base_offset, entry) for name, entry in logs if name.state == "deleted")
+    deleted = sorted(
+        (name.base_offset, entry)
+        for name, entry in names
+        if name.kind == "log" and name.state == "deleted" and name.base_offset is not None
+    )
     if kind == "current" and not deleted:
         return
-    found = read_replica(snapshot, folder, log_dir, log_dir.broker_id, at, _NO_OFFSETS)
+    found = read_replica(snapshot, folder, log_dir, broker_id, at, _NO_OFFSETS)
     if kind != "current" and found.segments:
         yield PutAside(kind, found.replica, found.segments, found.replica.problem)
     if deleted:
         segments = tuple(
-            SegmentFile(log_dir.broker_id, log_dir.path, at.topic, at.partition, entry.path, base, entry.size)
+            SegmentFile(broker_id, log_dir.path, at.topic, at.partition, entry.path, base, entry.size)
             for base, entry in deleted
         )
         bases = tuple(base for base, _ in deleted)

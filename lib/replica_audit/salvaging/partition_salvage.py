@@ -35,18 +35,25 @@ class Choices:
 
 
 @dataclass(frozen=True, slots=True)
+class Finds:
+    """The records to be salvaged, and what is known of each besides."""
+
+    selection: Selection
+    proven: np.ndarray
+    """Parallel to the selection: proven committed."""
+    later_value: np.ndarray | None
+    """Parallel to the selection: the reference has a later record of the key; None where its log is not compacted."""
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionSalvage:
     """What came of one partition."""
 
     audit: PartitionAudit
     copies: tuple[Copy, ...] = ()
     """In the order in which records are taken from them."""
-    selection: Selection | None = None
+    finds: Finds | None = None
     """None where there is nothing to lay the copies beside."""
-    later_value: np.ndarray | None = None
-    """Parallel to the selection: the reference has a later record of the key; None where the log is not compacted."""
-    proven: np.ndarray | None = None
-    """Parallel to the selection: proven committed."""
     other_topics: tuple[PutAside, ...] = ()
     """Directories of the same name that are of another topic, or may be."""
     unread: tuple[Unread, ...] = ()
@@ -100,9 +107,7 @@ def salvage_partition(
     return PartitionSalvage(
         audit=audit,
         copies=tuple(copies),
-        selection=selection,
-        later_value=later,
-        proven=_proven(case, copies, selection),
+        finds=Finds(selection, _proven(case, copies, selection), later),
         other_topics=tuple(others),
         unread=(*_not_elsewhere(unread, selection), *reference.unread),
     )

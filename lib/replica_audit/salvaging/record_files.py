@@ -146,9 +146,10 @@ class Segments:
     def add(self, records: Sequence[Payload], entry: bytes | None, variant: int) -> None:
         strand = records[0].leader_epoch, variant
         data = encode_batch(records) if entry is None else entry
-        if self._file is None or strand != self._strand or self._size + len(data) > _SEGMENT_BYTES:
-            self._roll(strand, min(records[0].offset, int.from_bytes(data[:8], "big")))
-        self._file.write(data)
+        file = self._file
+        if file is None or strand != self._strand or self._size + len(data) > _SEGMENT_BYTES:
+            file = self._roll(strand, min(records[0].offset, int.from_bytes(data[:8], "big")))
+        file.write(data)
         self._size += len(data)
 
     def close(self) -> int:
@@ -156,14 +157,16 @@ class Segments:
             self._file.close()
         return sum(_count_records(path) for path in self._paths)
 
-    def _roll(self, strand: tuple[int, int], offset: int) -> None:
+    def _roll(self, strand: tuple[int, int], offset: int) -> BinaryIO:
         if self._file is not None:
             self._file.close()
         epoch, variant = strand
         name = ("no-epoch" if epoch < 0 else f"epoch-{epoch}") + (f".{variant}" if variant else "")
         path = self._directory / name / f"{offset:020}.log"
-        self._file, self._strand, self._size = new_file(path), strand, 0
+        file = self._file = new_file(path)
+        self._strand, self._size = strand, 0
         self._paths.append(path)
+        return file
 
 
 def metadata_of(record: Payload) -> dict[str, Any]:

@@ -10,18 +10,19 @@ import numpy as np
 
 from replica_audit.batch_header import or_none
 from replica_audit.model import TopicPartition
-from replica_audit.salvaging.copies_of_topic import Unread
+from replica_audit.salvaging.copies_of_topic import Copy, Unread
 from replica_audit.salvaging.lacking import REASONS
-from replica_audit.salvaging.partition_salvage import PartitionSalvage
+from replica_audit.salvaging.partition_salvage import Finds, PartitionSalvage
+from replica_audit.salvaging.selection import Selection
 from replica_audit.salvaging.transaction_outcomes import OUTCOMES
 
 #: Producers that a partition's row names; the others are counted.
 _PRODUCERS = 1000
 
 
-def record_row(found: PartitionSalvage, index: int, digest: str | None) -> dict[str, Any]:
+def record_row(place: TopicPartition, finds: Finds, index: int, digest: str | None) -> dict[str, Any]:
     """The record `index` of a selection: where it lies, in which batch, and, where payloads were asked for, its digest."""
-    selection, place = found.selection, found.audit.evidence.topic_partition
+    selection = finds.selection
     row = selection.rows[index]
     record, batch = row["record"], selection.batches[row["batch"]]
     values = {
@@ -40,8 +41,8 @@ def record_row(found: PartitionSalvage, index: int, digest: str | None) -> dict[
         "producer_epoch": or_none(record["producer_epoch"]),
         "sequence": or_none(record["sequence"]),
         "transaction": OUTCOMES[row["outcome"]],
-        "committed": True if found.proven[index] else None,
-        "later_value": None if found.later_value is None else bool(found.later_value[index]),
+        "committed": True if finds.proven[index] else None,
+        "later_value": None if finds.later_value is None else bool(finds.later_value[index]),
     }
     return values if digest is None else {**values, "sha256": digest}
 
@@ -62,23 +63,24 @@ def partition_row(found: PartitionSalvage, expected: int, written: int | None) -
             "compacted": facts.compacted,
         }
     row |= {"records": expected, "written": written, "problem": found.problem}
-    if found.selection is None:
+    finds = found.finds
+    if finds is None:
         return row
-    rows = found.selection.rows
+    selection, rows = finds.selection, finds.selection.rows
     record = rows["record"]
     timestamps = record["timestamp"][record["timestamp"] >= 0]
     return row | {
-        "committed": int(found.proven.sum()),
-        "later_value": None if found.later_value is None else int(found.later_value.sum()),
+        "committed": int(finds.proven.sum()),
+        "later_value": None if finds.later_value is None else int(finds.later_value.sum()),
         "first_timestamp_ms": int(timestamps.min()) if len(timestamps) else None,
         "last_timestamp_ms": int(timestamps.max()) if len(timestamps) else None,
-        "epochs": _epochs(found),
+        "epochs": _epochs(selection, found.copies),
         "reasons": _counted(REASONS[number] for number in rows["reason"].tolist()),
         "transactions": _transactions(rows),
         "producers": _producers(rows)[:_PRODUCERS],
         "producer_count": len(_producers(rows)),
-        "left_out": dict(sorted(found.selection.left_out.items())),
-        "copies": _copies(found),
+        "left_out": dict(sorted(selection.left_out.items())),
+        "copies": _copies(selection, found.copies),
         "other_topics": [
             {"broker_id": one.directory.broker_id, "path": one.directory.path, "topic_id": one.directory.topic_id}
             for one in found.other_topics
@@ -118,9 +120,9 @@ def total_row(
     }
 
 
-def _epochs(found: PartitionSalvage) -> list[dict[str, Any]]:
-    rows = found.selection.rows
-    record, also_in = rows["record"], found.selection.also_in
+def _epochs(selection: Selection, copies: Sequence[Copy]) -> list[dict[str, Any]]:
+    rows = selection.rows
+    record, also_in = rows["record"], selection.also_in
     result = []
     for epoch in np.unique(record["leader_epoch"]).tolist():
         chosen = np.flatnonzero(record["leader_epoch"] == epoch).tolist()
@@ -134,7 +136,7 @@ def _epochs(found: PartitionSalvage) -> list[dict[str, Any]]:
                 "start_offset": int(offsets.min()),
                 "end_offset": int(offsets.max()) + 1,
                 "records": len(offsets),
-                "brokers": sorted({found.copies[number].broker_id for number in holders}),
+                "brokers": sorted({copies[number].broker_id for number in holders}),
             }
         )
     return result
@@ -167,9 +169,9 @@ def _transactions(rows: np.ndarray) -> dict[str, int]:
     return _counted(OUTCOMES[outcome] for outcome, _, _ in found if outcome)
 
 
-def _copies(found: PartitionSalvage) -> list[dict[str, Any]]:
-    source = Counter(found.selection.rows["copy"].tolist())
-    held = source + Counter(number for others in found.selection.also_in for number in others)
+def _copies(selection: Selection, copies: Sequence[Copy]) -> list[dict[str, Any]]:
+    source: Counter[int] = Counter(selection.rows["copy"].tolist())
+    held = source + Counter(number for others in selection.also_in for number in others)
     return [
         {
             "copy": number,
@@ -179,7 +181,7 @@ def _copies(found: PartitionSalvage) -> list[dict[str, Any]]:
             "records": source[number],
             "holds": held[number],
         }
-        for number, copy in enumerate(found.copies)
+        for number, copy in enumerate(copies)
     ]
 
 

@@ -12,6 +12,7 @@ from replica_audit import __version__
 from replica_audit.formats.segments.payloads import Payload, decode_payloads
 from replica_audit.formats.segments.record_fields import RecordError
 from replica_audit.formats.segments.record_reader import RecordReader
+from replica_audit.model import TopicPartition
 from replica_audit.salvaging.copies_of_topic import Unread
 from replica_audit.salvaging.json_lines import json_line
 from replica_audit.salvaging.partition_salvage import Choices, PartitionSalvage
@@ -19,6 +20,7 @@ from replica_audit.salvaging.private_files import hash_file, new_directory, new_
 from replica_audit.salvaging.record_digest import record_digest
 from replica_audit.salvaging.record_files import FORMS, Writer, open_writers
 from replica_audit.salvaging.salvage_manifest import NAME, SCHEMA_VERSION, write_manifest
+from replica_audit.salvaging.selection import Selection
 from replica_audit.salvaging.snapshot_salvage import SnapshotSalvage
 from replica_audit.salvaging.summaries import partition_row, record_row, total_row, unread_row
 
@@ -87,26 +89,30 @@ def _write_partition(
     unread = [unread_row(one, place) for one in found.unread]
     if found.problem is not None:
         unread.append(unread_row(Unread(str(place), found.problem), place))
-    expected = 0 if found.selection is None else len(found.selection.rows)
+    finds = found.finds
+    expected = 0 if finds is None else len(finds.selection.rows)
     written = [0]
-    if expected and choices.payloads:
+    if finds is not None and expected and choices.payloads:
         writers = open_writers(directory / str(place), place, forms.forms, forms.encoding)
-        for index, digest in _copy_records(found, reader, writers, unread):
-            rows.write(json_line(record_row(found, index, digest)))
+        for index, digest in _copy_records(place, finds.selection, reader, writers, unread):
+            rows.write(json_line(record_row(place, finds, index, digest)))
         written = [writer.close() for writer in writers]
-    else:
+    elif finds is not None:
         for index in range(expected):
-            rows.write(json_line(record_row(found, index, None)))
+            rows.write(json_line(record_row(place, finds, index, None)))
     # The least of what the files hold: a record is written where every one of them has it.
     return partition_row(found, expected, min(written) if choices.payloads else None), unread
 
 
 def _copy_records(
-    found: PartitionSalvage, reader: RecordReader, writers: Sequence[Writer], unread: list[dict[str, Any]]
+    place: TopicPartition,
+    selection: Selection,
+    reader: RecordReader,
+    writers: Sequence[Writer],
+    unread: list[dict[str, Any]],
 ) -> Iterator[tuple[int, str]]:
     """Write the records of a selection in its order; yields each one's index and digest."""
-    selection, place = found.selection, found.audit.evidence.topic_partition
-    for batch, indexes, entry in _entries(found, reader):
+    for batch, indexes, entry in _entries(selection, reader):
         try:
             if isinstance(entry, str):
                 raise RecordError(entry)
@@ -129,9 +135,8 @@ def _copy_records(
             yield wanted[record.offset], _digest(record)
 
 
-def _entries(found: PartitionSalvage, reader: RecordReader) -> Iterator[tuple[int, list[int], bytes | str]]:
+def _entries(selection: Selection, reader: RecordReader) -> Iterator[tuple[int, list[int], bytes | str]]:
     """Each stretch of records of one batch: the batch, the records' indexes, and the batch's bytes or why there are none."""
-    selection = found.selection
     stretches = [
         (batch, [index for index, _ in group])
         for batch, group in groupby(enumerate(selection.rows["batch"].tolist()), key=lambda pair: pair[1])

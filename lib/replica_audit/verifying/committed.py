@@ -177,13 +177,12 @@ def _joined(ranges: Sequence[Gone]) -> Iterator[Gone]:
     for one in sorted(
         ranges, key=lambda part: (part.leader_epoch is not None, part.leader_epoch or 0, part.start_offset)
     ):
-        alike = last is not None and (one.leader_epoch, one.committed, one.broker_ids, one.start_offset) == (
+        if last is not None and (one.leader_epoch, one.committed, one.broker_ids, one.start_offset) == (
             last.leader_epoch,
             last.committed,
             last.broker_ids,
             last.end_offset,
-        )
-        if alike:
+        ):
             times = [value for value in (last.first_timestamp_ms, one.first_timestamp_ms) if value is not None]
             ends = [value for value in (last.last_timestamp_ms, one.last_timestamp_ms) if value is not None]
             total = last.record_count + one.record_count

@@ -67,7 +67,8 @@ class Pairing:
         theirs = self.batches_after(new)
         own = restore_epochs(self.old_rows.get(old.key, _NONE), old.rot)
         # Ranges and epochs show what a cleaner did in between; its records need not be read for that.
-        plain = not (new.compacted or old.compacted) and self.read is not None
+        plain = not (new.compacted or old.compacted)
+        read = Records(self.read, own, theirs) if plain and self.read is not None else None
         reference, old = replace(reference, facts=_at(AFTER, new)), _at(BEFORE, old)
         pair = align_pair(
             reference,
@@ -76,7 +77,7 @@ class Pairing:
             batches_in(own, chunks),
             chunks,
             tiered,
-            Records(self.read, own, theirs) if plain else None,
+            read,
         )
         return compare(reference, old, self.after.protocol, pair, tiered)
 

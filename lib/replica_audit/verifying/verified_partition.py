@@ -72,13 +72,6 @@ def verify_partition(pairing: Pairing) -> PartitionVerification:
     )
 
 
-def why_not_verified(before: PartitionAudit, after: PartitionAudit) -> str | None:
-    """Why nothing can be said of a partition, as a clause; None where it can be verified."""
-    if before.case is None:
-        return "no replica of it could be read in the earlier snapshot"
-    return "no replica of it could be read in the later snapshot" if after.case is None else None
-
-
 def is_another_topic(before: PartitionAudit, after: PartitionAudit) -> bool:
     """Whether the topic was deleted and created again: two ids, and what the first one held was not lost."""
     ids = {audit.case.reference.facts.directory.topic_id for audit in (before, after) if audit.case is not None}

@@ -30,4 +30,5 @@ class AnswerFiles:
 
     def close(self) -> dict[str, DataFile]:
         """The files by table, for the commit."""
-        return {table: writer.close() for table, writer in self._writers.items()}
+        files = {table: writer.close() for table, writer in self._writers.items()}
+        return {table: file for table, file in files.items() if file is not None}

@@ -50,7 +50,7 @@ def record_attempt(
     return row
 
 
-def attempts(warehouse: Warehouse, stage: str, **equals: str) -> list[dict[str, Any]]:
+def attempts(warehouse: Warehouse, stage: str, **equals: str | None) -> list[dict[str, Any]]:
     """Rows of `stage` in `audits`, oldest first, in whatever state."""
     if not warehouse.exists("audits"):
         return []
@@ -58,7 +58,7 @@ def attempts(warehouse: Warehouse, stage: str, **equals: str) -> list[dict[str, 
     return sorted(rows, key=lambda row: (row["finished"] or row["started"], row["ingest_id"] or ""))
 
 
-def finished_attempts(warehouse: Warehouse, stage: str, **equals: str) -> list[dict[str, Any]]:
+def finished_attempts(warehouse: Warehouse, stage: str, **equals: str | None) -> list[dict[str, Any]]:
     """The attempts that count, oldest first: of an ingest the first that finished, of audits all that did."""
     rows = [row for row in attempts(warehouse, stage, **equals) if row["state"] == "finished"]
     if stage != "ingest":

@@ -95,13 +95,15 @@ class Warehouse:
     def directory(self, table: str) -> str:
         """Where the table lies, for whoever writes its files: a path or URI. The table is made where it is not there."""
         self._open(table, make=True)
-        return self._uri(table)
+        return self._made(table)
 
     def exists(self, table: str) -> bool:
         """Whether the table was written before."""
         return self._open(table) is not None
 
-    def read_arrow(self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str]) -> pa.Table:
+    def read_arrow(
+        self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str] | None
+    ) -> pa.Table:
         """Rows of a table whose string columns equal the value given, or one of the values given.
 
         `columns` None is all of them. Raises InputError when there is no such table.
@@ -109,7 +111,7 @@ class Warehouse:
         return pa.concat_tables(self.read_parts(table, columns, **equals))
 
     def read_parts(
-        self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str]
+        self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str] | None
     ) -> Iterator[pa.Table]:
         """The same file by file, an empty table first, for rows that are too many to be held at once."""
         handle = self._open(table)
@@ -128,7 +130,7 @@ class Warehouse:
                 yield read_file(filesystem, f"{root}/{path}", schema, {key: value}, wanted)
 
     def read(
-        self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str]
+        self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str] | None
     ) -> list[dict[str, Any]]:
         """The same as plain rows."""
         return arrow_to_rows(self.read_arrow(table, columns, **equals))
@@ -175,16 +177,15 @@ class Warehouse:
             **making,
         )
 
-    def put(self, table: str, rows: Sequence[Mapping[str, Any]], ids: Mapping[str, str | None], *, again: bool) -> None:
+    def put(self, table: str, rows: Sequence[Mapping[str, Any]], ids: Mapping[str, str], *, again: bool) -> None:
         """Add rows of an audit; `again`: in place of those that it has, in the same commit."""
         from deltalake import write_deltalake
 
-        key = key_of(table)
-        if not again or not self.exists(table):
+        key, handle = _partition_of(table), self._open(table) if again else None
+        if handle is None:
             self.append(table, rows, ids)
             return
         data = rows_to_arrow([{**row, **ids} for row in rows], arrow_schema(columns_of(table)))
-        handle = self._open(table)
         write_deltalake(
             handle,
             _with_dropped_columns(data, handle),
@@ -197,10 +198,9 @@ class Warehouse:
         """Add the rows of Parquet files that lie in the table's directory, in one commit; `key`: their partition."""
         from deltalake.transaction import AddAction
 
-        moment = int(time.time() * 1000)
+        column, moment = _partition_of(table), int(time.time() * 1000)
         actions = [
-            AddAction(file.path, file.size_bytes, {key_of(table): key}, moment, True, _statistics(file))
-            for file in files
+            AddAction(file.path, file.size_bytes, {column: key}, moment, True, _statistics(file)) for file in files
         ]
         if actions:
             handle = self._open(table, make=True)
@@ -208,7 +208,7 @@ class Warehouse:
                 actions,
                 "append",
                 handle.schema(),
-                partition_by=[key_of(table)],
+                partition_by=[column],
                 commit_properties=self._properties_of_commit(),
             )
 
@@ -279,6 +279,8 @@ class Warehouse:
     def _made(self, table: str) -> str:
         """Where the table lies, its directory made."""
         uri = self._uri(table, make=True)
+        # `locate` gives a place where it is to make one.
+        assert uri is not None
         if "://" not in uri:
             os.makedirs(uri, exist_ok=True)
         return uri
@@ -320,9 +322,12 @@ class Warehouse:
 
 
 def key_of(table: str) -> str | None:
-    """The column that a table is partitioned by."""
-    if table == "audits":
-        return None
+    """The column that a table is partitioned by; None: `audits` is not partitioned."""
+    return None if table == "audits" else _partition_of(table)
+
+
+def _partition_of(table: str) -> str:
+    """The same of a table that belongs to snapshots or to audits."""
     return _BRONZE_KEY if table in BRONZE_TABLES else _REPORT_KEY
 
 

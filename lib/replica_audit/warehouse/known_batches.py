@@ -30,9 +30,9 @@ _open_file = lru_cache(maxsize=1)(BatchFile)
 
 
 class StaleBatchesError(Exception):
-    """The file of `batches` that was to have the rows of a segment is gone or has others."""
+    """The file of `batches` that was to have the rows of a segment is gone or has others; None: the segment has no rows."""
 
-    def __init__(self, batch_file: str) -> None:
+    def __init__(self, batch_file: str | None) -> None:
         super().__init__(batch_file)
         self.batch_file = batch_file
 
@@ -85,7 +85,7 @@ def known_batches(directory: str, known: KnownSegment, summary: SegmentSummary) 
 
 
 def _rows(directory: str, known: KnownSegment) -> Iterator[np.ndarray]:
-    if not known.batch_count:
+    if known.batch_file is None or known.batch_row is None:
         return
     try:
         yield from _open_file(directory, known.batch_file).rows(known.batch_row, known.batch_count)

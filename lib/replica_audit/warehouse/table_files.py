@@ -41,8 +41,10 @@ class TableFileWriter:
             value = self._constants.get(field.name, columns.get(field.name))
             if isinstance(value, pa.ChunkedArray):
                 value = value.combine_chunks()
-            is_array = isinstance(value, pa.Array)
-            arrays.append(value.cast(field.type) if is_array else pa.repeat(pa.scalar(value, field.type), count))
+            if isinstance(value, pa.Array):
+                arrays.append(value.cast(field.type))
+            else:
+                arrays.append(pa.repeat(pa.scalar(value, field.type), count))
         self._waiting.append(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
         self._waiting_rows += count
         self.row_count += count

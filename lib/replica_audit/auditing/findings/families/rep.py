@@ -76,9 +76,9 @@ CODES = (
 )
 
 
-def brokers_past_leader(findings: Iterable[Finding]) -> set[int | None]:
+def brokers_past_leader(findings: Iterable[Finding]) -> set[int]:
     """Brokers that hold what the leader had and lost (REP-LEADER-SHORTER)."""
-    return {item.broker_id for item in findings if item.code == REP_LEADER_SHORTER.code}
+    return {item.broker_id for item in findings if item.code == REP_LEADER_SHORTER.code and item.broker_id is not None}
 
 
 def judge(case: Case) -> Iterator[Finding]:
