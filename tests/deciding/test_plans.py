@@ -247,3 +247,11 @@ def test_a_plan_is_plain_json() -> None:
         content["decisions"][0].keys()
         == asdict(plan_elections(audited("diverged-unclean", "4.3.1")).decisions[0]).keys()
     )
+
+
+def test_a_partition_whose_assignment_nothing_shows_holds_no_plan_up() -> None:
+    known = Part("known", (1, 2), leader=2, isr=(2,), choice=1)
+    unknown = Part("unknown", (1, 2), leader=None, isr=None, choice=2)
+    plan = plan_of(known, unknown, up=(2,))
+    assert ("start", (1,)) in outline(plan)
+    assert [one.topic for one in plan.conflicts] == ["unknown"]

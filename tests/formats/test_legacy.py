@@ -92,8 +92,8 @@ def _wrapper(offset: int, inner: bytes, codec: int = 1, magic: int = 1) -> bytes
     ("entry", "words"),
     [
         (_wrapper(3, b""), "empty"),
-        (_wrapper(3, encode_legacy(0, b"a long value", magic=0)), "magic 0"),
-        (_wrapper(3, encode_legacy(0, b"v", magic=1)[:-1]), "has size"),
+        (_wrapper(3, encode_legacy(0, b"a long value", magic=0)), "another magic"),
+        (_wrapper(3, encode_legacy(0, b"v", magic=1)[:-1]), "has a size"),
         (_wrapper(3, encode_legacy(0, b"v") + b"\0" * 5), "cut off"),
         (_wrapper(3, encode_legacy(0, b"v", attributes=1)), "compressed"),
         (_wrapper(3, encode_legacy(5, b"v")), "below"),

@@ -44,7 +44,9 @@ class ImaginedCluster:
         return other
 
     def leader(self, place: Place) -> int | None:
-        return self.partitions[place].leader_id
+        """Who leads; None where nobody does, and of a partition whose assignment the snapshot does not show."""
+        registration = self.partitions.get(place)
+        return None if registration is None else registration.leader_id
 
     def forbid_unclean(self, topics: Collection[str]) -> None:
         """unclean.leader.election.enable=false for the topics."""

@@ -83,7 +83,7 @@ def _unsnap(data: bytes, limit: int) -> bytes:
         (length,) = struct.unpack_from(">i", data, position)
         position += 4
         if length < 0 or position + length > len(data):
-            raise CodecError(f"snappy block of {length} bytes does not fit into its stream")
+            raise CodecError("a snappy block does not fit into its stream")
         part = _unsnap_block(data[position : position + length], limit - size)
         size += len(part)
         parts.append(part)
@@ -117,7 +117,7 @@ def _unlz4(data: bytes, limit: int) -> bytes:
             return b"".join(parts)
         length = word & 0x7FFFFFFF
         if position + length > len(data):
-            raise CodecError(f"LZ4 block of {length} bytes does not fit into its frame")
+            raise CodecError("an LZ4 block does not fit into its frame")
         part = data[position : position + length]
         if not word >> 31:
             part = bytes(view[: cramjam.lz4.decompress_block_into(part, block)])

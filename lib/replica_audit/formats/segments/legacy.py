@@ -47,7 +47,7 @@ def entry_content(entry: memoryview, magic: int) -> tuple[memoryview | None, mem
         position += 4
         start, position = position, position + max(length, 0)
         if length < -1 or position > len(entry):
-            raise ValueError(f"a length of {length} does not fit into the entry")
+            raise ValueError("the length of its key or value does not fit into the entry")
         parts.append(None if length == -1 else entry[start:position])
     if position != len(entry):
         raise ValueError(f"{count(len(entry) - position, 'byte')} left after the value")
@@ -78,10 +78,10 @@ def parse_wrapper(
         last, size = _INNER.unpack_from(inside, position)
         following = position + PREFIX_BYTES + size
         if following - position < OVERHEAD_BYTES[magic] or following > len(inside):
-            raise ValueError(f"message {count} of a compressed wrapper has size {size}")
+            raise ValueError(f"message {count} of a compressed wrapper has a size that does not fit into it")
         inner_magic, inner_attributes = inside[position + MAGIC_AT], inside[position + MAGIC_AT + 1]
         if inner_magic != magic or inner_attributes & CODEC_MASK:
-            raise ValueError(f"message {count} of a compressed wrapper has magic {inner_magic} or is compressed")
+            raise ValueError(f"message {count} of a compressed wrapper has another magic or is compressed")
         if first is None:
             first, timestamp = last, entry_timestamp(memoryview(inside)[position:following], magic)
         count += 1

@@ -221,7 +221,8 @@ class _Scan:
         self._position = self._size if found is None else found.position
         self._limit = _CAUTIOUS
         length = self._position - start
-        place = describe_place(self._window.peek(start, HEADER_BYTES), start, self._size)
+        head = self._window.peek(start, HEADER_BYTES)
+        place = describe_place(head, start, self._size, self._lowest, end_offset)
         if self._search.skipped:
             place += f"; {self._search.skipped} places that look like headers were not checked, there are too many"
         if found is not None:

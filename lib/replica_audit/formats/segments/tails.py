@@ -45,12 +45,17 @@ def torn_wrapper(window: SegmentWindow, start: int, expected: int, end_offset: i
     return int.from_bytes(head[:8], "big") if torn else None
 
 
-def describe_place(head: bytes, position: int, size_bytes: int) -> str:
-    """One sentence on the bytes at a place where a batch should begin; `head` is its first 61 bytes or fewer."""
+def describe_place(head: bytes, position: int, size_bytes: int, lowest: int, end_offset: int) -> str:
+    """One sentence on the bytes at a place where a batch should begin; `head` is its first 61 bytes or fewer.
+
+    Fields are shown only of a header, whose offset is from `lowest` up to `end_offset`: other bytes may be a record's.
+    """
     if len(head) < MAGIC_AT + 1:
         return f"expected a batch header, found the last {len(head)} bytes of the file"
     if not any(head):
         return "expected a batch header, found zeros"
+    if not lowest <= int.from_bytes(head[:8], "big", signed=True) < end_offset:
+        return "expected a batch header, found other bytes"
     size = int.from_bytes(head[8:12], "big", signed=True) + PREFIX_BYTES
     magic = head[MAGIC_AT]
     least = _LEAST_SIZE.get(magic, HEADER_BYTES)

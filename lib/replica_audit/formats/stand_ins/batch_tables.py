@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -50,6 +51,7 @@ COLUMNS = {"batch_table": BATCH_TABLE, "record_table": RECORD_TABLE}
 ALIASES = {"broker": "broker_id", "epoch": "leader_epoch"}
 _HINT = "docs/capture.md lists the columns and their types"
 _HEAD_BYTES = 1 << 20
+_QUOTED = re.compile(r"(, got \d+|couldn't parse):.*|:?\s['\"].*")
 
 
 class LogKey(NamedTuple):
@@ -124,9 +126,7 @@ def read_table(snapshot: Snapshot, path: str, kind: str) -> Iterator[pa.RecordBa
                 if batch.num_rows:
                     yield _named(batch, types)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise FormatError(
-            path, None, "columns of the types in docs/capture.md", str(error).splitlines()[0][:200], _HINT
-        ) from None
+        raise FormatError(path, None, "columns of the types in docs/capture.md", _reason(error), _HINT) from None
 
 
 @contextmanager
@@ -145,6 +145,11 @@ def _open_table(snapshot: Snapshot, path: str, types: Mapping[str, pa.DataType])
                 explicit_schema=pa.schema(list(types.items())), unexpected_field_behavior="ignore"
             )
             yield pa.json.open_json(stream, parse_options=options)
+
+
+def _reason(error: Exception) -> str:
+    """What pyarrow says, without the row and the value that it quotes: columns that are passed over may hold records."""
+    return _QUOTED.sub(r"\1", str(error).splitlines()[0])[:200]
 
 
 def _named(batch: pa.RecordBatch, types: Mapping[str, pa.DataType]) -> pa.RecordBatch:
@@ -173,7 +178,7 @@ def _column_names(snapshot: Snapshot, path: str) -> set[str]:
             try:
                 names: Sequence[str] = pa.parquet.read_schema(stream).names
             except pa.ArrowInvalid as error:
-                raise FormatError(path, None, "a Parquet file", str(error).splitlines()[0][:200], _HINT) from None
+                raise FormatError(path, None, "a Parquet file", _reason(error), _HINT) from None
         else:
             head = stream.read(_HEAD_BYTES).decode("utf-8-sig", "replace").lstrip()
             names = _csv_names(head) if path.endswith(".csv") else _json_names(head)
