@@ -58,31 +58,31 @@ def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | 
     """
     if not replicas:
         return None
-    inferred = leadership is None or leadership.source == "inferred"
-    leader_id = None if inferred else leadership.leader_id
-    members = () if inferred else (*(leadership.isr or ()), *leadership.elr)
-    led = [facts for facts in replicas if facts.broker_id == leader_id and leader_id is not None]
+    given = None if leadership is None or leadership.source == "inferred" else leadership
+    leader_id = None if given is None else given.leader_id
+    members = () if given is None else (*(given.isr or ()), *given.elr)
+    led = [facts for facts in replicas if facts.broker_id == leader_id]
     eligible = [facts for facts in replicas if facts.broker_id in members]
-    later = _of_later_epochs(led, eligible, leadership)
-    last = None if inferred or leader_id is not None else last_led(leadership.history)
+    later = [] if given is None else _of_later_epochs(led, eligible, given)
+    last = None if given is None or leader_id is not None else last_led(given.history)
     stopped = [facts for facts in eligible if last is not None and facts.broker_id == last.leader_id]
     facts = max(
         later or led or stopped or eligible or replicas,
         key=lambda facts: (_credible_epoch(facts, replicas), facts.log_end_offset, -facts.broker_id),
     )
-    said = None if inferred or later else leadership.leader_epoch
+    said = None if given is None or later else given.leader_epoch
     epoch = _credible_epoch(facts, replicas) if said is None else said
-    leads = inferred or leader_id == facts.broker_id
-    predates = bool(led) and not later and _predates(facts, leadership)
+    leads = given is None or leader_id == facts.broker_id
+    predates = given is not None and bool(led) and not later and _predates(facts, given)
     led_in = epoch if leads and not predates else _epoch_of_last_term(facts, leadership, last)
     return Reference(
         facts=facts,
-        leader_id=facts.broker_id if inferred else leader_id,
+        leader_id=facts.broker_id if given is None else leader_id,
         leader_epoch=epoch if epoch >= 0 else None,
         log_epoch=log_epoch_as_leader(facts, led_in),
-        source="inferred" if inferred else leadership.source,
-        isr=None if inferred or later or leadership.isr is None else tuple(sorted(leadership.isr)),
-        elr=() if inferred or later else tuple(sorted(leadership.elr)),
+        source="inferred" if given is None else given.source,
+        isr=None if given is None or later or given.isr is None else tuple(sorted(given.isr)),
+        elr=() if given is None or later else tuple(sorted(given.elr)),
         predates=predates,
         outdated=bool(later),
     )
@@ -107,7 +107,7 @@ def _predates(facts: ReplicaFacts, leadership: Leadership) -> bool:
 
 
 def _of_later_epochs(
-    led: Sequence[ReplicaFacts], eligible: Sequence[ReplicaFacts], leadership: Leadership | None
+    led: Sequence[ReplicaFacts], eligible: Sequence[ReplicaFacts], leadership: Leadership
 ) -> list[ReplicaFacts]:
     """In-sync replicas that were written to in an epoch after the given leader's: it was deposed before the copies were made.
 
