@@ -13,11 +13,11 @@ import pytest
 from jinja2 import Environment, StrictUndefined
 from tests.airflow.stand_in import AirflowFailException, SparkSubmitOperator, load_dag
 
+from replica_audit.answering.verdict import build_failure
 from replica_audit.auditing.findings.catalogue import SEVERITIES
 from replica_audit.cli.parser import given_flags, parse_arguments
 from replica_audit.config import FAIL_LEVELS, resolve_settings
 from replica_audit.model import PROTOCOLS
-from replica_audit.reporting.verdict import build_failure
 from replica_audit.tables import REPORT_TABLES
 
 ROOT = Path(__file__).parents[2]

@@ -8,6 +8,7 @@ import pytest
 from tests.reporting.rows import finding, partition, results
 from tests.support.fixtures import FIXTURES
 
+from replica_audit.answering.verdict import build_verdict
 from replica_audit.auditing.audits.history import build_history
 from replica_audit.auditing.findings.catalogue import audit_verdict
 from replica_audit.auditing.rows.evidence import AuditOptions
@@ -17,7 +18,6 @@ from replica_audit.local import audit as snapshot
 from replica_audit.local import opened_snapshot
 from replica_audit.local.audit import audit_all, audit_one
 from replica_audit.model import TopicPartition
-from replica_audit.reporting.verdict import build_verdict
 
 FIXTURE = FIXTURES / "diverged-unclean"
 BAD = TopicPartition("ledger", 1)

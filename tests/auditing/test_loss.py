@@ -9,9 +9,9 @@ from tests.auditing.captures import CAPTURES, audit_capture, truth
 from tests.auditing.scenario import Answer, Broker, audit, written, written_legacy
 from tests.support.encoder import encode_batch, encode_marker
 
+from replica_audit.answering.verdict import build_verdict
 from replica_audit.reporting.markdown import render_markdown
 from replica_audit.reporting.metrics import render_metrics
-from replica_audit.reporting.verdict import build_verdict
 from replica_audit.reporting.what_to_do import tell_what_to_do
 
 #: Epoch 2 leads from 30 on; the same tails of epoch 1 lie beyond it on others.

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tests.auditing.scenario import Broker, audit, written
 
+from replica_audit.answering.verdict import build_verdict
 from replica_audit.formats.files.storage import Snapshot
-from replica_audit.reporting.verdict import build_verdict
 from replica_audit.results import Results
 
 LOG = written(0, 60, 1)

@@ -14,13 +14,13 @@ from tests.support.fixtures import ATTACKS
 from tests.support.large_audit import audit_models, large_results
 from tests.support.samples import SAMPLES
 
+from replica_audit.answering.verdict import build_verdict
 from replica_audit.auditing.audits.earlier_audit import Earlier
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_all as audit_snapshot
 from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.reporting.page.document import render_page
-from replica_audit.reporting.verdict import build_verdict
 from replica_audit.reporting.what_to_do import tell_what_to_do
 from replica_audit.results import Results
 

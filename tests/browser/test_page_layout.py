@@ -13,12 +13,12 @@ from tests.reporting.rows import finding, partition, results, row
 from tests.support.fixtures import FIXTURES
 from tests.support.samples import SAMPLES
 
+from replica_audit.answering.verdict import build_verdict
 from replica_audit.auditing.findings.catalogue import VERDICTS
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_one, open_snapshot
 from replica_audit.model import PROTOCOLS
 from replica_audit.reporting.page.document import render_page
-from replica_audit.reporting.verdict import build_verdict
 from replica_audit.reporting.what_to_do import tell_what_to_do
 from replica_audit.results import Results
 

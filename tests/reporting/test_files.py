@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.reporting.rows import REPORT_FILES, finding, partition, results
 
+from replica_audit.answering.verdict import build_failure
 from replica_audit.auditing.audits.earlier_audit import Earlier, parse_earlier
 from replica_audit.reporting.files import write_failure, write_file, write_report
-from replica_audit.reporting.verdict import build_failure
 
 
 def test_a_report_has_every_file_and_no_temporary_one(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from tests.reporting.rows import finding, partition, results, row
 
+from replica_audit.answering.verdict import build_verdict
 from replica_audit.reporting.answer import build_answer
 from replica_audit.reporting.first_steps import _decide_by_cost
 from replica_audit.reporting.sentences import plain_text
-from replica_audit.reporting.verdict import build_verdict
 
 
 def _steps(held: Mapping[int, Mapping[int, int]], lost: Mapping[int, int]) -> list[str]:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from tests.auditing.scenario import Broker, audit, written
 
+from replica_audit.answering.verdict import build_verdict
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_all
 from replica_audit.reporting.answer import build_answer
-from replica_audit.reporting.verdict import build_verdict
 
 
 def headline(path: Path, brokers: dict[int, Broker]) -> str:

@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 import pytest
 from tests.support.fixtures import FIXTURES
 
+from replica_audit.answering.by_partition import worst_partitions
+from replica_audit.answering.verdict import build_verdict
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_all
 from replica_audit.reporting.answer import build_answer
@@ -18,9 +20,7 @@ from replica_audit.reporting.markdown import render_markdown
 from replica_audit.reporting.metrics import render_metrics
 from replica_audit.reporting.page.columns import encode_column
 from replica_audit.reporting.page.content import build_overview
-from replica_audit.reporting.similar_findings import worst_partitions
 from replica_audit.reporting.summary import render_summary
-from replica_audit.reporting.verdict import build_verdict
 from replica_audit.reporting.what_to_do import tell_what_to_do
 from replica_audit.results import Results
 

@@ -7,6 +7,8 @@ import json
 import pytest
 from tests.support.fixtures import ATTACKS
 
+from replica_audit.answering.by_partition import rows_by_partition
+from replica_audit.answering.verdict import build_verdict
 from replica_audit.auditing.rows.quality_facts import fact_rows
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_one
@@ -19,10 +21,8 @@ from replica_audit.reporting.metrics import render_metrics
 from replica_audit.reporting.page.document import render_page
 from replica_audit.reporting.partition_page import render_partition
 from replica_audit.reporting.sentences import plain_text
-from replica_audit.reporting.similar_findings import rows_by_partition
 from replica_audit.reporting.story import tell_story
 from replica_audit.reporting.summary import render_summary
-from replica_audit.reporting.verdict import build_verdict
 from replica_audit.reporting.what_to_do import tell_what_to_do
 from replica_audit.results import Results
 

@@ -14,6 +14,7 @@ import pytest
 from tests.reporting.rows import AUDIT, finding, partition, results, row
 from tests.support.samples import SAMPLES
 
+from replica_audit.answering.verdict import build_verdict
 from replica_audit.auditing.audits.earlier_audit import Earlier, parse_earlier
 from replica_audit.auditing.findings.catalogue import VERDICTS
 from replica_audit.config import Settings
@@ -22,7 +23,6 @@ from replica_audit.model import TopicPartition
 from replica_audit.reporting.page.columns import SAFE_INTEGER, encode_column
 from replica_audit.reporting.page.content import PIECE
 from replica_audit.reporting.page.document import render_page
-from replica_audit.reporting.verdict import build_verdict
 from replica_audit.reporting.what_to_do import tell_what_to_do
 from replica_audit.results import Results
 

@@ -12,13 +12,13 @@ from tests.auditing.test_group_positions import with_groups
 from tests.reporting.rows import partition, results, row
 from tests.support.fixtures import FIXTURES
 
+from replica_audit.answering.readers_and_writers import find_hits, hit_rows, writer_rows
+from replica_audit.answering.verdict import build_verdict
 from replica_audit.config import Settings
 from replica_audit.deciding.election_plan import plan_elections
 from replica_audit.local.audit import audit_all
 from replica_audit.reporting.markdown import READER_LIMIT, render_markdown
 from replica_audit.reporting.page.content import build_pieces
-from replica_audit.reporting.readers_and_writers import find_hits, hit_rows, writer_rows
-from replica_audit.reporting.verdict import build_verdict
 from replica_audit.reporting.what_to_do import tell_what_to_do
 from replica_audit.results import Results
 

@@ -21,19 +21,19 @@ from tests.auditing.scenario import Broker, audit, written
 from tests.reporting.rows import AUDIT, finding, partition, results
 from tests.support.fixtures import ATTACKS, FIXTURES, truth
 
+from replica_audit.answering.by_partition import rows_by_partition, told_protocol
+from replica_audit.answering.verdict import build_verdict
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_all
-from replica_audit.reporting import agreement, answer, conditions, differences, first_steps, headlines, story
+from replica_audit.reporting import agreement, answer, condition_text, differences, first_steps, headlines, story
 from replica_audit.reporting import history_text as history
 from replica_audit.reporting.answer import build_answer
 from replica_audit.reporting.page.content import build_overview
 from replica_audit.reporting.sentences import Template, plain_text
-from replica_audit.reporting.similar_findings import rows_by_partition
-from replica_audit.reporting.story import tell_story, told_protocol
-from replica_audit.reporting.verdict import build_verdict
+from replica_audit.reporting.story import tell_story
 from replica_audit.results import Results
 
-MODULES = ("headlines", "conditions", "first_steps", "answer", "story", "agreement", "differences", "history_text")
+MODULES = ("headlines", "condition_text", "first_steps", "answer", "story", "agreement", "differences", "history_text")
 Truth = dict[str, Any]
 
 
@@ -122,19 +122,19 @@ TABLE: tuple[tuple[Template, str, str, Callable[[Truth], bool]], ...] = (
      lambda t: all("stopped cleanly" in state for state in t["process_state"].values())),
     (headlines.AGREE, "diverged-healed", "The captured replicas agree in all 4 partitions.",
      lambda t: len({seen(t, f"ledger-{number}") for number in range(3)}) == 3),
-    (conditions.NO_LEADER, "quorum3-1-unclean", "1 partition has no leader: clean-history-0.",
+    (condition_text.NO_LEADER, "quorum3-1-unclean", "1 partition has no leader: clean-history-0.",
      lambda t: t["leader_isr"]["clean-history-0"]["leader"] in (None, -1)),
-    (conditions.HANGING_IN_MANY, "txn-failover-2-healed",
+    (condition_text.HANGING_IN_MANY, "txn-failover-2-healed",
      "Transactions that will never end stop read_committed consumers in wallet-0 and wallet-1.",
      lambda t: {one.get("lso_stuck") for one in t["claims"]} >= {"wallet-0", "wallet-1"}),
-    (conditions.PAST_ELECTION, "elr-healed",
+    (condition_text.PAST_ELECTION, "elr-healed",
      "An unclean election on 2026-11-21 may have lost records in __consumer_offsets-0; these files cannot tell.",
      lambda t: leads(t, "__consumer_offsets-0", 0, [0, 1, 2])),
-    (conditions.PAST_ELECTIONS, "diverged-healed",
+    (condition_text.PAST_ELECTIONS, "diverged-healed",
      "Unclean elections, the last on 2026-11-21, may have lost records in ledger-0, ledger-1 and ledger-2; these files "
      "cannot tell.",
      lambda t: acknowledged(t, "A only") == 84),
-    (conditions.NO_FILES, "lagging",
+    (condition_text.NO_FILES, "lagging",
      "What 1 replica of __consumer_offsets-0 holds is not known: the files are missing or could not be read.",
      lambda t: not (FIXTURES / "lagging" / "broker-2" / "__consumer_offsets-0").exists()),
     (first_steps.KEEP_DOWN, "diverged-unclean",
@@ -420,13 +420,13 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
      "In 1 partition it is not known how many records are lost."),
     (headlines.GONE_SINCE, _rows("COMMITTED_LOSS", "HWM-GONE", "high", lost_records=0, lost_committed=0),
      "Records that an earlier audit saw are gone from every replica in the only partition."),
-    (conditions.GONE, _rows("CONSISTENT", "HWM-GONE", "high", lost_records=0, lost_committed=0),
+    (condition_text.GONE, _rows("CONSISTENT", "HWM-GONE", "high", lost_records=0, lost_committed=0),
      "Records that an earlier audit saw in orders-0 are gone from every replica."),
     (headlines.WILL_LOSE, _rows("WILL_LOSE_ON_TRUNCATION", "DIV-EPOCH", "high"),
      "The next truncation or election may lose records in the only partition."),
     (headlines.UNPROVEN, _rows("UNCOMMITTED_DIVERGENCE", "DIV-EPOCH", "medium"),
      "Replicas differ in the only partition, but only in records that nothing proves committed."),
-    (conditions.HANGING, _rows("CONSISTENT", "TXN-HANGING", "medium", lost_records=0, lost_committed=0),
+    (condition_text.HANGING, _rows("CONSISTENT", "TXN-HANGING", "medium", lost_records=0, lost_committed=0),
      "A transaction that will never end stops read_committed consumers at offset 7 of orders-0."),
     (first_steps.DECIDE, _without_costs,
      "Then decide for ledger-0, ledger-1 and ledger-2: elect broker 0, which loses what the present leader took since, or "

@@ -6,14 +6,14 @@ import pytest
 from tests.reporting.rows import partition, results
 from tests.support.samples import SAMPLES
 
+from replica_audit.answering.by_partition import rows_by_partition, told_protocol
 from replica_audit.config import Settings
 from replica_audit.formats.leadership.states import LEADERSHIP_SOURCES
 from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.reporting.history_text import LIMIT, tell_history
 from replica_audit.reporting.sentences import SOURCES, plain_text
-from replica_audit.reporting.similar_findings import rows_by_partition
-from replica_audit.reporting.story import tell_story, told_protocol
+from replica_audit.reporting.story import tell_story
 from replica_audit.results import Results
 
 

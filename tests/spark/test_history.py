@@ -11,9 +11,9 @@ import pytest
 from tests.spark.conftest import SILENT
 from tests.support.fixtures import FIXTURES
 
+from replica_audit.answering.verdict import build_verdict
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
-from replica_audit.reporting.verdict import build_verdict
 from replica_audit.warehouse.attempts import attempts
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"

@@ -13,9 +13,9 @@ import pytest
 from tests.support.logdirs import checkpoint_text, make_uuid
 from tests.support.samples import DESCRIBE, TEXTBOOK, TOPIC
 
+from replica_audit.answering.verdict import build_verdict
 from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
-from replica_audit.reporting.verdict import build_verdict
 from replica_audit.tables import REPORT_TABLES
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from replica_audit.answering.verdict import build_verdict
 from replica_audit.auditing.audits.earlier_audit import Earlier
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
@@ -12,7 +13,6 @@ from replica_audit.reporting.answer_html import render_answer_html
 from replica_audit.reporting.files import write_report
 from replica_audit.reporting.partition_page import render_partition
 from replica_audit.reporting.summary import render_summary
-from replica_audit.reporting.verdict import build_verdict
 from replica_audit.results import Results
 from replica_audit.tables import REPORT_TABLES
 

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from replica_audit.answering.verdict import build_verdict
 from replica_audit.api.answers import Answers, show_snapshot
 from replica_audit.api.functions import parse_partition
 from replica_audit.api.known_findings import Baseline, read_baseline
@@ -45,8 +46,8 @@ from replica_audit.reporting.audit_json import render_audit_json, render_object
 from replica_audit.reporting.explanation import render_catalogue, render_explanation, render_family, render_verdict
 from replica_audit.reporting.partition_page import render_partition
 from replica_audit.reporting.quality_report import render_failed
+from replica_audit.reporting.status_line import render_status_line
 from replica_audit.reporting.summary import render_summary
-from replica_audit.reporting.verdict import build_verdict, render_status_line
 from replica_audit.results import Results
 
 Command = Callable[[argparse.Namespace, Settings], int]

@@ -8,13 +8,13 @@ import tempfile
 import traceback
 from typing import Any
 
+from replica_audit.answering.verdict import build_failure
 from replica_audit.cli.output import print_error
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.places import local_path
 from replica_audit.redaction import redact
 from replica_audit.reporting.files import write_failure
-from replica_audit.reporting.verdict import build_failure
 
 #: Not the directory of this process, which goes with it.
 _TEMPORARY = tempfile.gettempdir()

@@ -19,7 +19,7 @@ from replica_audit.formats.format_error import FormatError
 from replica_audit.reporting.audit_json import render_object
 from replica_audit.reporting.layout import set_text_width
 from replica_audit.reporting.settings_page import build_settings, render_settings
-from replica_audit.reporting.verdict import render_status_line
+from replica_audit.reporting.status_line import render_status_line
 
 INTERRUPTED = 130
 

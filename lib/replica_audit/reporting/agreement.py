@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from replica_audit.answering.by_partition import Row, Rows
 from replica_audit.auditing.findings.catalogue import at_or_above, codes_with
 from replica_audit.reporting.layout import clean, render_count
 from replica_audit.reporting.sentences import Sentence, Template, capitalise, name_brokers, name_offsets, verb
-from replica_audit.reporting.similar_findings import Row, Rows
 
 ALONE = Template("Only broker {reference} has files here; it holds {held}.")
 SAME = Template("{brokers} {hold} the same records as {reference}{since}, up to log end {end}.")

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from replica_audit.answering.by_partition import Row, told_protocol, worst_first, worst_partitions
+from replica_audit.answering.conditions import Conditions, find_conditions
+from replica_audit.answering.losses import Place, Total, find_holders, total_loss
+from replica_audit.answering.ranges import join_ranges
 from replica_audit.auditing.findings.catalogue import CATALOGUE, VERDICTS, at_or_above
-from replica_audit.reporting.conditions import Conditions, find_conditions, tell_doubts, tell_urgent
-from replica_audit.reporting.finding_text import worst_first
+from replica_audit.reporting.condition_text import tell_doubts, tell_urgent
 from replica_audit.reporting.first_steps import tell_first_steps
 from replica_audit.reporting.headlines import NO_PARTITION, count_records, tell_headline
 from replica_audit.reporting.layout import clean, render_count
-from replica_audit.reporting.losses import Place, Total, find_holders, total_loss
-from replica_audit.reporting.ranges import join_ranges
 from replica_audit.reporting.sentences import (
     Sentence,
     Template,
@@ -25,8 +26,6 @@ from replica_audit.reporting.sentences import (
     plain_text,
     verb,
 )
-from replica_audit.reporting.similar_findings import Row, worst_partitions
-from replica_audit.reporting.story import told_protocol
 from replica_audit.results import Results
 
 #: How many partitions are named one by one.

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+from replica_audit.answering.by_partition import worst_partitions
 from replica_audit.reporting.answer import VERDICT_WORDS, build_answer
-from replica_audit.reporting.layout import clean, render_count, render_interval
+from replica_audit.reporting.layout import clean, render_count, render_interval, render_lost
 from replica_audit.reporting.sentences import plain_text
-from replica_audit.reporting.similar_findings import render_lost, worst_partitions
-from replica_audit.reporting.verdict import render_status_line
+from replica_audit.reporting.status_line import render_status_line
 from replica_audit.results import Results
 
 #: Partitions that are listed; the page has all.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from replica_audit.answering.by_partition import Row, Rows
 from replica_audit.auditing.findings.catalogue import codes_with
 from replica_audit.moments import render_time
 from replica_audit.reporting.layout import render_count
 from replica_audit.reporting.sentences import Sentence, Template, join_words, name_offsets, verb
-from replica_audit.reporting.similar_findings import Row, Rows
 
 #: How many runs of one replica the story has; the tables below the story have them all.
 RUN_LIMIT = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from replica_audit.reporting.fact_sentences import Fact, brokers_of, group_facts, ranges_of
+from replica_audit.answering.finding_groups import Fact, brokers_of, group_facts, ranges_of
 from replica_audit.reporting.finding_text import render_evidence
 from replica_audit.reporting.layout import clean, elide, paint, render_range, wrap
 from replica_audit.reporting.sentences import join_some, join_words, name_brokers

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from replica_audit.answering.verdict import build_verdict
 from replica_audit.auditing.audits.earlier_audit import Earlier
 from replica_audit.reporting.audit_json import render_audit_json_parts, render_object
 from replica_audit.reporting.junit import render_junit
 from replica_audit.reporting.markdown import render_markdown
 from replica_audit.reporting.metrics import render_failure_metrics, render_metrics
 from replica_audit.reporting.page.document import render_page
-from replica_audit.reporting.verdict import build_verdict
 from replica_audit.reporting.what_to_do import tell_what_to_do
 from replica_audit.results import Results
 

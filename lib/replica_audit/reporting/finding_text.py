@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from replica_audit.auditing.findings.catalogue import SEVERITIES
 from replica_audit.reporting.layout import clean, elide, render_range, wrap
-
-_CONFIDENCES = ("proven", "likely", "suspect")
-
-
-def worst_first(findings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Findings by severity, then confidence, then place."""
-
-    def key(row: Mapping[str, Any]) -> tuple:
-        confidence = row["confidence"]
-        place = (row["topic"] or "", -1 if row["partition"] is None else row["partition"])
-        broker = -1 if row["broker_id"] is None else row["broker_id"]
-        start = -1 if row["start_offset"] is None else row["start_offset"]
-        rank = _CONFIDENCES.index(confidence) if confidence in _CONFIDENCES else len(_CONFIDENCES)
-        return SEVERITIES.index(row["severity"]), rank, place, broker, start, row["code"]
-
-    return sorted(findings, key=key)
 
 
 def render_headline(row: Mapping[str, Any]) -> str:

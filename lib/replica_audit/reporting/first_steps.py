@@ -8,14 +8,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+from replica_audit.answering.best_choices import best_rows
+from replica_audit.answering.by_partition import Row, worst_first
+from replica_audit.answering.conditions import Conditions
+from replica_audit.answering.losses import Held, Place
+from replica_audit.answering.stop_costs import Cost, stop_cost
 from replica_audit.auditing.findings.catalogue import CATALOGUE, SEVERITIES, at_or_above, codes_with
 from replica_audit.deciding.present_state import find_up, newest_states
-from replica_audit.reporting.brokers import Cost, stop_cost
 from replica_audit.reporting.command_lines import render_command
-from replica_audit.reporting.conditions import Conditions
-from replica_audit.reporting.finding_text import worst_first
 from replica_audit.reporting.layout import clean, render_count
-from replica_audit.reporting.losses import Held, Place
 from replica_audit.reporting.sentences import (
     Sentence,
     Template,
@@ -27,8 +28,7 @@ from replica_audit.reporting.sentences import (
     plain_text,
     verb,
 )
-from replica_audit.reporting.similar_findings import Row
-from replica_audit.reporting.what_to_do import best_rows, tell_candidate, tell_choice
+from replica_audit.reporting.what_to_do import tell_candidate, tell_choice
 from replica_audit.results import Results
 
 KEEP_DOWN = Template(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from replica_audit.answering.by_partition import Row
+from replica_audit.answering.conditions import Conditions
+from replica_audit.answering.losses import Held, Total
 from replica_audit.auditing.findings.catalogue import codes_with
-from replica_audit.reporting.conditions import Conditions
 from replica_audit.reporting.layout import render_count
-from replica_audit.reporting.losses import Held, Total
 from replica_audit.reporting.sentences import Sentence, Template, name_brokers, verb
-from replica_audit.reporting.similar_findings import Row
 
 NO_PARTITION = Template("No partition was found: there is nothing to say.")
 LOST = Template("{records} {are} missing from the leader in {where}; {brokers} still {have} {them}.")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from replica_audit.answering.by_partition import Row
 from replica_audit.moments import render_time
 from replica_audit.reporting.layout import render_count
 from replica_audit.reporting.sentences import Sentence, Template, join_words, name_brokers, verb
-from replica_audit.reporting.similar_findings import Row
 
 #: How many changes are shown, the newest.
 LIMIT = 6

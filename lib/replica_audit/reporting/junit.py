@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
+from replica_audit.answering.by_partition import Row, worst_first
 from replica_audit.auditing.findings.catalogue import at_or_above
-from replica_audit.reporting.finding_text import render_headline, worst_first
-from replica_audit.reporting.layout import clean
-from replica_audit.reporting.similar_findings import Row, render_lost
+from replica_audit.reporting.finding_text import render_headline
+from replica_audit.reporting.layout import clean, render_lost
 from replica_audit.results import Results
 
 #: Findings of one partition that a case tells; audit.json has them all.

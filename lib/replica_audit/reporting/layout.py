@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -106,6 +106,14 @@ def render_interval(lower: int | None, upper: int | None) -> str:
     if upper is None:
         return f"at least {lower}"
     return str(lower) if lower == upper else f"[{clean(lower)}, {clean(upper)}]"
+
+
+def render_lost(row: Mapping[str, Any], column: str) -> str:
+    """A number of lost records of a row of `partitions`: 41, at most 41, or - where it is not known."""
+    count = row[column]
+    if count is None:
+        return "-"
+    return f"at most {count}" if row["lost_at_most"] and count else str(count)
 
 
 def render_size(size_bytes: int) -> str:

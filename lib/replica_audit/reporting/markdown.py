@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from replica_audit.answering.by_partition import Row, rows_by_partition, worst_first, worst_partitions
+from replica_audit.answering.readers_and_writers import find_hits, hit_rows, writer_rows
 from replica_audit.reporting.answer import Answer, build_answer
-from replica_audit.reporting.finding_text import worst_first
-from replica_audit.reporting.layout import clean, render_count, render_interval, render_range
-from replica_audit.reporting.readers_and_writers import find_hits, hit_rows, tell_group, tell_writer, writer_rows
+from replica_audit.reporting.layout import clean, render_count, render_interval, render_lost, render_range
+from replica_audit.reporting.reader_text import tell_group, tell_writer
 from replica_audit.reporting.sentences import Sentence
-from replica_audit.reporting.similar_findings import Row, render_lost, rows_by_partition, worst_partitions
-from replica_audit.reporting.verdict import render_status_line
+from replica_audit.reporting.status_line import render_status_line
 from replica_audit.reporting.what_to_do import WhatToDo
 from replica_audit.results import Results
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from replica_audit.answering.by_partition import Row, Rows, worst_first
+from replica_audit.answering.conditions import may_have_lost
 from replica_audit.auditing.findings.catalogue import SEVERITIES, codes_with
 from replica_audit.deciding.present_state import states_of_source
 from replica_audit.reporting.agreement import tell_agreement
-from replica_audit.reporting.conditions import may_have_lost
 from replica_audit.reporting.differences import tell_differences, tell_truncations
-from replica_audit.reporting.finding_text import worst_first
 from replica_audit.reporting.history_text import tell_history
 from replica_audit.reporting.layout import clean
 from replica_audit.reporting.sentences import (
@@ -19,8 +19,6 @@ from replica_audit.reporting.sentences import (
     end_sentence,
     join_words,
 )
-from replica_audit.reporting.similar_findings import Row, Rows
-from replica_audit.results import Results
 
 #: How many findings the story has; the tables below it have them all.
 FINDING_LIMIT = 4
@@ -57,11 +55,6 @@ def tell_story(partition: Row, rows: Rows, protocol: str) -> list[Sentence]:
         *tell_truncations(rows, protocol),
         *_other_findings(rows),
     ]
-
-
-def told_protocol(results: Results) -> str:
-    """The protocol that the audit's findings and verdicts used; `fetch` for an audit that kept no options."""
-    return (results.audit.get("options") or {}).get("protocol") or "fetch"
 
 
 def _past_elections(rows: Rows) -> Iterator[Sentence]:

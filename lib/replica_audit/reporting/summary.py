@@ -6,10 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from replica_audit.answering.by_partition import worst_first
+from replica_audit.answering.ranges import join_ranges
+from replica_audit.answering.verdict import build_verdict
 from replica_audit.auditing.findings.catalogue import VERDICTS
 from replica_audit.reporting.answer import build_answer
 from replica_audit.reporting.fact_lines import render_facts
-from replica_audit.reporting.finding_text import worst_first
 from replica_audit.reporting.layout import (
     align_columns,
     clean,
@@ -18,14 +20,12 @@ from replica_audit.reporting.layout import (
     paint,
     render_count,
     render_interval,
+    render_lost,
     render_range,
     text_width,
     wrap,
 )
-from replica_audit.reporting.ranges import join_ranges
 from replica_audit.reporting.sentences import plain_text
-from replica_audit.reporting.similar_findings import render_lost
-from replica_audit.reporting.verdict import build_verdict
 from replica_audit.results import Results
 
 #: Partitions and findings that a terminal shows; audit.json has them all.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from replica_audit.answering.by_partition import Row
 from replica_audit.deciding.loss_words import say_loss
 from replica_audit.deciding.plan_parts import Plan
 from replica_audit.reporting.command_lines import render_command
 from replica_audit.reporting.election_plan_text import tell_decision
 from replica_audit.reporting.layout import clean
 from replica_audit.reporting.sentences import end_sentence
-from replica_audit.reporting.similar_findings import Row
 from replica_audit.results import Results
 
 #: How many partitions have their choices listed; `elect` lists all.
@@ -77,15 +77,6 @@ def _steps(plan: Plan) -> Iterator[ToldStep]:
             for name, content in step.files.items()
         )
         yield ToldStep(step.number, clean(end_sentence(step.text)), (*files, *map(clean, step.commands)))
-
-
-def best_rows(elections: Sequence[Row]) -> Mapping[tuple[str, int], Row]:
-    """The row of the best candidate of each partition that has one."""
-    return {
-        (row["topic"], row["partition"]): row
-        for row in elections
-        if row["choice"] == "best" and row["candidate_id"] == row["broker_id"]
-    }
 
 
 def tell_candidate(row: Row) -> str:

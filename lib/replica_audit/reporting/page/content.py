@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from replica_audit.answering.by_partition import DETAIL_TABLES, Row, Rows, rows_by_partition, told_protocol, worst_first
+from replica_audit.answering.changes import compare_partition
+from replica_audit.answering.finding_groups import group_facts
+from replica_audit.answering.readers_and_writers import Hits, find_hits, hit_rows, writer_rows
 from replica_audit.auditing.audits.earlier_audit import Earlier
 from replica_audit.auditing.findings.catalogue import CATALOGUE, SEVERITIES, VERDICTS
-from replica_audit.reporting.changes import compare_partition
-from replica_audit.reporting.fact_sentences import group_facts
-from replica_audit.reporting.finding_text import worst_first
 from replica_audit.reporting.first_steps import tell_advice
 from replica_audit.reporting.page.columns import encode_column
-from replica_audit.reporting.readers_and_writers import Hits, find_hits, hit_rows, writer_rows
-from replica_audit.reporting.similar_findings import DETAIL_TABLES, Row, Rows, rows_by_partition
-from replica_audit.reporting.story import tell_story, told_protocol
+from replica_audit.reporting.story import tell_story
 from replica_audit.results import Results
 
 #: Partitions in one compressed piece of details: the page unpacks one piece when the first of them is opened.
@@ -70,21 +69,6 @@ def number_facts(findings: Sequence[Row]) -> list[dict[str, Any]]:
     """`findings` in the order of the facts that they tell, each with the number of its fact."""
     facts = enumerate(group_facts(findings))
     return [{**row, "fact": number} for number, fact in facts for row in (*fact.same, *fact.other)]
-
-
-def build_holders(results: Results) -> list[list[int]]:
-    """Of each broker that holds lost records [its id, partitions, records, committed ones, those that no other broker
-    holds, committed ones of these]; several brokers may hold the same, so that these are never added up.
-    """
-    counts: dict[int, list[int]] = {}
-    names = ("lost_held", "lost_committed_held", "lost_only_here", "lost_committed_only_here")
-    for row in results.rows("replicas"):
-        if row["lost_held"]:
-            held = counts.setdefault(row["broker_id"], [0] * (1 + len(names)))
-            held[0] += 1
-            for place, name in enumerate(names, 1):
-                held[place] += row[name] or 0
-    return [[broker_id, *counts[broker_id]] for broker_id in sorted(counts)]
 
 
 def build_codes(results: Results) -> dict[str, dict[str, str]]:

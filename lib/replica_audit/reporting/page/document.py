@@ -9,24 +9,23 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
+from replica_audit.answering.by_partition import rows_by_partition, told_protocol, worst_partitions
+from replica_audit.answering.changes import compare_partition, count_moves, has_baseline, is_compared
+from replica_audit.answering.losses import count_held
 from replica_audit.auditing.audits.earlier_audit import Earlier
 from replica_audit.auditing.findings.catalogue import SEVERITIES, VERDICTS
 from replica_audit.reporting.answer import VERDICT_WORDS, Answer, build_answer
-from replica_audit.reporting.changes import compare_partition, count_moves, has_baseline, is_compared
 from replica_audit.reporting.command_lines import render_command, split_words
-from replica_audit.reporting.layout import clean, render_count, render_interval, render_size
+from replica_audit.reporting.layout import clean, render_count, render_interval, render_lost, render_size
 from replica_audit.reporting.page.columns import encode_column, pack, portable
 from replica_audit.reporting.page.content import (
     PIECE,
     build_codes,
-    build_holders,
     build_overview,
     build_pieces,
     count_findings,
     number_facts,
 )
-from replica_audit.reporting.similar_findings import render_lost, rows_by_partition, worst_partitions
-from replica_audit.reporting.story import told_protocol
 from replica_audit.reporting.what_to_do import WhatToDo
 from replica_audit.results import Results
 
@@ -116,7 +115,7 @@ def _frame(results: Results, verdict: Mapping[str, Any], answer: Answer, earlier
         "protocol": told_protocol(results),
         "command": portable(render_command(results, "show")),
         "compared": is_compared(results, earlier),
-        "holders": build_holders(results),
+        "holders": count_held(results),
         "codes": build_codes(results),
         "severity_of": _severity_of(results),
         "overview": build_overview(results, earlier),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from replica_audit.answering.by_partition import Row
 from replica_audit.deciding.present_state import newest_states
-from replica_audit.reporting.similar_findings import Row
 from replica_audit.results import Results
 
 

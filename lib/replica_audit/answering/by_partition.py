@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from replica_audit.auditing.findings.catalogue import VERDICTS
+from replica_audit.auditing.findings.catalogue import SEVERITIES, VERDICTS
 from replica_audit.results import Results
 
 Row = Mapping[str, Any]
 Rows = Mapping[str, Sequence[Row]]
+
+_CONFIDENCES = ("proven", "likely", "suspect")
 
 #: Tables that say something of one partition, beside `partitions` itself.
 DETAIL_TABLES = (
@@ -38,14 +40,6 @@ def worst_partitions(results: Results) -> list[Row]:
     return sorted(results.rows("partitions"), key=key)
 
 
-def render_lost(row: Row, column: str) -> str:
-    """A number of lost records of a row of `partitions`: 41, at most 41, or - where it is not known."""
-    count = row[column]
-    if count is None:
-        return "-"
-    return f"at most {count}" if row["lost_at_most"] and count else str(count)
-
-
 def rows_by_partition(results: Results) -> Iterator[tuple[Row, Rows]]:
     """Each partition with its rows of `DETAIL_TABLES`, in the order of `worst_partitions`."""
     grouped: dict[str, dict[tuple, list[Row]]] = {}
@@ -56,3 +50,22 @@ def rows_by_partition(results: Results) -> Iterator[tuple[Row, Rows]]:
     for row in worst_partitions(results):
         place = (row["topic"], row["partition"])
         yield row, {table: grouped[table].get(place, ()) for table in DETAIL_TABLES}
+
+
+def worst_first(findings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Findings by severity, then confidence, then place."""
+
+    def key(row: Mapping[str, Any]) -> tuple:
+        confidence = row["confidence"]
+        place = (row["topic"] or "", -1 if row["partition"] is None else row["partition"])
+        broker = -1 if row["broker_id"] is None else row["broker_id"]
+        start = -1 if row["start_offset"] is None else row["start_offset"]
+        rank = _CONFIDENCES.index(confidence) if confidence in _CONFIDENCES else len(_CONFIDENCES)
+        return SEVERITIES.index(row["severity"]), rank, place, broker, start, row["code"]
+
+    return sorted(findings, key=key)
+
+
+def told_protocol(results: Results) -> str:
+    """The protocol that the audit's findings and verdicts used; `fetch` for an audit that kept no options."""
+    return (results.audit.get("options") or {}).get("protocol") or "fetch"

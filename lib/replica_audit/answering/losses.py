@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from replica_audit.reporting.similar_findings import Row
+from replica_audit.answering.by_partition import Row
 from replica_audit.results import Results
 
 #: (topic, partition).
@@ -100,3 +100,18 @@ def find_holders(results: Results, protocol: str) -> Mapping[int, tuple[Held, ..
         return -sum(one.committed for one in held), -sum(one.records for one in held), broker_id
 
     return {broker_id: tuple(held) for broker_id, held in sorted(holders.items(), key=most)}
+
+
+def count_held(results: Results) -> list[list[int]]:
+    """Of each broker that holds lost records [its id, partitions, records, committed ones, those that no other broker
+    holds, committed ones of these]; several brokers may hold the same, so that these are never added up.
+    """
+    counts: dict[int, list[int]] = {}
+    names = ("lost_held", "lost_committed_held", "lost_only_here", "lost_committed_only_here")
+    for row in results.rows("replicas"):
+        if row["lost_held"]:
+            held = counts.setdefault(row["broker_id"], [0] * (1 + len(names)))
+            held[0] += 1
+            for place, name in enumerate(names, 1):
+                held[place] += row[name] or 0
+    return [[broker_id, *counts[broker_id]] for broker_id in sorted(counts)]

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from replica_audit.answering.by_partition import worst_first
+from replica_audit.answering.ranges import join_ranges
 from replica_audit.auditing.findings.catalogue import codes_with
-from replica_audit.reporting.finding_text import worst_first
-from replica_audit.reporting.ranges import join_ranges
 
 Row = Mapping[str, Any]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from replica_audit.answering.by_partition import Row
 from replica_audit.auditing.audits.earlier_audit import Earlier
 from replica_audit.auditing.findings.catalogue import VERDICTS
-from replica_audit.reporting.similar_findings import Row
 from replica_audit.results import Results
 
 

@@ -1,11 +1,11 @@
-"""verdict.json and the status line: what a scheduler needs to know of an audit."""
+"""The object of verdict.json: what a scheduler needs to know of an audit."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
+from replica_audit.answering.quality_counts import count_quality
 from replica_audit.auditing.findings.catalogue import (
     SEVERITIES,
     VERDICTS,
@@ -14,13 +14,10 @@ from replica_audit.auditing.findings.catalogue import (
     codes_with,
     worst_verdict,
 )
-from replica_audit.reporting.layout import paint, render_count
-from replica_audit.reporting.quality_report import count_quality, render_shortfall
 from replica_audit.results import Results
+from replica_audit.wording import count
 
 SCHEMA_VERSION = 1
-
-_STATUS_STYLES = {"OK": "good", "WARNING": "medium", "CRITICAL": "critical", "UNKNOWN": "medium"}
 
 
 def build_verdict(results: Results, fail_on: str) -> dict[str, Any]:
@@ -34,7 +31,7 @@ def build_verdict(results: Results, fail_on: str) -> dict[str, Any]:
     partitions = Counter(row["verdict"] for row in results.rows("partitions"))
     untrusted = _untrusted(results)
     quality = count_quality(results)
-    failed = [severity for severity, count in quality["failed"].items() if count] if quality else []
+    failed = [severity for severity, number in quality["failed"].items() if number] if quality else []
     # The stage that audited decided by the same function; results that were cut to some partitions keep its word.
     judged = [results.audit["verdict"]] if results.audit.get("verdict") else []
     failing = any(at_or_above(severity, fail_on) for severity in (*counts, *failed))
@@ -80,19 +77,6 @@ def build_failure(exit_status: int, fail_on: str, reason: str) -> dict[str, Any]
     }
 
 
-def render_status_line(verdict: Mapping[str, Any], colour: bool = False) -> str:
-    """The last line of `run`: the status, then counts; for UNKNOWN the reason as well."""
-    count = sum(verdict["partitions"].values())
-    counts = ", ".join(f"{number} {severity}" for severity, number in verdict["findings"].items() if number)
-    findings = f"findings: {counts}" if counts else "no findings"
-    partitions = render_count(count, "partition")
-    status = paint(verdict["status"], _STATUS_STYLES[verdict["status"]], colour)
-    line = f"{status}: {partitions}, {verdict['verdict']}; {findings}" + render_shortfall(verdict["quality"])
-    if verdict["status"] == "UNKNOWN" and verdict["untrusted"]:
-        line += f"; {' '.join(str(verdict['untrusted']).split())}"
-    return line
-
-
 def _untrusted(results: Results) -> str | None:
     partitions = results.rows("partitions")
     if not partitions:
@@ -104,9 +88,9 @@ def _untrusted(results: Results) -> str | None:
     unreadable = unreadable or sum(row["code"] in codes_with("unreadable") for row in results.rows("quarantine"))
     reasons = []
     if inconclusive:
-        reasons.append(f"{render_count(inconclusive, 'partition')} inconclusive")
+        reasons.append(f"{count(inconclusive, 'partition')} inconclusive")
     if unreadable:
-        reasons.append(f"{render_count(unreadable, 'input')} unreadable")
+        reasons.append(f"{count(unreadable, 'input')} unreadable")
     if quality := sum(row["error"] is not None for row in results.rows("quality")):
-        reasons.append(f"{render_count(quality, 'quality expectation')} not looked at")
+        reasons.append(f"{count(quality, 'quality expectation')} not looked at")
     return ", ".join(reasons) or None
