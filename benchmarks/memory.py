@@ -31,15 +31,16 @@ def peak_bytes() -> int:
 def scan(directory: Path) -> None:
     """Scan all that lies below `directory` in one task; prints what it took."""
     from replica_audit.local.audit import open_snapshot
-    from replica_audit.spark.scanning import SegmentWork, scan_task
+    from replica_audit.spark.scanning import SCANNED_TABLES, SegmentWork, scan_task
 
     snapshot, inventory = open_snapshot(str(directory), (), None)
     before, begin = peak_bytes(), time.perf_counter()
-    with tempfile.TemporaryDirectory() as table:
+    with tempfile.TemporaryDirectory() as place:
+        targets = dict.fromkeys(SCANNED_TABLES, place)
         works = [SegmentWork(file) for file in inventory.segments]
-        part = scan_task(snapshot, works, table, {"cluster_id": "benchmark", "ingest_id": "1"})
+        part = scan_task(snapshot, works, targets, {"cluster_id": "benchmark", "ingest_id": "1"})
     took, peak = time.perf_counter() - begin, peak_bytes()
-    count = part.batches.row_count
+    count = part.files["batches"].row_count
     print(f"{count} batches in {took:.1f} s: peak {peak / 1e6:.0f} MB, {before / 1e6:.0f} MB of it before the scan")
     sys.exit(peak > TARGET)
 

@@ -37,7 +37,7 @@ def main() -> int:
 
     from replica_audit.local.audit import open_snapshot
     from replica_audit.spark.dealing import SegmentWork
-    from replica_audit.spark.scanning import scan_files
+    from replica_audit.spark.scanning import SCANNED_TABLES, scan_files
     from replica_audit.spark.session import build_session
 
     with tempfile.TemporaryDirectory() as scratch:
@@ -45,12 +45,13 @@ def main() -> int:
         write_snapshot(directory, arguments.mib * MIB, arguments.batch_bytes)
         snapshot, inventory = open_snapshot(str(directory), (), None)
         works = [SegmentWork(file) for file in inventory.segments]
-        target = Path(scratch) / "batches"
-        target.mkdir()
+        targets = {table: str(Path(scratch) / table) for table in SCANNED_TABLES}
+        for target in targets.values():
+            Path(target).mkdir()
         spark = build_session("benchmark", local=True)
 
         def scan() -> None:
-            scan_files(spark, snapshot, works, str(target), {"cluster_id": None, "ingest_id": "benchmark"})
+            scan_files(spark, snapshot, works, targets, {"cluster_id": None, "ingest_id": "benchmark"})
 
         def query() -> None:
             rows = spark.read.format("kafka_log").load(str(directory))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replica_audit.auditing.rows.bronze import segment_row
-from replica_audit.auditing.rows.segment_counts import segment_counts
+from replica_audit.auditing.rows.segment_counts import in_order_of_replicas, segment_counts
 from replica_audit.formats.snapshots.sources import summarise_source
 from replica_audit.local.audit import open_snapshot
 
@@ -15,4 +15,4 @@ def count_snapshot(uri: str) -> list[dict]:
     for file in inventory.segments:
         names = {name: getattr(file, name) for name in ("broker_id", "log_dir", "topic", "partition")}
         rows.append(segment_row(names, summarise_source(snapshot, file)))
-    return segment_counts(rows)
+    return segment_counts(in_order_of_replicas(rows))

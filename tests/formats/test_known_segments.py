@@ -20,7 +20,7 @@ from replica_audit.formats.segments.known_segments import (
     sound_end,
 )
 from replica_audit.formats.segments.scan import scan_segment
-from replica_audit.formats.segments.segment_summary import Summariser, summary_to_json
+from replica_audit.formats.segments.segment_summary import Summariser
 from replica_audit.model import Damage
 
 
@@ -37,7 +37,7 @@ def summarise(data, base, known=()):
 def known_of(data, base, change="1 2 3"):
     summary, arrays, last = summarise(data, base)
     headers = hash_headers(io.BytesIO(data), last)
-    known = KnownSegment("/a", len(data), summary.batch_count, change, headers, last, summary_to_json(summary), "f", 0)
+    known = KnownSegment("/a", len(data), summary.batch_count, change, headers, last, "s", 0, "f", 0)
     return known, summary, arrays
 
 

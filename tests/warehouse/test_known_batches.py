@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -17,7 +18,7 @@ from replica_audit.formats.segments.known_segments import KnownSegment
 from replica_audit.local.audit import open_snapshot
 from replica_audit.moments import now
 from replica_audit.spark.dealing import SegmentWork, deal_work
-from replica_audit.spark.scanning import ReadBytes, scan_task
+from replica_audit.spark.scanning import SCANNED_TABLES, ReadBytes, scan_task
 from replica_audit.warehouse.attempts import record_attempt
 from replica_audit.warehouse.batch_files import BatchFileWriter
 from replica_audit.warehouse.delta_tables import Warehouse
@@ -38,22 +39,28 @@ def warehouse(tmp_path):
     return Warehouse(str(tmp_path / "warehouse"))
 
 
+def directories(warehouse):
+    return {table: warehouse.directory(table) for table in SCANNED_TABLES}
+
+
 def ingest(warehouse, path, ingest_id, full=False, cores=1, topics=()):
     """The rows of an attempt (segments, quarantine, batches), and what it read."""
     snapshot, inventory = open_snapshot(str(path), topics, None)
     known = {} if full else known_segments(warehouse, inventory.cluster_id, inventory.segments)
     works = [SegmentWork(file, known.get((file.broker_id, file.path))) for file in inventory.segments]
     ids = {"cluster_id": inventory.cluster_id, "snapshot_id": f"s-{ingest_id}", "ingest_id": ingest_id}
-    read, segments, quarantine = ReadBytes(), [], []
+    read = ReadBytes()
     for task in deal_work(works, cores):
-        part = scan_task(snapshot, task, warehouse.directory("batches"), ids)
-        warehouse.append_files("batches", [part.batches] if part.batches else [], ids["snapshot_id"])
-        segments, quarantine, read = segments + part.segments, quarantine + part.quarantine, read.plus(part.read)
-    warehouse.append("segments", segments, ids)
+        part = scan_task(snapshot, task, directories(warehouse), ids)
+        for table, file in part.files.items():
+            warehouse.append_files(table, [file], ids["snapshot_id"])
+        read = read.plus(part.read)
     warehouse.append("snapshots", [{"location": snapshot.location}], ids)
     record_attempt(warehouse, "ingest", "finished", started=now(), audit_id=None, **ids)
     own = {"segment_base_offset", "position", "path", "broker_id", "topic", "partition"}
-    rows = warehouse.read("batches", ingest_id=ingest_id)
+    segments, quarantine, rows = (
+        warehouse.read(table, ingest_id=ingest_id) for table in ("segments", "quarantine", "batches")
+    )
     ids = {"ingest_id", "snapshot_id", "batch_file", "batch_row", "last_change"}
     kept = [
         [{name: row[name] for name in row if name not in ids} for row in some] for some in (segments, quarantine, rows)
@@ -210,14 +217,14 @@ def test_batches_that_the_warehouse_lost_are_scanned_again(warehouse, tmp_path, 
     snapshot, inventory = open_snapshot(str(copy(path, tmp_path / "2")), (), None)
     known = known_segments(warehouse, "c", inventory.segments)
     works = [SegmentWork(one, known[one.broker_id, one.path]) for one in inventory.segments]
-    part = scan_task(snapshot, works, warehouse.directory("batches"), {"cluster_id": "c", "ingest_id": "2"})
+    part = scan_task(snapshot, works, directories(warehouse), {"cluster_id": "c", "ingest_id": "2"})
     assert part.read.known_segments == 0 and part.read.read_bytes >= sizes(path)
-    assert part.batches.row_count == len(first[2])
-    assert [row["summary"] for row in sorted(part.segments, key=lambda row: (row["broker_id"], row["path"]))] == [
-        row["summary"] for row in sorted(segments, key=lambda row: (row["broker_id"], row["path"]))
-    ]
+    assert part.files["batches"].row_count == len(first[2])
+    assert {one.path: one.digest for one in part.digests} == {
+        row["path"]: json.loads(row["summary"])["digest"] for row in segments
+    }
     after = set(Path(warehouse.directory("batches")).glob("*.parquet"))
-    assert {one.name for one in after - before} == {part.batches.path}, "what the first try wrote is gone"
+    assert {one.name for one in after - before} == {part.files["batches"].path}, "what the first try wrote is gone"
 
 
 def _written_elsewhere(tmp_path):
@@ -253,14 +260,14 @@ def test_what_cannot_be_written_is_no_fault_of_the_segment(warehouse, tmp_path, 
 
     monkeypatch.setattr(BatchFileWriter, "add", full)
     with pytest.raises(OSError, match="No space left"):
-        scan_task(snapshot, [SegmentWork(file) for file in inventory.segments], warehouse.directory("batches"), {})
+        scan_task(snapshot, [SegmentWork(file) for file in inventory.segments], directories(warehouse), {})
 
 
 def test_what_is_known_is_dealt_out_in_stretches_that_no_two_tasks_share():
     def work(number, known):
         file = SegmentFile(1, "broker-1", "orders", number, f"broker-1/orders-{number}/0.log", 0, 1000)
         place = {"batch_file": f"f{number % 2}", "batch_row": 10**5 * number}
-        return SegmentWork(file, KnownSegment("/a", 1000, 10**5, "1 2 3", "h", 0, "{}", **place) if known else None)
+        return SegmentWork(file, KnownSegment("/a", 1000, 10**5, "1 2 3", "h", 0, "s", 0, **place) if known else None)
 
     works = [work(number, known=number % 5 > 0) for number in range(500)]
     tasks = deal_work(random.Random(1).sample(works, len(works)), 4)

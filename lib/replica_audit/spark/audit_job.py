@@ -43,6 +43,8 @@ from replica_audit.warehouse.attempts import latest_attempt, own_rows, record_at
 from replica_audit.warehouse.damage import damage_sentence
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.earlier_rows import earlier_rows
+from replica_audit.warehouse.segment_places import TABLE as SEGMENTS
+from replica_audit.warehouse.segment_places import placed_segments
 from replica_audit.warehouse.verified_rows import verified_rows
 from replica_audit.wording import count
 
@@ -86,7 +88,8 @@ def audit(
         limits = (settings.piece_batches, settings.driver_rows)
         many = REPORTED_TABLES if may_be_many(groups, settings.driver_rows) else ()
         directories = {table: warehouse.directory(table) for table in many}
-        work = PartitionWork(options, location, warehouse.directory("batches"), *limits, directories, ids)
+        bronze = (warehouse.directory("batches"), warehouse.directory(SEGMENTS))
+        work = PartitionWork(options, location, *bronze, *limits, directories, ids)
         answers = audit_partitions(spark, groups, work)
         answers.rows["findings"] += _log_dir_findings(warehouse, attempt, groups, ids["cluster_id"])
         for table in REPORTED_TABLES:
@@ -116,10 +119,12 @@ def _groups(
     timelines: Mapping[tuple[str, int], dict[str, Any]],
     cluster_id: str | None,
 ) -> list[Group]:
-    """The evidence of every partition, in their order; rows are those of this attempt."""
+    """The evidence of every partition, in their order, without the summaries of segments; rows are those of this attempt."""
     groups: dict[tuple[str, int], dict[str, list[dict]]] = defaultdict(lambda: defaultdict(list))
     for table in EVIDENCE_TABLES:
-        for row in warehouse.read(table, [column.name for column in BRONZE_TABLES[table]], **attempt):
+        columns = [column.name for column in BRONZE_TABLES[table]]
+        rows = placed_segments(warehouse, **attempt) if table == SEGMENTS else warehouse.read(table, columns, **attempt)
+        for row in rows:
             groups[row["topic"], row["partition"]][table].append(row)
     for place, summary in timelines.items():
         groups[place][TIMELINE] = [summary]

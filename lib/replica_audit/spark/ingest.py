@@ -28,14 +28,13 @@ from replica_audit.auditing.rows.identity import (
 from replica_audit.config import Settings
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import Inventory
-from replica_audit.formats.segments.segment_summary import summary_from_json
 from replica_audit.local.audit import open_snapshot
 from replica_audit.moments import now
 from replica_audit.redaction import redact
 from replica_audit.spark.coordinator_job import check_group_offsets
 from replica_audit.spark.dealing import SegmentWork
 from replica_audit.spark.observation_jobs import LOG_EVENTS, PROGRESS, scan_broker_logs, scan_progress
-from replica_audit.spark.scanning import ReadBytes, scan_files
+from replica_audit.spark.scanning import SCANNED_TABLES, ReadBytes, scan_files
 from replica_audit.spark.tasks import deal, parallelism, run_tasks
 from replica_audit.warehouse.attempts import attempts, finished_attempts, record_attempt
 from replica_audit.warehouse.delta_tables import DataFile, Warehouse
@@ -69,10 +68,10 @@ def ingest(spark: SparkSession, warehouse: Warehouse, uri: str, settings: Settin
     warehouse.describe_commits(stage="ingest", ingest_id=ingest_id)
     snapshot_id = None
     try:
-        rows, files, read = _scan(spark, warehouse, snapshot, inventory, ingest_id, settings, progress)
-        counts = {table: len(of_table) for table, of_table in rows.items()}
+        rows, files, digests, read = _scan(spark, warehouse, snapshot, inventory, ingest_id, settings, progress)
+        counts = {table: len(of_table) + _count(files.get(table, ())) for table, of_table in rows.items()}
         attempt["options"] = json.dumps({"full": settings.full, **read._asdict(), "rows": counts}, sort_keys=True)
-        snapshot_id = _identify(spark, snapshot, inventory, lines, rows["segments"])
+        snapshot_id = identify_snapshot(lines, digests, hash_texts(spark, snapshot, text_files(inventory)))
         ids = {"cluster_id": cluster_id, "snapshot_id": snapshot_id, "ingest_id": ingest_id}
         row = _snapshot_row(snapshot, inventory, changes)
         warehouse.describe_commits(stage="ingest", snapshot_id=snapshot_id, ingest_id=ingest_id)
@@ -150,10 +149,13 @@ def _scan(
     ingest_id: str,
     settings: Settings,
     progress,
-) -> tuple[dict[str, list[dict]], dict[str, list[DataFile]], ReadBytes]:
-    """Rows of the small bronze tables, files of the large ones that wait for their commit, and what it took."""
+) -> tuple[dict[str, list[dict]], dict[str, list[DataFile]], list[SegmentDigest], ReadBytes]:
+    """Rows of the small bronze tables, files of what was scanned, which wait for their commit, the segments' digests, and
+    what it took.
+    """
     rows: dict[str, list[dict]] = {**bronze_rows(inventory), "segments": []}
-    files: dict[str, list[DataFile]] = {"batches": []}
+    files: dict[str, list[DataFile]] = {table: [] for table in SCANNED_TABLES}
+    digests: list[SegmentDigest] = []
     known = {} if settings.full else known_segments(warehouse, inventory.cluster_id, inventory.segments)
     works = [SegmentWork(file, known.get((file.broker_id, file.path))) for file in inventory.segments]
     read = ReadBytes()
@@ -164,10 +166,11 @@ def _scan(
 
     progress.begin("scanning", len(works), _size(inventory))
     try:
-        for part in scan_files(spark, snapshot, works, warehouse.directory("batches"), constants, ended):
-            files["batches"] += [part.batches] if part.batches else []
-            rows["segments"] += part.segments
-            rows["quarantine"] += part.quarantine
+        directories = {table: warehouse.directory(table) for table in SCANNED_TABLES}
+        for part in scan_files(spark, snapshot, works, directories, constants, ended):
+            for table, file in part.files.items():
+                files[table].append(file)
+            digests += part.digests
             read = read.plus(part.read)
         scans: tuple[tuple[str, Callable[..., Any], Sequence[Any]], ...] = (
             (PROGRESS, scan_progress, inventory.progress_files),
@@ -183,23 +186,15 @@ def _scan(
         rows["quarantine"] += check_group_offsets(spark, snapshot, log_dirs)
     finally:
         progress.end()
-    rows["segments"].sort(key=lambda row: (row["topic"], row["partition"], row["broker_id"], row["path"]))
-    return rows, files, read
+    return rows, files, digests, read
+
+
+def _count(files: Iterable[DataFile]) -> int:
+    return sum(file.row_count for file in files)
 
 
 def _size(inventory: Inventory) -> int:
     return sum(file.size_bytes for file in inventory.segments)
-
-
-def _identify(
-    spark: SparkSession, snapshot: Snapshot, inventory: Inventory, lines: Iterable[str], segments: Iterable[dict]
-) -> str:
-    digests = {(row["broker_id"], row["path"]): summary_from_json(row["summary"]).digest for row in segments}
-    named = (
-        SegmentDigest(file.broker_id, file.path, file.size_bytes, digests.get((file.broker_id, file.path)))
-        for file in inventory.segments
-    )
-    return identify_snapshot(lines, named, hash_texts(spark, snapshot, text_files(inventory)))
 
 
 def _snapshot_row(snapshot: Snapshot, inventory: Inventory, changes: str | None) -> dict[str, Any]:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 #: What elections cost is worked out by one task, from at most so many batches that differ.
 _ELECTION_BATCHES = 200_000
 
-#: (topic, partition) and its evidence: rows by table, as `partition_evidence` takes them.
+#: (topic, partition) and its evidence: rows by table, as `partition_evidence` takes them, without summaries (`read_summaries`).
 Place = tuple[str, int]
 Group = tuple[Place, dict[str, list[dict]]]
 Rows = dict[str, list[dict]]
@@ -63,6 +63,8 @@ class PartitionWork:
     """Of the snapshot."""
     directory: str
     """Of the table `batches`."""
+    segments_directory: str
+    """Of the table `segments`, whose summaries a task reads."""
     piece_batches: int
     """A partition is compared in one task up to so many batches."""
     driver_rows: int
@@ -146,9 +148,9 @@ def bound_rows(
     found: Iterable[tuple[Place, Answer]], work: PartitionWork, limit: int
 ) -> Iterator[tuple[Place, Answer]]:
     """`found` with the rows of a task beyond `limit` in files, which come with its last partition."""
-    from replica_audit.warehouse.answer_files import AnswerFiles
+    from replica_audit.warehouse.row_files import RowFiles
 
-    files = AnswerFiles(work.report_directories, work.ids)
+    files = RowFiles(work.report_directories, work.ids)
     sent, last = 0, None
     for place, answer in found:
         count = sum(map(len, answer.rows.values()))
@@ -187,7 +189,8 @@ def _deal(groups: Sequence[Group], cores: int) -> list[list[Group]]:
     total = sum(weights.values())
     count = 1 if total <= _TASK_BATCHES else max(1, min(len(groups), max(2 * cores, total // (10 * _TASK_BATCHES))))
     ranked = sorted(groups, key=lambda group: (-weights[group[0]], group[0]))
-    return [ranked[number::count] for number in range(count)]
+    # In order of partitions: so lie their segments' summaries in the table's files.
+    return [sorted(ranked[number::count], key=itemgetter(0)) for number in range(count)]
 
 
 def audit_group(group: Group, work: PartitionWork) -> Answer:
@@ -221,10 +224,13 @@ def _may_be_large(rows: Mapping[str, Sequence[dict]], work: PartitionWork) -> bo
 
 def _plan(group: Group, work: PartitionWork) -> Plan:
     from replica_audit.auditing.partitions.plan import plan_audit
-    from replica_audit.auditing.rows.evidence import partition_evidence
+    from replica_audit.auditing.rows.evidence import VERIFIED, partition_evidence
+    from replica_audit.warehouse.segment_places import TABLE as SEGMENTS
+    from replica_audit.warehouse.segment_places import read_summaries
 
     place, rows = group
-    return plan_audit(partition_evidence(TopicPartition(*place), rows, work.options))
+    read = {name: list(read_summaries(work.segments_directory, rows.get(name, ()))) for name in (SEGMENTS, VERIFIED)}
+    return plan_audit(partition_evidence(TopicPartition(*place), {**rows, **read}, work.options))
 
 
 def _run_pieces(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.audits.earlier_audit import Earlier
 from replica_audit.auditing.audits.history import History
-from replica_audit.auditing.rows.segment_counts import segment_counts
+from replica_audit.auditing.rows.segment_counts import in_order_of_replicas, segment_counts
 from replica_audit.config import Settings
 from replica_audit.quality.suites import Suite
 from replica_audit.results import Results
@@ -21,6 +21,7 @@ from replica_audit.warehouse import answer_tables, past
 from replica_audit.warehouse.attempts import latest_attempt, own_rows
 from replica_audit.warehouse.commit_trial import loses_commits
 from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.segment_places import placed_segments, read_summaries
 from replica_audit.warehouse.sweeping import sweep
 
 if TYPE_CHECKING:
@@ -82,8 +83,8 @@ def count_segments(spark: SparkSession | None, snapshot_id: str, settings: Setti
     """What quality suites need of a snapshot's segments. See `auditing.rows.segment_counts`."""
     warehouse = open_warehouse(spark, settings)
     attempt = latest_attempt(warehouse, "ingest", snapshot_id=snapshot_id)
-    columns = ("topic", "partition", "broker_id", "log_dir", "base_offset", "summary")
-    return segment_counts(warehouse.read("segments", columns, **own_rows(attempt)))
+    rows = in_order_of_replicas(placed_segments(warehouse, **own_rows(attempt)))
+    return segment_counts(read_summaries(warehouse.directory("segments"), rows))
 
 
 def quality_tables(

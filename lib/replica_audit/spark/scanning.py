@@ -1,9 +1,9 @@
-"""Job one, the scan on the executors: each task writes the batches of its files as Parquet and returns the files' facts."""
+"""Job one, the scan on the executors: each task writes what it finds as Parquet and returns the files' facts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,8 +15,17 @@ if TYPE_CHECKING:
     import numpy as np
     from pyspark.sql import SparkSession
 
+    from replica_audit.auditing.rows.identity import SegmentDigest
     from replica_audit.formats.files.storage import Snapshot
     from replica_audit.warehouse.batch_files import BatchFileWriter
+    from replica_audit.warehouse.row_files import RowFiles
+
+
+#: Tables that a scan has rows of.
+SCANNED_TABLES = ("batches", "segments", "quarantine")
+
+#: Rows of `segments` in a row group: an audit reads those of one partition here and there.
+_GROUP_ROWS = 64
 
 
 class ReadBytes(NamedTuple):
@@ -34,11 +43,11 @@ class ReadBytes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScannedFiles:
-    """What a task found: the Parquet file with the batches, and rows of `segments` and `quarantine` without ids."""
+    """What a task found: its Parquet files by table (`SCANNED_TABLES`), and what the snapshot's id is made of."""
 
-    batches: DataFile | None
-    segments: list[dict]
-    quarantine: list[dict]
+    files: Mapping[str, DataFile]
+    digests: list[SegmentDigest]
+    """One for each segment."""
     read: ReadBytes
 
 
@@ -46,11 +55,11 @@ def scan_files(
     spark: SparkSession,
     snapshot: Snapshot,
     works: Sequence[SegmentWork],
-    directory: str,
+    directories: Mapping[str, str],
     constants: Mapping[str, str | None],
     ended: Callable[[list[SegmentWork]], None] | None = None,
 ) -> list[ScannedFiles]:
-    """Scan segments in one job; batches go below `directory`, that of the table `batches`, and wait for a commit.
+    """Scan segments in one job; rows go below `directories`, those of `SCANNED_TABLES`, and wait for a commit.
 
     `constants` are the ids of every row (cluster_id, ingest_id); `ended` is called with the work of each task that has ended.
     """
@@ -58,13 +67,16 @@ def scan_files(
         return []
 
     def scan(of_task: list[SegmentWork]) -> list[ScannedFiles]:
-        return [scan_task(snapshot, of_task, directory, constants)]
+        return [scan_task(snapshot, of_task, directories, constants)]
 
     return run_tasks(spark, deal_work(works, parallelism(spark)), scan, ended)
 
 
 def scan_task(
-    snapshot: Snapshot, works: Sequence[SegmentWork], directory: str, constants: Mapping[str, str | None]
+    snapshot: Snapshot,
+    works: Sequence[SegmentWork],
+    directories: Mapping[str, str],
+    constants: Mapping[str, str | None],
 ) -> ScannedFiles:
     """Scan the segments of one task. A file that cannot be read gives a quarantine row, and the others go on.
 
@@ -72,46 +84,59 @@ def scan_task(
     """
     from replica_audit.warehouse.batch_files import BatchFileWriter
     from replica_audit.warehouse.known_batches import StaleBatchesError
+    from replica_audit.warehouse.row_files import RowFiles
 
+    others = {table: directories[table] for table in ("segments", "quarantine")}
     while True:
-        writer = BatchFileWriter(directory, constants)
+        writer, rows = BatchFileWriter(directories["batches"], constants), RowFiles(others, constants, _GROUP_ROWS)
         try:
-            return _scan(snapshot, works, directory, writer)
+            digests, read = _scan(snapshot, works, directories, writer, rows)
+            batches = writer.close()
+            return ScannedFiles({**({"batches": batches} if batches else {}), **rows.close()}, digests, read)
         except StaleBatchesError as error:
             writer.discard()
+            rows.discard()
             works = [
                 work._replace(known=None) if work.known and work.known.batch_file == error.batch_file else work
                 for work in works
             ]
 
 
-def _scan(snapshot: Snapshot, works: Sequence[SegmentWork], directory: str, writer: BatchFileWriter) -> ScannedFiles:
+def _scan(
+    snapshot: Snapshot,
+    works: Sequence[SegmentWork],
+    directories: Mapping[str, str],
+    writer: BatchFileWriter,
+    rows: RowFiles,
+) -> tuple[list[SegmentDigest], ReadBytes]:
     from replica_audit.auditing.rows.bronze import damage_rows, segment_row
+    from replica_audit.auditing.rows.identity import SegmentDigest
     from replica_audit.formats.files.read_ahead import run_ahead
     from replica_audit.formats.format_error import FormatError
     from replica_audit.local.opened_snapshot import unreadable_row
     from replica_audit.spark.segment_scan import open_segment, scan_segment_file
 
-    found = ScannedFiles(None, [], [], ReadBytes())
-    for work, opening in run_ahead(partial(open_segment, snapshot), works, snapshot.opens_ahead):
-        file = work.file
+    digests, read = [], ReadBytes()
+    opening_one = partial(open_segment, snapshot, directories["segments"])
+    for work, opening in run_ahead(opening_one, works, snapshot.opens_ahead):
+        file, digest = work.file, None
         names = {"broker_id": file.broker_id, "log_dir": file.log_dir, "topic": file.topic, "partition": file.partition}
         start = writer.row
         write = _write_to(writer, {**names, "segment_base_offset": file.base_offset})
         try:
-            one = scan_segment_file(snapshot, work, opening.result(), directory, write)
+            one = scan_segment_file(snapshot, work, opening.result(), directories["batches"], write)
         except _NotWritten as error:
             raise error.__cause__ from None
         except (OSError, FormatError) as error:
-            found.quarantine.append(unreadable_row(names, file, error))
+            rows.add({"quarantine": [unreadable_row(names, file, error)]})
         else:
             place = {"batch_file": writer.path, "batch_row": start} if writer.row > start else {}
-            row = {**segment_row(names, one.summary), "batch_file": None, "batch_row": None, **place, **one.marks}
-            found.segments.append(row)
-            found.quarantine.extend(damage_rows(names, one.summary))
-            counts = ReadBytes(one.read_bytes, one.known_bytes, one.is_known)
-            found = replace(found, read=found.read.plus(counts))
-    return replace(found, batches=writer.close())
+            row = {**segment_row(names, one.summary), **place, **one.marks}
+            rows.add({"segments": [row], "quarantine": list(damage_rows(names, one.summary))})
+            read = read.plus(ReadBytes(one.read_bytes, one.known_bytes, one.is_known))
+            digest = one.summary.digest
+        digests.append(SegmentDigest(file.broker_id, file.path, file.size_bytes, digest))
+    return digests, read
 
 
 class _NotWritten(Exception):

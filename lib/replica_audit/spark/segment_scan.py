@@ -13,11 +13,11 @@ import numpy as np
 
 from replica_audit.formats.segments.known_segments import Relation, hash_headers, relate, sound_end
 from replica_audit.formats.segments.scan import scan_segment
-from replica_audit.formats.segments.segment_summary import Summariser, summary_from_json
+from replica_audit.formats.segments.segment_summary import Summariser
 from replica_audit.formats.snapshots.sources import open_source
 from replica_audit.model import Damage, SegmentSummary
 from replica_audit.spark.dealing import SegmentWork
-from replica_audit.warehouse.known_batches import known_batches
+from replica_audit.warehouse.known_batches import known_batches, known_summary
 
 if TYPE_CHECKING:
     from replica_audit.formats.files.storage import Snapshot
@@ -70,9 +70,9 @@ class OpenSegment:
     """Of `known`, where the file is that one or has grown."""
 
 
-def open_segment(snapshot: Snapshot, work: SegmentWork) -> OpenSegment | None:
-    """Open a segment and see what it is to the one that is known; None for what stands in for a segment. Raises
-    OSError."""
+def open_segment(snapshot: Snapshot, directory: str, work: SegmentWork) -> OpenSegment | None:
+    """Open a segment and see what it is to the one that is known, whose summary is below `directory`, that of the table
+    `segments`; None for what stands in for a segment. Raises OSError."""
     file, known = work
     if file.source != "segment":
         return None
@@ -80,8 +80,8 @@ def open_segment(snapshot: Snapshot, work: SegmentWork) -> OpenSegment | None:
     try:
         stream, change = _Counted(opened), snapshot.last_change(file.path, opened)
         relation = Relation.OTHER
-        if known is not None:
-            before = summary_from_json(known.summary)
+        before = None if known is None else known_summary(directory, known)
+        if before is not None:
             relation = relate(stream, file.size_bytes, change, snapshot.location, known, before)
         before = None if relation is Relation.OTHER else before
         if relation is not Relation.SAME:

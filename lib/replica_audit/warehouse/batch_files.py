@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 from pyarrow import fs
 
 from replica_audit.batch_header import BATCH_FIELDS
@@ -16,6 +15,7 @@ from replica_audit.formats.segments.header_columns import columns_to_headers, he
 from replica_audit.model import CHUNK_OFFSETS
 from replica_audit.warehouse.damage import damage_sentence
 from replica_audit.warehouse.delta_tables import DataFile
+from replica_audit.warehouse.file_rows import FileRows
 from replica_audit.warehouse.locations import open_directory
 from replica_audit.warehouse.table_files import TableFileWriter
 
@@ -93,33 +93,9 @@ def check_batch_files(directory: str, segments: Iterable[Mapping[str, Any]]) -> 
         raise InputError(damage_sentence(what))
 
 
-class BatchFile:
-    """A Parquet file of `batches`, opened once; the row group that was read last is kept."""
-
-    def __init__(self, directory: str, path: str) -> None:
-        filesystem, root = open_directory(directory)
-        self._file = pq.ParquetFile(filesystem.open_input_file(f"{root}/{path}"))
-        metadata = self._file.metadata
-        counts = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
-        self._starts = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
-        self._kept: tuple[int, np.ndarray] | None = None
-
-    def rows(self, start: int, count: int) -> Iterable[np.ndarray]:
-        """Rows [start, start + count) of the file, a row group at a time."""
-        end = start + count
-        group = int(np.searchsorted(self._starts, start, side="right")) - 1
-        while group < len(self._starts) - 1 and self._starts[group] < end:
-            rows, first = self._group(group), int(self._starts[group])
-            yield rows[max(0, start - first) : end - first]
-            group += 1
-
-    def _group(self, number: int) -> np.ndarray:
-        if self._kept is None or self._kept[0] != number:
-            table = self._file.read_row_group(number, columns=list(BATCH_FIELDS))
-            self._kept = number, columns_to_headers(table)
-        return self._kept[1]
+def open_batches(directory: str, path: str) -> FileRows[np.ndarray]:
+    """The batches of a file as arrays of `BATCH_DTYPE`."""
+    return FileRows(directory, path, list(BATCH_FIELDS), columns_to_headers)
 
 
-@lru_cache(maxsize=_OPEN_FILES)
-def _open_file(directory: str, path: str) -> BatchFile:
-    return BatchFile(directory, path)
+_open_file = lru_cache(maxsize=_OPEN_FILES)(open_batches)

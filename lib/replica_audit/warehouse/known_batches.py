@@ -12,21 +12,23 @@ from replica_audit import __version__
 from replica_audit.formats.inventory import SegmentFile
 from replica_audit.formats.segments.digests import ContentDigest
 from replica_audit.formats.segments.known_segments import KnownSegment, in_order
+from replica_audit.formats.segments.segment_summary import summary_from_json
 from replica_audit.model import Damage, SegmentSummary
 from replica_audit.warehouse.attempts import finished_attempts, own_rows
-from replica_audit.warehouse.batch_files import BatchFile
+from replica_audit.warehouse.batch_files import open_batches
 from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.segment_places import placed_segments, read_summary
 
 #: So many of the cluster's latest ingests are looked into: they may have been of different topics.
 _LOOK_BACK = 4
 
-_KEY = ("broker_id", "path")
 _COLUMNS = (
-    "size_bytes", "batch_count", "last_change", "last_position", "headers", "summary", "batch_file", "batch_row",
+    "size_bytes", "batch_count", "last_change", "last_position", "headers", "summary_file", "summary_row",
+    "batch_file", "batch_row",
 )  # fmt: skip
 
 #: The file that was read last, and one row group of it: a task reads files one after the other.
-_open_file = lru_cache(maxsize=1)(BatchFile)
+_open_file = lru_cache(maxsize=1)(open_batches)
 
 
 class StaleBatchesError(Exception):
@@ -54,19 +56,25 @@ def known_segments(
         if row["tool_version"] == __version__
     ]
     for attempt in attempts[: -_LOOK_BACK - 1 : -1]:
-        # Summaries are long: those of an ingest that knows nothing more are not read.
-        missing = wanted - found.keys()
-        keys = warehouse.read("segments", _KEY, **own_rows(attempt)) if missing else ()
-        if not any((row["broker_id"], row["path"]) in missing for row in keys):
+        rows = placed_segments(warehouse, **own_rows(attempt)) if wanted - found.keys() else []
+        rows = [row for row in rows if (row["broker_id"], row["path"]) in wanted - found.keys()]
+        if not rows:
             continue
         snapshots = warehouse.read("snapshots", ("location",), snapshot_id=attempt["snapshot_id"])
         location = next((row["location"] for row in snapshots), None)
-        for row in warehouse.read("segments", (*_KEY, *_COLUMNS), **own_rows(attempt)):
-            key = (row["broker_id"], row["path"])
+        for row in rows:
             has_place = not row["batch_count"] or row["batch_file"] is not None
-            if key in wanted and key not in found and has_place and row["last_change"] and row["headers"]:
-                found[key] = KnownSegment(location, **{name: row[name] for name in _COLUMNS})
+            if has_place and row["last_change"] and row["headers"]:
+                found[row["broker_id"], row["path"]] = KnownSegment(location, **{name: row[name] for name in _COLUMNS})
     return found
+
+
+def known_summary(directory: str, known: KnownSegment) -> SegmentSummary | None:
+    """The summary of `known`, out of the `directory` of `segments`; None where it is not there any more."""
+    try:
+        return summary_from_json(read_summary(directory, known.summary_file, known.summary_row))
+    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError):
+        return None
 
 
 def known_batches(directory: str, known: KnownSegment, summary: SegmentSummary) -> Iterator[np.ndarray]:

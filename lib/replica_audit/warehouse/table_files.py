@@ -13,19 +13,22 @@ from replica_audit.warehouse.arrow_types import arrow_schema
 from replica_audit.warehouse.delta_tables import DataFile, columns_of, key_of
 from replica_audit.warehouse.locations import open_directory
 
-#: Rows that are written at once.
+#: Rows that are written at once, as one row group, unless told.
 GROUP_ROWS = 1 << 16
 
 
 class TableFileWriter:
     """One file of rows of `table`, made when the first rows come, with a name of its own for each attempt of a task.
 
-    `constants` are the ids in front of every row; the column that the table is partitioned by is in no file.
+    `constants` are the ids in front of every row; the column that the table is partitioned by is in no file. Long rows
+    are written in groups of fewer, `group_rows`, since readers take a group at a time.
     """
 
-    def __init__(self, directory: str, table: str, constants: Mapping[str, str | None]) -> None:
+    def __init__(
+        self, directory: str, table: str, constants: Mapping[str, str | None], group_rows: int = GROUP_ROWS
+    ) -> None:
         self._filesystem, self._root = open_directory(directory)
-        self._constants = constants
+        self._constants, self._group_rows = constants, group_rows
         self.schema = pa.schema([field for field in arrow_schema(columns_of(table)) if field.name != key_of(table)])
         self.path = f"{uuid.uuid4().hex}.parquet"
         self.row_count = 0
@@ -48,7 +51,7 @@ class TableFileWriter:
         self._waiting.append(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
         self._waiting_rows += count
         self.row_count += count
-        if self._waiting_rows >= GROUP_ROWS:
+        if self._waiting_rows >= self._group_rows:
             self._flush()
 
     def close(self) -> DataFile | None:
@@ -84,5 +87,5 @@ class TableFileWriter:
                 use_dictionary=texts,
                 column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
             )
-        self._writer.write_table(pa.Table.from_batches(self._waiting), row_group_size=2 * GROUP_ROWS)
+        self._writer.write_table(pa.Table.from_batches(self._waiting), row_group_size=2 * self._group_rows)
         self._waiting, self._waiting_rows = [], 0

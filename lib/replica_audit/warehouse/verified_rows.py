@@ -8,6 +8,7 @@ from typing import Any
 from replica_audit.errors import UsageError
 from replica_audit.warehouse.attempts import latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.segment_places import placed_segments
 
 #: With any other verdict something is left to look at again.
 _WELL = ("CONSISTENT", "LAGGING")
@@ -16,7 +17,8 @@ _WELL = ("CONSISTENT", "LAGGING")
 def verified_rows(
     warehouse: Warehouse, audit_id: str, cluster_id: str | None
 ) -> dict[tuple[str, int], list[dict[str, Any]]]:
-    """Rows for `verified_copies`, by (topic, partition), of partitions that the audit found well.
+    """Rows for `verified_copies`, by (topic, partition), of partitions that the audit found well, with the places of their
+    summaries (`read_summaries`).
 
     Raises UsageError when there is no such finished audit, or it is of another cluster.
     """
@@ -33,14 +35,16 @@ def verified_rows(
         if row["verdict"] in _WELL
     }
     columns = ("topic", "partition", "broker_id", "log_dir")
+    summary = ("summary_file", "summary_row")
     ends = {
         tuple(row[name] for name in columns): row["common_prefix_end"]
         for row in warehouse.read("replicas", (*columns, "common_prefix_end"), audit_id=audit_id)
         if (row["topic"], row["partition"]) in well and row["common_prefix_end"] is not None
     }
     found: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
-    for row in warehouse.read("segments", (*columns, "summary"), **own_rows(audit)):
+    for row in placed_segments(warehouse, **own_rows(audit)):
         end = ends.get(tuple(row[name] for name in columns))
         if end is not None:
-            found[row["topic"], row["partition"]].append({**row, "common_prefix_end": end})
+            kept = {name: row[name] for name in (*columns, *summary)}
+            found[row["topic"], row["partition"]].append({**kept, "common_prefix_end": end})
     return dict(found)

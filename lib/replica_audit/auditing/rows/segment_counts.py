@@ -11,19 +11,25 @@ from replica_audit.auditing.rows.quality_facts import SEGMENT_COUNTS
 from replica_audit.formats.segments.segment_summary import summary_from_json
 from replica_audit.model import SegmentSummary
 
+_REPLICA = ("topic", "partition", "broker_id", "log_dir")
+
 
 def segment_counts(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Topic, partition, broker_id, log_dir and `SEGMENT_COUNTS` of every replica; `rows` are those of `segments`."""
-    place = itemgetter("topic", "partition", "broker_id", "log_dir")
-    ordered = sorted(rows, key=lambda row: (*place(row), row["base_offset"]))
-    names = ("topic", "partition", "broker_id", "log_dir")
+    """Topic, partition, broker_id, log_dir and `SEGMENT_COUNTS` of every replica; `rows` are those of `segments`, in the
+    order of `in_order_of_replicas`, and one is held at a time.
+    """
     return [
         {
-            **dict(zip(names, key, strict=True)),
+            **dict(zip(_REPLICA, key, strict=True)),
             **count_segments(summary_from_json(row["summary"]) for row in of_replica),
         }
-        for key, of_replica in groupby(ordered, place)
+        for key, of_replica in groupby(rows, itemgetter(*_REPLICA))
     ]
+
+
+def in_order_of_replicas(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Rows of `segments`, with or without summaries, replica by replica, each in order of base offset."""
+    return sorted(rows, key=itemgetter(*_REPLICA, "base_offset"))
 
 
 def count_segments(summaries: Iterable[SegmentSummary]) -> dict[str, int]:

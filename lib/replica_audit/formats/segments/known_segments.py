@@ -29,7 +29,7 @@ class Relation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class KnownSegment:
-    """A segment of an earlier ingest, and where its batches are in the table `batches`."""
+    """A segment of an earlier ingest, and where its summary and its batches are in the tables' files."""
 
     location: str | None
     """Of the snapshot that it was found in."""
@@ -41,8 +41,9 @@ class KnownSegment:
     """As from `hash_headers`."""
     last_position: int | None
     """Where its last batch begins; None where it has none."""
-    summary: str
-    """As from `summary_to_json`."""
+    summary_file: str
+    """A file of the table `segments`, and the row in it that has the summary."""
+    summary_row: int
     batch_file: str | None
     batch_row: int | None
 
