@@ -162,7 +162,8 @@ def test_a_producers_retry_to_a_new_leader_stays_a_divergence(tmp_path, case, on
     else:
         answer = audit(path, brokers, source=source, isr=(1,))
     assert not answer.found("LOG-CRC-BLIND"), answer
-    code = "DIV-TAIL-PENDING" if (source, case) == ("metadata_log", "elected") else "DIV-EPOCH"
+    # What a clean election left behind and its producer sent again is an uncommitted tail.
+    code = "DIV-TAIL-PENDING" if source == "metadata_log" and case != "other bytes" else "DIV-EPOCH"
     assert answer.runs(2)[0][:5] == (code, 35, 40, 4, 3), answer
 
 

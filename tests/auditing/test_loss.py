@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from replica_audit.reporting.metrics import render_metrics
 from replica_audit.reporting.what_to_do import tell_what_to_do
 
 #: Epoch 2 leads from 30 on; the same tails of epoch 1 lie beyond it on others.
-LEADER = Broker([*written(0, 30, 1), *written(30, 40, 2)])
+LEADER = Broker([*written(0, 30, 1), *written(30, 40, 2, "new ")])
 
 
 def old_leader(end: int, high_watermark: int = 30, mark: str = "") -> Broker:
@@ -54,7 +55,7 @@ def test_what_only_one_of_them_holds_is_told(tmp_path: Path, ends: tuple[int, in
 def test_records_of_other_epochs_at_the_same_offsets_are_others(tmp_path: Path) -> None:
     other = Broker([*written(0, 30, 1), *written(30, 38, 0 + 1, "x", step=8)])
     third = Broker([*written(0, 25, 1), *written(25, 33, 3)], epochs=[(1, 0), (3, 25)])
-    leader = Broker([*written(0, 25, 1), *written(25, 40, 4)])
+    leader = Broker([*written(0, 25, 1), *written(25, 40, 4, "new ")])
     answer = audit(tmp_path, {1: leader, 2: other, 3: third}, isr=(1,))
     assert lost(answer)[0] == 13 + 8
     assert [held(answer)[broker][2] for broker in (2, 3)] == [13, 8]
@@ -186,3 +187,33 @@ def test_markers_of_transactions_are_no_committed_records() -> None:
         assert all(text.startswith("1 committed control batch at offset 16 is not on broker 1") for text in losses[1:])
         (cut,) = [row for row in tables["truncations"] if (row["broker_id"], row["protocol"]) == (0, "fetch")]
         assert (cut["dropped_records"], cut["committed_dropped"]) == (count + 1, count)
+
+
+def _sent_again(path, again: Sequence[bytes], **options) -> Answer:
+    """Broker 1 was elected in epoch 2; broker 2 still has [20, 35) of epoch 0, of which broker 1 got `again` anew."""
+    common = written(0, 20, 0)
+    brokers = {1: Broker([*common, *again]), 2: Broker([*common, *written(20, 35, 0, "x")])}
+    return audit(path, brokers, isr=(1,), **options)
+
+
+def test_records_that_their_producer_sent_again_to_the_next_leader_are_not_lost(tmp_path):
+    answer = _sent_again(tmp_path, written(20, 35, 2, "x"))
+    assert answer.runs(2) == [("DIV-EPOCH", 20, 35, 2, 0, False)], answer
+    row, cut = answer.tables["partitions"][0], answer.cut(2)
+    assert (row["verdict"], row["lost_records"], row["lost_committed"]) == ("UNCOMMITTED_DIVERGENCE", 0, 0)
+    assert (cut["truncate_to"], cut["dropped_records"], cut["committed_dropped"]) == (20, 15, 0)
+    assert not {"HWM-LOSS", "TRN-BELOW-HW"} & answer.codes("info"), answer
+    (told,) = answer.found("DIV-EPOCH", 2)
+    assert "offsets 20 to 34, which broker 1 has, too, as records of epoch 2" in told["message"]
+    assert {row["lost_records"] for row in answer.tables["elections"]} == {0}
+
+
+def test_of_records_of_which_some_were_sent_again_the_others_are_lost(tmp_path):
+    answer = _sent_again(tmp_path, [*written(20, 25, 2, "x"), *written(25, 35, 2, "other")])
+    row = answer.tables["partitions"][0]
+    assert (row["verdict"], row["lost_records"], row["lost_committed"]) == ("COMMITTED_LOSS", 10, 10), answer
+    (told,) = answer.found("HWM-LOSS", 2)
+    assert told["message"].startswith("10 committed records at offsets 20 to 34 are not on broker 1")
+    assert answer.cut(2)["committed_dropped"] == 10
+    by_candidate = {row["candidate_id"]: row["lost_records"] for row in answer.tables["elections"]}
+    assert by_candidate == {1: 10, 2: 10}

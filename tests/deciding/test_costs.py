@@ -154,7 +154,7 @@ def test_a_calm_partition_has_no_matrix(tmp_path: Path) -> None:
 
 
 def test_the_same_records_on_two_brokers_are_lost_once(tmp_path: Path) -> None:
-    leader = Broker([*written(0, 30, 1), *written(30, 40, 2)])
+    leader = Broker([*written(0, 30, 1), *written(30, 40, 2, "new ")])
     old = Broker([*written(0, 30, 1), *written(30, 50, 1)], high_watermark=45)
     rows = own_rows(audit(tmp_path, {1: leader, 2: old, 3: old}, isr=(1,)))
     assert (rows[1]["lost_records"], rows[1]["lost_committed"]) == (20, 15)
@@ -162,6 +162,25 @@ def test_the_same_records_on_two_brokers_are_lost_once(tmp_path: Path) -> None:
     assert rows[2]["only_here"] == rows[3]["only_here"] == 0
     assert rows[1]["only_here"] == 10
     assert rows[2]["choice"] == "best" and rows[1]["choice"] == "worst"
+
+
+@pytest.mark.parametrize(
+    ("marks", "lost"),
+    [({}, 0), ({"high_watermark": 36}, 6), ({"recovery_point": 36}, 6)],
+    ids=["copied earlier", "high watermark", "recovery point"],
+)
+def test_a_leader_whose_own_checkpoint_lies_past_its_end_may_have_lost_what_the_others_have(
+    tmp_path: Path, marks: dict, lost: int
+) -> None:
+    short = Broker(written(0, 30, 1), **{"high_watermark": 30, "recovery_point": 0, **marks})
+    whole = Broker(written(0, 36, 1), high_watermark=30)
+    answer = audit(tmp_path, {1: short, 2: whole, 3: Broker(written(0, 30, 1)[:-1])}, isr=(1, 2))
+    rows = own_rows(answer)
+    if not lost:
+        assert rows == {} and answer.verdict == "LAGGING", answer
+        return
+    assert (rows[1]["lost_records"], rows[1]["lost_committed"], rows[1]["lost_possible"]) == (lost, 0, lost), answer
+    assert rows[2]["lost_records"] == 0 and rows[2]["choice"] == "best"
 
 
 def test_the_epoch_goes_before_length(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.families.rep import brokers_past_leader
 from replica_audit.auditing.partitions.conclusion import PartitionAudit
 from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
+from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.deciding.held_records import Holding, Marked, as_possible, holding
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.formats.segments.open_transactions import open_at_end
@@ -75,6 +76,7 @@ def candidate_costs(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]
     if case is None:
         return ()
     shorter = brokers_past_leader(audit.findings)
+    is_doubtful = _may_have_lost_tail(case)
     tiered = audit.evidence.is_tiered
     replicas = sorted(
         (case.reference.facts, *(item.follower for item in case.comparisons)), key=lambda facts: facts.broker_id
@@ -85,7 +87,15 @@ def candidate_costs(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]
         rows = restore_epochs(batches.get(facts.key, np.empty(0, BATCH_DTYPE)), facts.rot)
         loaded = frozenset(wanted.get(facts.key, ()))
         holdings[facts.broker_id] = holding(case, facts, batches_in(rows, loaded), loaded)
-    return tuple(_cost(case, facts, replicas, holdings, tiered, shorter) for facts in replicas)
+    return tuple(_cost(case, facts, replicas, holdings, tiered, shorter, is_doubtful) for facts in replicas)
+
+
+def _may_have_lost_tail(case: Case) -> bool:
+    """Whether the reference's own checkpoints lie past its end: then that it was copied earlier is one explanation of two."""
+    facts = case.reference.facts
+    recovery_point = facts.directory.recovery_point_checkpoint
+    flushed = recovery_point is not None and not facts.end_is_open and recovery_point > facts.log_end_offset
+    return flushed or is_tail_lost(case.reference, case.replicas, facts)
 
 
 def _cost(
@@ -95,6 +105,7 @@ def _cost(
     holdings: Mapping[int, Holding],
     tiered: bool,
     shorter: Collection[int],
+    is_doubtful: bool,
 ) -> CandidateCost:
     own = holdings[candidate.broker_id]
     end = candidate.following_end_offset
@@ -108,7 +119,8 @@ def _cost(
         compacted = candidate.compacted or holdings[broker].facts.compacted
         if stays and broker not in shorter:
             # The leader may have what lies past its end and nothing contradicts: it was copied earlier.
-            kept, gone = ([item for item in some if not item.is_ahead] for some in (kept, gone))
+            kept = [item for item in kept if not item.is_ahead]
+            gone = [item.unproven() if item.is_ahead else item for item in gone if is_doubtful or not item.is_ahead]
         if broker != candidate.broker_id and not compacted:
             hidden += [item.above(candidate.local_start_offset) for item in kept]
         dropped[broker] = [item for item in gone if not (compacted and _was_cleaned(candidate, item))]

@@ -61,6 +61,11 @@ class Marked:
         cut = self.is_plain and self.piece.start_offset < offset
         return self.between(offset, self.piece.end_offset) if cut else self
 
+    def unproven(self) -> Marked:
+        """The same with nothing proven of it: all of it may be lost, and may not."""
+        possible_end = max(self.possible_end, self.piece.committed_end)
+        return replace(self, piece=replace(self.piece, committed_end=-1), possible_end=possible_end)
+
     def between(self, start: int, end: int) -> Marked:
         """The part in [start, end)."""
         return replace(self, piece=replace(self.piece, start_offset=start, end_offset=end, record_count=end - start))
@@ -118,10 +123,11 @@ def holding(case: Case, facts: ReplicaFacts, batches: Sequence[Batch], loaded: f
     item = next((one for one in case.comparisons if one.follower is facts), None)
     # A batch stands in a comparison as it was read there: its place in the log tells it from all others.
     runs = {} if item is None else {_key(batch): run for run in item.runs for batch in run.batches}
+    again = {} if item is None else {_key(batch): run for run in item.runs for batch in run.written_again}
     ahead = set() if item is None else {_key(batch) for batch in item.alignment.ahead}
     marked = [
         one
-        for batch in batches
+        for batch in (_as_written_again(batch, again.get(_key(batch))) for batch in batches)
         if has_data(batch)
         for one in _marked(case, facts, batch, runs.get(_key(batch)), _key(batch) in ahead)
     ]
@@ -134,6 +140,11 @@ def holding(case: Case, facts: ReplicaFacts, batches: Sequence[Batch], loaded: f
     ends = tuple(accumulate((batch.end_offset for batch in batches), max))
     # A cleaner leaves parts of batches: of compacted logs each is asked for by itself.
     return Holding(facts, tuple(batches), loaded, tuple(marked if facts.compacted else _joined(marked)), ends)
+
+
+def _as_written_again(batch: Batch, run: Run | None) -> Batch:
+    """The batch as the reference has it, where its producer sent it again: one record, whoever leads."""
+    return batch if run is None else replace(batch, leader_epoch=run.leader_epoch)
 
 
 def _joined(marked: Iterable[Marked]) -> Iterator[Marked]:

@@ -45,6 +45,8 @@ class Difference:
     """The follower's; empty where it has none."""
     compared: bool = False
     """Records were decoded to tell."""
+    written_again: bool = False
+    """The reference has the very same batch there, in another epoch: its producer sent it again to another leader."""
 
     @property
     def conflicting(self) -> bool:
@@ -109,7 +111,10 @@ def align(
             kind = _conflict_kind(batch, readable, compacted)
             if kind:
                 leader = readable[0]
-                differences.append(Difference(kind, start, batch.end_offset, leader.epoch, batch.epoch, (batch,)))
+                again = kind == "epoch" and any(_is_same_content(batch, other) for other in readable)
+                differences.append(
+                    Difference(kind, start, batch.end_offset, leader.epoch, batch.epoch, (batch,), written_again=again)
+                )
         elif others or reference.cannot_read(batch.base_offset, batch.end_offset):
             continue
         elif start >= reference.log_end_offset:
@@ -163,6 +168,12 @@ def _conflict_kind(batch: Batch, others: list[Batch], compacted: bool) -> str | 
         legacy = batch.magic < 2 or batch.epoch is None or any(other.epoch is None for other in others)
         return None if legacy else "content"
     return "content"
+
+
+def _is_same_content(batch: Batch, other: Batch) -> bool:
+    """Whether two batches differ in nothing but their epoch, which their checksums do not cover."""
+    names = ("base_offset", "last_offset", "magic", "crc", "size")
+    return all(getattr(batch, name) == getattr(other, name) for name in names)
 
 
 def _holes(follower: ReplicaFacts, foreign: list[Batch], own: tuple[Batch, ...], floor: int) -> Iterator[Difference]:

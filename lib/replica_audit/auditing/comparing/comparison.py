@@ -125,7 +125,7 @@ def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:
             outcome.truncate_to,
         )
         lost = sum(
-            records_between(comparison.alignment.own, max(committed[0], cut), committed[1])
+            records_between(run.batches, max(committed[0], cut), committed[1])
             for run in comparison.runs
             if (committed := run.committed_range) is not None
         )

@@ -53,7 +53,9 @@ class Run:
     cause: Cause | None = None
     """None without a history of leadership, and where the run is not a conflict."""
     batches: tuple[Batch, ...] = ()
-    """The follower's; none where it has nothing."""
+    """The follower's, without `written_again`; none where it has nothing."""
+    written_again: tuple[Batch, ...] = ()
+    """Those that the reference has, too, in its own epoch: no record of them is lost."""
     proof: Proof | None = None
     """Of `committed_end`."""
     likely: Proof | None = None
@@ -72,6 +74,15 @@ class Run:
     @property
     def conflicting(self) -> bool:
         return self.kind in CONFLICTS
+
+    @property
+    def is_written_again(self) -> bool:
+        """Whether the reference has all of it in its own epoch."""
+        return bool(self.written_again) and not self.batches
+
+    def lacks_below(self, offset: int) -> bool:
+        """Whether the reference lacks a batch of it that begins below `offset`."""
+        return any(batch.base_offset < offset for batch in self.batches)
 
 
 def runs_of(
@@ -102,11 +113,16 @@ def _run(group: list[Difference], stretches: tuple[OffsetRange, ...], cut: int, 
     first = group[0]
     start, end = first.start_offset, max(item.end_offset for item in group)
     batches = tuple(batch for item in group for batch in item.batches)
+    lacking, again = (
+        tuple(dict.fromkeys(batch for item in group if item.written_again is same for batch in item.batches))
+        for same in (False, True)
+    )
     committed_end = None
     if first.conflicting:
         stretch = next(part for part in stretches if part.start_offset <= start < part.end_offset)
         checkpoint = follower.directory.high_watermark_checkpoint
-        if checkpoint is not None and start < checkpoint <= min(stretch.end_offset, follower.log_end_offset):
+        inside = checkpoint is not None and start < checkpoint <= min(stretch.end_offset, follower.log_end_offset)
+        if inside and any(batch.base_offset < checkpoint for batch in lacking):
             committed_end = checkpoint
     return Run(
         start_offset=start,
@@ -117,11 +133,12 @@ def _run(group: list[Difference], stretches: tuple[OffsetRange, ...], cut: int, 
         if any(item.compared for item in group)
         else tally_batches(batches),
         committed_end=committed_end,
-        committed_records=0 if committed_end is None else records_between(batches, start, committed_end),
+        committed_records=0 if committed_end is None else records_between(lacking, start, committed_end),
         kind=first.kind,
         survives=start < cut,
         compacted=follower.compacted,
-        batches=tuple(dict.fromkeys(batches)),
+        batches=lacking,
+        written_again=again,
         proof=None if committed_end is None else _own_checkpoint(follower, committed_end),
     )
 

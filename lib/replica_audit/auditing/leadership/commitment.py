@@ -69,7 +69,9 @@ def _furthest(item: Comparison, run: Run, proven: Sequence[tuple[Comparison, Run
 
 
 def proven_to(run: Run, end_offset: int, proof: Proof) -> Run:
-    """The run with its records below `end_offset` proven committed."""
+    """The run with its records below `end_offset` proven committed; as it is where the reference lacks none of them."""
+    if not run.lacks_below(end_offset):
+        return run
     count = records_between(run.batches, run.start_offset, end_offset)
     return replace(run, committed_end=end_offset, committed_records=count, proof=proof)
 

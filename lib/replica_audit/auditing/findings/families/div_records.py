@@ -145,7 +145,7 @@ def judge(case: Case) -> Iterator[Finding]:
 def _run(case: Case, item: Comparison, run: Run) -> Finding:
     code = code_of_run(run)
     severity, verdict = _VERDICTS[code]
-    if code is DIV_EPOCH and run.cause is not None and run.cause.clean is False:
+    if code is DIV_EPOCH and run.cause is not None and run.cause.clean is False and not run.is_written_again:
         severity, verdict = "high", "WILL_LOSE_ON_TRUNCATION"
     leader, follower = case.reference.facts, item.follower
     replay = item.replays[case.protocol]
@@ -161,13 +161,20 @@ def _run(case: Case, item: Comparison, run: Run) -> Finding:
     else:
         # Its cleaner may have removed them since.
         has = "had" if leader.compacted else "has"
-        what = f"{here} has {own} at {where}, where broker {leader.broker_id} {has} other {theirs}"
+        what = (
+            f"{here} has {own} at {where}, which broker {leader.broker_id} has, too, as {theirs}"
+            if run.is_written_again
+            else f"{here} has {own} at {where}, where broker {leader.broker_id} {has} other {theirs}"
+        )
     fate = (
         f"the {case.protocol} protocol cuts the log at {replay.truncate_to}"
         if run.start_offset >= replay.truncate_to
         else f"the {case.protocol} protocol keeps everything below {replay.truncate_to}, so this stays"
     )
-    lag = "lag: no, the records differ" if run.conflicting else "lag: no, it lies inside both logs"
+    if run.is_written_again:
+        lag = "loss: no, their producer sent them again to another leader"
+    else:
+        lag = "lag: no, the records differ" if run.conflicting else "lag: no, it lies inside both logs"
     if run.likely is not None:
         fate += f"; {run.likely.text}"
     return finding(

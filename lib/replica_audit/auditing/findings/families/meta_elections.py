@@ -53,7 +53,7 @@ def _unclean(case: Case, past: PastElections, election: Election) -> Finding:
     left: dict[int, list[Run]] = {}
     for item in case.comparisons:
         for run in item.runs:
-            if run.cause is not None and election in run.cause.elections:
+            if run.cause is not None and run.batches and election in run.cause.elections:
                 left.setdefault(item.follower.broker_id, []).append(run)
     start = past.start_of(election.leader_epoch)
     end = max((run.end_offset for runs in left.values() for run in runs), default=None)
@@ -142,7 +142,7 @@ def _unseen(case: Case, election: Election) -> str:
 
 def _logged(case: Case, election: LoggedElection) -> Finding:
     members = "unknown" if election.previous_isr is None else ", ".join(map(str, election.previous_isr)) or "none"
-    conflicting = [run for item in case.comparisons for run in item.runs if run.conflicting]
+    conflicting = [run for item in case.comparisons for run in item.runs if run.conflicting and run.batches]
     left = (
         bool(conflicting) and (election.said or election.witnessed) and election.leader_id == case.reference.leader_id
     )

@@ -62,7 +62,7 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
     checkpoint = follower.directory.high_watermark_checkpoint
     if checkpoint is None or not cut < checkpoint <= follower.log_end_offset:
         return
-    if not any(part.end_offset > cut for part in item.stretches):
+    if not any(run.conflicting and run.batches and run.end_offset > cut for run in item.runs):
         return
     lost = item.committed_drops[case.protocol]
     gone = f"{count(lost, 'committed record')} {'goes' if lost == 1 else 'go'} with it"
