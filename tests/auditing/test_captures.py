@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.auditing.captures import CAPTURES, EXPECTED, FIXTURES, audit_by_listing, audit_capture, told, truth
 
 from replica_audit.auditing.findings.catalogue import at_or_above
+from replica_audit.auditing.findings.finding_rows import ReportedFinding
+from replica_audit.tables import REPORT_TABLES
 
 #: Healthy, lagging, and clusters of 2.8 and later after everybody came back: nothing is wrong any more.
 QUIET = (
@@ -211,3 +215,16 @@ def test_every_finding_has_an_id_of_its_own(capture):
     }
     ids = [one for one in ids if one not in whole]
     assert len(ids) == len(set(ids))
+
+
+def test_every_finding_comes_back_from_its_row():
+    rows = [
+        row for capture in CAPTURES for results in audit_capture(capture).values() for row in results.tables["findings"]
+    ]
+    assert len(rows) > 500
+    assert len({row["code"] for row in rows}) > 30
+    for row in rows:
+        stored = json.loads(json.dumps(row))
+        found = ReportedFinding.from_row(stored)
+        assert found.to_row() == row == stored
+        assert list(found.to_row()) == [column.name for column in REPORT_TABLES["findings"]]

@@ -6,9 +6,11 @@ import json
 from dataclasses import replace
 
 import pytest
+from tests.reporting.rows import finding
 from tests.support.fixtures import FIXTURES
 
 from replica_audit.auditing.audits.baseline import compare_findings
+from replica_audit.auditing.findings.finding_rows import ReportedFinding
 from replica_audit.auditing.findings.gone import losses_of_rows
 from replica_audit.auditing.rows.evidence import EARLIER
 from replica_audit.config import Settings
@@ -214,6 +216,6 @@ def test_two_brokers_that_held_the_same_are_one_fact():
 
 
 def test_a_finding_that_is_known_without_a_baseline_stays_known():
-    row = {"finding_id": "f", "topic": "t", "partition": 0, "status": "known"}
+    row = finding("HWM-GONE", "critical", "t", finding_id="f", status="known")
     assert compare_findings([row], [], {("t", 0)})[0]["status"] == "known"
-    assert compare_findings([], [row], {("t", 0)})[0]["status"] == "resolved"
+    assert compare_findings([], [ReportedFinding.from_row(row)], {("t", 0)})[0]["status"] == "resolved"

@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from tests.reporting.rows import finding
 
 from replica_audit.auditing.audits.acceptance import parse_acceptances, unmatched, with_acceptances
 from replica_audit.cli.main import main
@@ -17,7 +18,7 @@ ENTRY = {"finding": "0123456789abcdef", "reason": "rebuilt on\nMonday", "until":
 
 
 def _row(**more) -> dict:
-    return {"finding_id": "0123456789abcdef", "status": "new", "evidence": [], **more}
+    return finding("LOG-GAP", "low", **{"finding_id": "0123456789abcdef", **more})
 
 
 def _accepted(*entries: dict):

@@ -8,10 +8,12 @@ import pytest
 from tests.reporting.rows import finding, results
 
 from replica_audit.auditing.audits.baseline import compare_findings, parse_baseline
+from replica_audit.auditing.findings.finding_rows import ReportedFinding
 from replica_audit.errors import UsageError
 from replica_audit.reporting.audit_json import render_audit_json
 
 KNOWN = finding("HWM-LOSS", "critical", finding_id="1")
+WAS_KNOWN = ReportedFinding.from_row(KNOWN)
 OTHER_TOPIC = finding("LOG-GAP", "medium", "payments", 3, finding_id="2")
 NEW = finding("DIV-HIDDEN", "critical", finding_id="3")
 
@@ -21,16 +23,18 @@ def _statuses(rows: list) -> dict[str, str]:
 
 
 def test_what_the_baseline_has_is_known_and_the_rest_is_new() -> None:
-    assert _statuses(compare_findings([KNOWN, NEW], [KNOWN], {("orders", 0)})) == {"1": "known", "3": "new"}
+    assert _statuses(compare_findings([KNOWN, NEW], [WAS_KNOWN], {("orders", 0)})) == {"1": "known", "3": "new"}
 
 
 def test_a_finding_of_a_partition_that_was_not_audited_is_not_resolved() -> None:
-    assert _statuses(compare_findings([], [KNOWN, OTHER_TOPIC], {("orders", 0)})) == {"1": "resolved"}
+    assert _statuses(compare_findings([], [WAS_KNOWN, ReportedFinding.from_row(OTHER_TOPIC)], {("orders", 0)})) == {
+        "1": "resolved"
+    }
 
 
 def test_comparing_twice_changes_nothing() -> None:
-    once = compare_findings([NEW], [KNOWN], {("orders", 0)})
-    assert compare_findings(once, [KNOWN], {("orders", 0)}) == once
+    once = compare_findings([NEW], [WAS_KNOWN], {("orders", 0)})
+    assert compare_findings(once, [WAS_KNOWN], {("orders", 0)}) == once
 
 
 def test_an_empty_baseline_leaves_everything_new() -> None:
@@ -39,7 +43,7 @@ def test_an_empty_baseline_leaves_everything_new() -> None:
 
 def test_the_baseline_is_an_audit_json_without_what_was_resolved_then() -> None:
     text = render_audit_json(results(findings=[KNOWN, {**NEW, "status": "resolved"}]))
-    assert parse_baseline(text, "audit.json") == [KNOWN]
+    assert parse_baseline(text, "audit.json") == [WAS_KNOWN]
 
 
 @pytest.mark.parametrize(

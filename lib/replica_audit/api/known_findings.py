@@ -14,6 +14,7 @@ from replica_audit.auditing.audits.baseline import (
     parse_quality_baseline,
 )
 from replica_audit.auditing.audits.earlier_audit import Earlier, parse_earlier
+from replica_audit.auditing.findings.finding_rows import ReportedFinding
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.places import local_path
@@ -24,7 +25,7 @@ from replica_audit.results import Results
 class Baseline:
     """What is known of an earlier audit; `findings` None: there is none to compare with."""
 
-    findings: list[dict[str, Any]] | None = None
+    findings: list[ReportedFinding] | None = None
     quality: tuple[Mapping[str, Any], ...] = ()
     earlier: Earlier | None = None
     accepted: tuple[Acceptance, ...] = ()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from replica_audit.auditing.leadership.deviations import assigned_replicas, summary_row, timeline_of
+from replica_audit.auditing.leadership.logged_events import event_row
 from replica_audit.auditing.partitions.group_offsets import rows_of_offsets
 from replica_audit.auditing.partitions.plan import Plan, plan_audit
 from replica_audit.auditing.replicas.facts import CopyKey
@@ -202,7 +203,7 @@ def _read_broker_logs(
             if isinstance(item, QuarantineRow):
                 quarantine.append(quarantine_row(item))
             elif (place := TopicPartition(item.topic, item.partition)) in known:
-                events[place].append(asdict(item))
+                events[place].append(event_row(item))
     return events
 
 

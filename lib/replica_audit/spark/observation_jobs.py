@@ -11,6 +11,7 @@ from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from replica_audit.auditing.rows.bronze import quarantine_row
 from replica_audit.auditing.rows.evidence import LOG_EVENTS
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import BrokerLogFile
@@ -44,7 +45,7 @@ def scan_progress(
 ) -> tuple[list[DataFile], list[dict]]:
     """Files of `replica_progress` below `directory`, and quarantine rows of what could not be used."""
     parts = list(plan_progress(snapshot, files))
-    problems = [asdict(part) for part in parts if isinstance(part, QuarantineRow)]
+    problems = [quarantine_row(part) for part in parts if isinstance(part, QuarantineRow)]
     planned = [part for part in parts if isinstance(part, ProgressPart)]
 
     def read(of_task: list[ProgressPart]) -> Iterator[tuple[DataFile | None, list[dict]]]:
@@ -52,7 +53,7 @@ def scan_progress(
         for part in of_task:
             for item in read_progress(snapshot, part, topics):
                 if isinstance(item, QuarantineRow):
-                    unused.append(asdict(item))
+                    unused.append(quarantine_row(item))
                 else:
                     for batch in item.to_batches(max_chunksize=GROUP_ROWS):
                         writer.add(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows)
@@ -72,6 +73,7 @@ def scan_broker_logs(
     """Files of `broker_log_events` below `directory`, and quarantine rows of logs that could not be read."""
 
     def read(of_task: list[BrokerLogFile]) -> Iterator[tuple[DataFile | None, list[dict]]]:
+        from replica_audit.auditing.leadership.logged_events import event_row
         from replica_audit.formats.leadership.broker_logs import read_broker_log
         from replica_audit.warehouse.arrow_types import rows_to_arrow
 
@@ -79,8 +81,8 @@ def scan_broker_logs(
         for file in of_task:
             items = read_broker_log(snapshot, file.path, file.broker_id)
             while some := list(islice(items, 10_000)):
-                unused += [asdict(one) for one in some if isinstance(one, QuarantineRow)]
-                rows = [asdict(one) for one in some if not isinstance(one, QuarantineRow)]
+                unused += [quarantine_row(one) for one in some if isinstance(one, QuarantineRow)]
+                rows = [event_row(one) for one in some if not isinstance(one, QuarantineRow)]
                 table = rows_to_arrow(rows, writer.schema)
                 writer.add(dict(zip(table.schema.names, table.columns, strict=True)), len(rows))
         yield writer.close(), unused

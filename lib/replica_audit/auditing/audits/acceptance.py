@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any
 
+from replica_audit.auditing.findings.finding import Evidence
+from replica_audit.auditing.findings.finding_rows import ReportedFinding
 from replica_audit.errors import UsageError
 from replica_audit.moments import now
 
@@ -78,16 +80,10 @@ def with_acceptances(
             if lasts
             else f"was accepted until {one.until}, which is over: {one.reason}"
         )
-        evidence = {
-            "kind": KIND,
-            "broker_id": None,
-            "path": None,
-            "position": None,
-            "value": str(one.until),
-            "text": text,
-        }
-        kept = [item for item in row["evidence"] or () if item["kind"] != KIND]
-        rows.append({**row, "status": "known" if lasts else "new", "evidence": [*kept, evidence]})
+        item = ReportedFinding.from_row(row)
+        kept = [evidence for evidence in item.evidence if evidence.kind != KIND]
+        evidence = (*kept, Evidence(KIND, text, value=str(one.until)))
+        rows.append(replace(item, status="known" if lasts else "new", evidence=evidence).to_row())
     return rows
 
 

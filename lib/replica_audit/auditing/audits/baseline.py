@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from replica_audit.auditing.findings.finding_rows import ReportedFinding
 from replica_audit.errors import UsageError
-from replica_audit.tables import REPORT_TABLES
 
 
-def parse_baseline(text: str, path: str) -> list[dict[str, Any]]:
+def parse_baseline(text: str, path: str) -> list[ReportedFinding]:
     """The findings of the audit.json `text` that were there at its time: new or known, not resolved.
 
     Raises UsageError naming `path` when it is not an audit.json.
@@ -27,17 +28,19 @@ def parse_baseline(text: str, path: str) -> list[dict[str, Any]]:
         or not isinstance(content.get("findings"), list)
     ):
         raise UsageError(f"baseline {path}: expected an audit.json of schema_version 1 with findings")
-    names = {column.name for column in REPORT_TABLES["findings"]}
+    findings = []
     for number, row in enumerate(content["findings"]):
-        if not isinstance(row, dict) or set(row) != names or not isinstance(row["finding_id"], str):
+        try:
+            findings.append(ReportedFinding.from_row(row))
+        except ValueError as error:
             raise UsageError(
-                f"baseline {path}: findings[{number}] is not a finding with the columns {', '.join(sorted(names))}"
-            )
-    return [row for row in content["findings"] if row["status"] != "resolved"]
+                f"baseline {path}: findings[{number}] is not a finding as audit.json has it: {error}"
+            ) from None
+    return [item for item in findings if item.status != "resolved"]
 
 
 def compare_findings(
-    findings: Sequence[Mapping[str, Any]], baseline: Sequence[Mapping[str, Any]], audited: set[tuple[str, int]]
+    findings: Sequence[Mapping[str, Any]], baseline: Sequence[ReportedFinding], audited: set[tuple[str, int]]
 ) -> list[dict[str, Any]]:
     """`findings` with their status, then those of `baseline` that are not there any more, as resolved.
 
@@ -45,16 +48,16 @@ def compare_findings(
     now can be resolved: `audited` has the (topic, partition) of this run, so that a run on one topic does not resolve
     the findings of the others. Comparing what was compared before changes nothing.
     """
-    known = {row["finding_id"] for row in baseline}
+    known = {item.finding_id for item in baseline}
     present = {row["finding_id"] for row in findings}
     compared = []
     for row in findings:
         status = "known" if row["status"] == "new" and row["finding_id"] in known else row["status"]
         compared.append({**row, "status": status})
-    for row in baseline:
-        place = (row["topic"], row["partition"])
-        if row["finding_id"] not in present and (row["partition"] is None or place in audited):
-            compared.append({**row, "status": "resolved"})
+    for item in baseline:
+        is_audited = item.partition is None or (item.topic, item.partition) in audited
+        if item.finding_id not in present and is_audited:
+            compared.append(replace(item, status="resolved").to_row())
     return compared
 
 

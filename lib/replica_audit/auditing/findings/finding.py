@@ -26,16 +26,6 @@ class Evidence:
     position: int | None = None
     value: str | None = None
 
-    def row(self) -> dict:
-        return {
-            "kind": self.kind,
-            "broker_id": self.broker_id,
-            "path": self.path,
-            "position": self.position,
-            "value": self.value,
-            "text": self.text,
-        }
-
 
 def considered(text: str) -> Evidence:
     """A benign explanation that was looked at, and why it holds or does not."""
@@ -141,24 +131,6 @@ def finding_id(item: Finding, partition: TopicPartition | None, place: str | Non
         "" if item.replica_epoch is None else item.replica_epoch,
     )
     return hashlib.sha256("\x00".join(str(part) for part in parts).encode()).hexdigest()[:16]
-
-
-def finding_row(item: Finding, partition: TopicPartition | None, place: str | None, cluster_id: str | None) -> dict:
-    """The row of the `findings` table; `place` as in `finding_id`."""
-    return {
-        "finding_id": finding_id(item, partition, place, cluster_id),
-        "code": item.code,
-        "severity": item.severity,
-        "confidence": item.confidence,
-        "topic": partition.topic if partition else None,
-        "partition": partition.partition if partition else None,
-        "broker_id": item.broker_id,
-        "start_offset": item.start_offset,
-        "end_offset": item.end_offset,
-        "message": item.message,
-        "evidence": [evidence.row() for evidence in item.evidence],
-        "status": item.status,
-    }
 
 
 def offsets(start_offset: int, end_offset: int) -> str:

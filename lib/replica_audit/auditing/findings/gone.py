@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -30,6 +30,16 @@ class EarlierRun:
     leader_epoch: int | None
     """The partition's current one at that audit."""
 
+    def to_text(self) -> str:
+        """As evidence remembers it, in JSON."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_text(cls, text: str) -> EarlierRun:
+        """What `to_text` wrote."""
+        fields = json.loads(text)
+        return cls(**{**fields, "broker_ids": tuple(fields["broker_ids"])})
+
 
 @dataclass(frozen=True, slots=True)
 class EarlierLosses:
@@ -52,7 +62,7 @@ def losses_of_rows(rows: Iterable[Mapping[str, Any]]) -> EarlierLosses:
         if "finding_id" in row:
             told.add(row["finding_id"])
             values = [one["value"] for one in row["evidence"] or () if one["kind"] == EARLIER]
-            runs += (_remembered(json.loads(value)) for value in values if value)
+            runs += (EarlierRun.from_text(value) for value in values if value)
         else:
             names = (
                 "audit_id",
@@ -67,10 +77,6 @@ def losses_of_rows(rows: Iterable[Mapping[str, Any]]) -> EarlierLosses:
             fields = {name: row[name] for name in names}
             runs.append(EarlierRun(**fields, broker_ids=(row["broker_id"],), committed=bool(row["committed"])))
     return EarlierLosses(tuple(_joined(_latest(runs))), frozenset(told))
-
-
-def _remembered(fields: dict[str, Any]) -> EarlierRun:
-    return EarlierRun(**{**fields, "broker_ids": tuple(fields["broker_ids"])})
 
 
 def _latest(runs: Iterable[EarlierRun]) -> Iterator[EarlierRun]:

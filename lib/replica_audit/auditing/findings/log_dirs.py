@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from replica_audit.auditing.findings.families import cap_files, chk, meta_identity
-from replica_audit.auditing.findings.finding import finding_row
+from replica_audit.auditing.findings.finding_rows import report_finding
 from replica_audit.formats.log_dirs.names import OFFSET_CHECKPOINTS
 
 
@@ -38,7 +38,7 @@ class LogDirTally:
             item = cap_files.of_input(row) or meta_identity.of_input(row)
             if item is not None and not _is_told_by_partitions(row):
                 found.append((row["path"], item))
-        return [finding_row(item, None, name, cluster_id) for name, item in found]
+        return [report_finding(item, None, name, cluster_id).to_row() for name, item in found]
 
 
 def _is_told_by_partitions(row: Mapping) -> bool:

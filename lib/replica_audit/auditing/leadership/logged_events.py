@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
@@ -40,6 +40,11 @@ class LoggedElection:
     """A line says so; else it follows from the ISR of before."""
     witnessed: bool
     """The log of the leader before, which would show the ISR grow, was captured."""
+
+
+def event_row(event: BrokerLogEvent) -> dict[str, Any]:
+    """The row of `broker_log_events`; `events_of_rows` is the way back."""
+    return asdict(event)
 
 
 def events_of_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[BrokerLogEvent, ...]:

@@ -10,7 +10,8 @@ from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.catalogue import SEVERITIES
 from replica_audit.auditing.findings.families.div_records import code_of_run
 from replica_audit.auditing.findings.families.rep import brokers_past_leader
-from replica_audit.auditing.findings.finding import Finding, finding_row
+from replica_audit.auditing.findings.finding import Finding
+from replica_audit.auditing.findings.finding_rows import report_finding
 from replica_audit.auditing.partitions.conclusion import PartitionAudit
 from replica_audit.auditing.partitions.group_offsets import group_rows
 from replica_audit.auditing.replicas.facts import ReplicaFacts
@@ -28,7 +29,8 @@ def report_rows(audit: PartitionAudit) -> dict[str, list[dict]]:
     loss = _loss(case, audit.findings)
     rows["partitions"].append(_partition_row(audit, topic_id, loss))
     for item in audit.findings:
-        rows["findings"].append(finding_row(item, audit.evidence.topic_partition, topic_id, audit.evidence.cluster_id))
+        told = report_finding(item, audit.evidence.topic_partition, topic_id, audit.evidence.cluster_id)
+        rows["findings"].append(told.to_row())
     if case is None:
         return rows
     for facts in (*case.replicas, *case.set_aside, *case.foreign, *case.duplicates):

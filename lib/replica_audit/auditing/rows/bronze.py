@@ -1,9 +1,10 @@
-"""An inventory as rows of the bronze tables: what ingest writes and what `show` audits straight away."""
+"""An inventory as rows of the bronze tables, which ingest writes and `show` audits straight away; and directories from rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
+from typing import Any
 
 from replica_audit.auditing.findings.families.log_damage import code_of_damage
 from replica_audit.formats.inventory import Inventory
@@ -12,12 +13,15 @@ from replica_audit.formats.segments.segment_summary import summary_to_json
 from replica_audit.model import CheckpointFile, QuarantineRow, ReplicaDir, SegmentSummary
 
 #: `file` of `offset_checkpoints` → the fields of `ReplicaDir` that hold its value and its state.
-CHECKPOINTS = {
+_CHECKPOINTS = {
     "replication-offset-checkpoint": ("high_watermark_checkpoint", "high_watermark_file"),
     "recovery-point-offset-checkpoint": ("recovery_point_checkpoint", "recovery_point_file"),
     "log-start-offset-checkpoint": ("log_start_checkpoint", "log_start_file"),
     "cleaner-offset-checkpoint": ("cleaner_checkpoint", "cleaner_file"),
 }
+
+#: Columns of `replica_dirs` that are fields of `ReplicaDir` with the state of a file.
+_FILES = ("epoch_file", *(state for _, state in _CHECKPOINTS.values()))
 
 
 def bronze_rows(inventory: Inventory) -> dict[str, list[dict]]:
@@ -85,18 +89,60 @@ def _names(replica: ReplicaDir) -> dict:
 
 
 def _directory_row(replica: ReplicaDir) -> dict:
-    files = ("epoch_file", "high_watermark_file", "recovery_point_file", "log_start_file", "cleaner_file")
     return {
         **_names(replica),
         "path": replica.path,
         "topic_id": replica.topic_id,
         "clean_shutdown": replica.clean_shutdown,
         "directory_id": replica.directory_id,
-        **{name: _file_row(getattr(replica, name)) for name in files},
+        **{name: _file_row(getattr(replica, name)) for name in _FILES},
         "problem": replica.problem,
         "segment_bases": list(replica.segment_bases),
         "index_bases": list(replica.index_bases),
     }
+
+
+def directories_of_rows(
+    rows: Mapping[str, Iterable[Mapping[str, Any]]],
+) -> tuple[list[ReplicaDir], dict[tuple[int, str, str], int]]:
+    """The directories of one partition from its rows by table, as `bronze_rows` gives them; and entries of offset
+    checkpoints, by broker id, log dir and file, of log dirs that have no directory of the partition.
+    """
+    epochs: dict[tuple[int, str], list[tuple[int, int, int]]] = {}
+    for row in rows.get("leader_epochs", ()):
+        entry = (row["entry"], row["leader_epoch"], row["start_offset"])
+        epochs.setdefault((row["broker_id"], row["log_dir"]), []).append(entry)
+    values: dict[tuple[int, str], dict[str, int]] = {}
+    for row in rows.get("offset_checkpoints", ()):
+        values.setdefault((row["broker_id"], row["log_dir"]), {})[row["file"]] = row["value"]
+    found = []
+    for row in rows.get("replica_dirs", ()):
+        key = (row["broker_id"], row["log_dir"])
+        found.append(_directory_of_row(row, sorted(epochs.get(key, ())), values.pop(key, {})))
+    return found, {(*key, file): value for key, files in values.items() for file, value in files.items()}
+
+
+def _directory_of_row(
+    row: Mapping[str, Any], epochs: Iterable[tuple[int, int, int]], values: Mapping[str, int]
+) -> ReplicaDir:
+    files = {name: CheckpointFile(**row[name]) for name in _FILES}
+    usable = files["epoch_file"].state in ("present", "empty")
+    named: dict[str, Any] = {**files, **{field: values.get(file) for file, (field, _) in _CHECKPOINTS.items()}}
+    return ReplicaDir(
+        broker_id=row["broker_id"],
+        log_dir=row["log_dir"],
+        topic=row["topic"],
+        partition=row["partition"],
+        path=row["path"],
+        topic_id=row["topic_id"],
+        clean_shutdown=row["clean_shutdown"],
+        directory_id=row["directory_id"],
+        checkpoint_epochs=tuple((epoch, start) for _, epoch, start in epochs) if usable else None,
+        **named,
+        problem=row["problem"],
+        segment_bases=tuple(row["segment_bases"] or ()),
+        index_bases=tuple(row["index_bases"] or ()),
+    )
 
 
 def _file_row(file: CheckpointFile) -> dict:
@@ -109,7 +155,7 @@ def _epoch_rows(replica: ReplicaDir) -> Iterator[dict]:
 
 
 def _checkpoint_rows(replica: ReplicaDir) -> Iterator[dict]:
-    for file, (value_field, _) in CHECKPOINTS.items():
+    for file, (value_field, _) in _CHECKPOINTS.items():
         value = getattr(replica, value_field)
         if value is not None:
             yield _checkpoint_row(replica.broker_id, replica.log_dir, file, replica.topic, replica.partition, value)

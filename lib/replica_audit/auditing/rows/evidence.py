@@ -13,12 +13,12 @@ from replica_audit.auditing.leadership.deviations import summary_of_row
 from replica_audit.auditing.leadership.logged_events import events_of_rows
 from replica_audit.auditing.partitions.group_offsets import offsets_of_rows
 from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
-from replica_audit.auditing.rows.bronze import CHECKPOINTS
+from replica_audit.auditing.rows.bronze import directories_of_rows
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.formats.leadership.states import leadership_of_rows
 from replica_audit.formats.segments.segment_summary import summary_from_json
-from replica_audit.model import CheckpointFile, ReplicaDir, TopicPartition
+from replica_audit.model import SegmentSummary, TopicPartition
 from replica_audit.protocol.versions import protocol_of
 
 #: Bronze tables that evidence is made of.
@@ -94,63 +94,24 @@ def partition_evidence(
     topic_partition: TopicPartition, rows: Mapping[str, Iterable[Mapping]], options: AuditOptions
 ) -> PartitionEvidence:
     """Evidence from the rows of `EVIDENCE_TABLES` of one partition (dicts as in `tables.BRONZE_TABLES`)."""
-    epochs: dict[tuple[int, str], list[tuple[int, int, int]]] = {}
-    for row in rows.get("leader_epochs", ()):
-        entry = (row["entry"], row["leader_epoch"], row["start_offset"])
-        epochs.setdefault((row["broker_id"], row["log_dir"]), []).append(entry)
-    values: dict[tuple[int, str], dict[str, int]] = {}
-    for row in rows.get("offset_checkpoints", ()):
-        values.setdefault((row["broker_id"], row["log_dir"]), {})[row["file"]] = row["value"]
-    summaries: dict[tuple[int, str], list] = {}
+    directories, orphans = directories_of_rows(rows)
+    summaries: dict[tuple[int, str], list[SegmentSummary]] = {}
     for row in rows.get("segments", ()):
         summaries.setdefault((row["broker_id"], row["log_dir"]), []).append(summary_from_json(row["summary"]))
-    replicas = []
-    for row in rows.get("replica_dirs", ()):
-        key = (row["broker_id"], row["log_dir"])
-        directory = _directory(row, sorted(epochs.get(key, ())), values.pop(key, {}))
-        replicas.append((directory, tuple(summaries.get(key, ()))))
+    replicas = tuple((one, tuple(summaries.get((one.broker_id, one.log_dir), ()))) for one in directories)
     return PartitionEvidence(
         topic_partition=topic_partition,
-        replicas=tuple(replicas),
+        replicas=replicas,
         leadership=leadership_of_rows(rows.get("partition_states", ())),
         cluster_id=options.cluster_id,
         quiesced=options.quiesced,
         protocol=options.protocol,
         kafka_version=options.kafka_version,
         times=options.times,
-        # Entries left over belong to log dirs that have no directory of this partition.
         group_offsets=offsets_of_rows(rows.get(GROUPS, ())),
         log_events=events_of_rows(rows.get(LOG_EVENTS, ())),
         losses=losses_of_rows(rows.get(EARLIER, ())),
         verified=verified_copies(rows.get(VERIFIED, ())),
         timeline=next((summary_of_row(row) for row in rows.get(TIMELINE, ())), None),
-        orphans={
-            (broker, log_dir, file): value
-            for (broker, log_dir), files in values.items()
-            for file, value in files.items()
-        },
-    )
-
-
-def _directory(row: Mapping, epochs: list[tuple[int, int, int]], values: Mapping[str, int]) -> ReplicaDir:
-    files = {
-        name: CheckpointFile(**row[name])
-        for name in ("epoch_file", "high_watermark_file", "recovery_point_file", "log_start_file", "cleaner_file")
-    }
-    usable = files["epoch_file"].state in ("present", "empty")
-    fields: dict[str, Any] = {**files, **{field: values.get(file) for file, (field, _) in CHECKPOINTS.items()}}
-    return ReplicaDir(
-        broker_id=row["broker_id"],
-        log_dir=row["log_dir"],
-        topic=row["topic"],
-        partition=row["partition"],
-        path=row["path"],
-        topic_id=row["topic_id"],
-        clean_shutdown=row["clean_shutdown"],
-        directory_id=row["directory_id"],
-        checkpoint_epochs=tuple((epoch, start) for _, epoch, start in epochs) if usable else None,
-        **fields,
-        problem=row["problem"],
-        segment_bases=tuple(row["segment_bases"] or ()),
-        index_bases=tuple(row["index_bases"] or ()),
+        orphans=orphans,
     )

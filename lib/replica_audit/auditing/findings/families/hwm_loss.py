@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.findings.code import Code
@@ -210,7 +209,7 @@ def _finding(case: Case, run: EarlierRun, left: Sequence[OffsetRange]) -> Findin
                 f"epoch {run.replica_epoch}, "
                 + ("committed" if run.committed else "left behind by an unclean election"),
                 run.broker_ids[0] if len(run.broker_ids) == 1 else None,
-                value=json.dumps(asdict(run), sort_keys=True),
+                value=run.to_text(),
             ),
             *(_now(facts, left[0].start_offset) for facts in case.replicas),
             considered(f"retention: no, it lies above every log start; broker {reference.broker_id} begins at "

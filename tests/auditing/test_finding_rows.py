@@ -1,0 +1,58 @@
+"""Findings as rows and back: what is a finding's row, and what is not (`test_captures` has those of every capture)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from tests.reporting.rows import finding
+
+import replica_audit
+from replica_audit.auditing.findings.finding_rows import ReportedFinding
+from replica_audit.tables import REPORT_TABLES
+
+LIBRARY = Path(replica_audit.__file__).parent
+
+
+def test_evidence_has_the_columns_of_the_table():
+    (kind,) = (column.type for column in REPORT_TABLES["findings"] if column.name == "evidence")
+    item = {"kind": "file", "broker_id": 1, "path": "p", "position": 5, "value": "v", "text": "t"}
+    assert re.findall(r"(\w+):", kind) == list(item)
+    (found,) = ReportedFinding.from_row(finding("LOG-GAP", "low", finding_id="1", evidence=[item])).to_row()["evidence"]
+    assert found == item
+    assert list(found) == list(item)
+
+
+def test_columns_of_a_later_version_are_passed_over():
+    row = finding("LOG-GAP", "low", finding_id="1")
+    assert ReportedFinding.from_row({**row, "owner": "storage"}).to_row() == row
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (None, "not a finding"),
+        ({"finding_id": "1"}, "no column code"),
+        (finding("LOG-GAP", "low"), "finding_id is NoneType"),
+        (finding("LOG-GAP", "low", finding_id="1", broker_id="1"), "broker_id is str"),
+        (finding("LOG-GAP", "low", finding_id="1", broker_id=True), "broker_id is bool"),
+        (finding("LOG-GAP", "low", finding_id="1", evidence=[{"kind": "file"}]), "evidence without"),
+    ],
+)
+def test_what_is_not_a_findings_row_is_refused_by_its_column(row, said):
+    with pytest.raises(ValueError, match=said):
+        ReportedFinding.from_row(row)
+
+
+def test_no_other_module_makes_such_a_row():
+    """A mapping written out with the names that only the row of a finding, or of its evidence, has."""
+    found = []
+    for path in LIBRARY.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Dict):
+                names = {key.value for key in node.keys if isinstance(key, ast.Constant)}
+                if {"finding_id", "message"} <= names or {"kind", "value", "text"} <= names:
+                    found.append(f"{path.relative_to(LIBRARY)}:{node.lineno}")
+    assert not [place for place in found if not place.startswith("auditing/findings/finding_rows.py")]
