@@ -424,6 +424,8 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
      "Records that an earlier audit saw in orders-0 are gone from every replica."),
     (headlines.WILL_LOSE, _rows("WILL_LOSE_ON_TRUNCATION", "DIV-EPOCH", "high"),
      "The next truncation or election may lose records in the only partition."),
+    (headlines.NONE_LACKED, _rows("UNCOMMITTED_DIVERGENCE", "DIV-EPOCH", "medium", lost_records=0, lost_committed=0),
+     "Replicas differ in the only partition, but the leader has every record that producers sent."),
     (headlines.UNPROVEN, _rows("UNCOMMITTED_DIVERGENCE", "DIV-EPOCH", "medium"),
      "Replicas differ in the only partition, but only in records that nothing proves committed."),
     (condition_text.HANGING, _rows("CONSISTENT", "TXN-HANGING", "medium", lost_records=0, lost_committed=0),

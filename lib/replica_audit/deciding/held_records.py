@@ -144,7 +144,7 @@ def holding(case: Case, facts: ReplicaFacts, batches: Sequence[Batch], loaded: f
 
 def _as_written_again(batch: Batch, run: Run | None) -> Batch:
     """The batch as the reference has it, where its producer sent it again: one record, whoever leads."""
-    return batch if run is None else replace(batch, leader_epoch=run.leader_epoch)
+    return batch if run is None else batch._replace(leader_epoch=run.leader_epoch)
 
 
 def _joined(marked: Iterable[Marked]) -> Iterator[Marked]:

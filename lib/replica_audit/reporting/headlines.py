@@ -30,6 +30,7 @@ ISR_SHORT = Template("An in-sync replica lacks committed records in {where}: ele
 WILL_LOSE = Template("The next truncation or election may lose records in {where}.")
 UNDECIDED = Template("There is no certain answer for {where}.")
 LEFT_BEHIND = Template("Replicas differ in {where}, but only in what a clean election left behind.")
+NONE_LACKED = Template("Replicas differ in {where}, but the leader has every record that producers sent.")
 UNPROVEN = Template("Replicas differ in {where}, but only in records that nothing proves committed.")
 BEHIND = Template("Nothing is lost; replicas are behind or out of sync in {where}.")
 BEHIND_ONLY = Template("The captured replicas agree, but some are behind or out of sync in {where}.")
@@ -61,8 +62,10 @@ def tell_headline(
         count = len(partitions)
         return PEACE.say(all_are=f"{where} {verb(count, 'is', 'are')}") if peace else AGREE.say(where=where)
     if worst == "UNCOMMITTED_DIVERGENCE":
-        is_known = all(row["lost_records"] is not None for row in affected)
-        return (LEFT_BEHIND if is_known else UNPROVEN).say(where=where)
+        if any(row["lost_records"] is None for row in affected):
+            return UNPROVEN.say(where=where)
+        is_left = all("DIV-EPOCH" not in codes[row["topic"], row["partition"]] for row in affected)
+        return (LEFT_BEHIND if is_left else NONE_LACKED).say(where=where)
     if worst == "WILL_LOSE_ON_TRUNCATION":
         only_short = all("REP-ISR-SHORT" in codes[row["topic"], row["partition"]] for row in affected)
         return (ISR_SHORT if only_short else WILL_LOSE).say(where=where)
