@@ -73,7 +73,7 @@ class Day:
 
 def compared(plan):
     """Chunks in which the follower is compared batch by batch."""
-    return set().union(*(chunks for _, chunks in plan.pairs))
+    return set().union(*(pair.chunks for pair in plan.pairs))
 
 
 def codes(rows):

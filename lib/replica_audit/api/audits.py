@@ -104,12 +104,13 @@ def audit_snapshot(
         stage.prepare(spark, snapshot_id)
     audited = run_audit(spark, snapshot_id, settings, progress, path)
     results = known.compare(replace(audited, location=redact(path)))
-    try:
-        if stage is not None:
+    checked = False
+    if stage is not None:
+        try:
             results = known.compare(stage.check(spark, results))
-    except QualityUnavailable as error:
-        stage.tell(str(error))
-        stage = None
-    if stage is None:
+            checked = True
+        except QualityUnavailable as error:
+            stage.tell(str(error))
+    if not checked:
         discard_data_docs(settings)
     return Audit(spark, results, settings, known.earlier or load_earlier(spark, results, settings))

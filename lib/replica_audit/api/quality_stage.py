@@ -46,11 +46,12 @@ class QualityStage:
         self._loaded: Future = self._pool.submit(_load)
         self._counts: Future | None = None
 
-    def prepare(self, spark: Any, snapshot_id: str) -> None:
+    def prepare(self, spark: Any, snapshot_id: str) -> Future:
         """Begin counting over the segments of a snapshot that is ingested, while the audit runs."""
         from replica_audit.spark.pipeline import count_segments
 
         self._counts = self._pool.submit(count_segments, spark, snapshot_id, self._settings)
+        return self._counts
 
     def check(self, spark: Any, results: Results, *, again: bool = False) -> Results:
         """`results` with the rows of `quality`, which are kept in the warehouse; Data Docs go into the report.
@@ -59,8 +60,7 @@ class QualityStage:
         """
         from replica_audit.spark.pipeline import keep_quality, quality_tables
 
-        if self._counts is None:
-            self.prepare(spark, results.audit["snapshot_id"])
+        counts = self._counts or self.prepare(spark, results.audit["snapshot_id"])
         try:
             run_checkpoint = self._loaded.result()
         except ImportError as error:
@@ -68,7 +68,7 @@ class QualityStage:
             raise QualityUnavailable(
                 f"great_expectations cannot be imported ({reason}): quality is not checked"
             ) from error
-        frames = quality_tables(spark, results, self._counts.result(), self._plan.suites, self._settings)
+        frames = quality_tables(spark, results, counts.result(), self._plan.suites, self._settings)
         run = run_checkpoint(
             self._plan,
             frames,

@@ -214,13 +214,14 @@ def _foreign_epoch(
     epoch = lineage.epoch_for_offset(start)
     if epoch is None or epoch == batch.epoch:
         return None
-    certain = epoch > batch.epoch or lineage == facts.file_lineage or _is_followed_by_earlier(batch, batches)
+    certain = epoch > batch.epoch or lineage == facts.file_lineage or _is_followed_by(batch, batches, batch.epoch)
     return epoch if certain else None
 
 
-def _is_followed_by_earlier(batch: Batch, batches: tuple[Batch, ...]) -> bool:
+def _is_followed_by(batch: Batch, batches: tuple[Batch, ...], below: int) -> bool:
+    """Whether a batch of an epoch below `below` comes after `batch`."""
     later = batches[bisect_left(batches, batch.end_offset, key=lambda one: one.base_offset) :]
-    return any(one.epoch is not None and one.epoch < batch.epoch for one in later)
+    return any(one.epoch is not None and one.epoch < below for one in later)
 
 
 def conflicting_ranges(differences: Iterable[Difference]) -> tuple[OffsetRange, ...]:

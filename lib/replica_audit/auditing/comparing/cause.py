@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,3 +22,13 @@ class Cause:
     """Records that were promised to producers with acks=all at most; None where that is not known."""
     elections: tuple[Election, ...] = ()
     """Every one that left them behind: a deposed leader that comes back uncleanly may have brought them back in between."""
+
+
+def promised_in_all(causes: Iterable[Cause | None]) -> int | None:
+    """At most so many records were promised to producers with acks=all; None where that is not known for one of `causes`."""
+    total = 0
+    for cause in causes:
+        if cause is None or cause.promised_records is None:
+            return None
+        total += cause.promised_records
+    return total

@@ -178,8 +178,10 @@ def _limits(facts: ReplicaFacts, floor: int, end: int, unread: Sequence[tuple[in
     if facts.directory.index_bases or facts.directory.segment_count > len(facts.segments):
         blind.append(end)
     checkpoint = facts.directory.cleaner_checkpoint
-    quiet = facts.directory.clean_shutdown and checkpoint is not None
-    return max(blind, default=floor), min(facts.log_end_offset, checkpoint) if quiet else facts.log_end_offset
+    cleaned = facts.log_end_offset
+    if facts.directory.clean_shutdown and checkpoint is not None:
+        cleaned = min(cleaned, checkpoint)
+    return max(blind, default=floor), cleaned
 
 
 def _with_records(

@@ -190,7 +190,7 @@ def _confidence(
         if led or not theirs or part.goes_on:
             return None
         return "proven" if part.is_contradicted else "suspect"
-    is_newest = epoch > max(one for one, _ in facts.directory.checkpoint_epochs)
+    is_newest = all(epoch > one for one, _ in facts.directory.checkpoint_epochs or ())
     if not own:
         # The file may have been copied before the leader began this epoch and wrote on.
         is_final = at_rest or facts.killed or facts.directory.clean_shutdown or part.is_contradicted

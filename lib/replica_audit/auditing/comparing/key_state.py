@@ -11,9 +11,8 @@ import numpy as np
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.transaction_ends import Decisions
 
-_SLIM_DTYPE = np.dtype(
-    [("offset", "i8"), ("key", "u8"), ("producer_id", "i8"), ("transactional", "?"), ("has_value", "?")]
-)
+_SLIM_FIELDS = {"offset": "i8", "key": "u8", "producer_id": "i8", "transactional": "?", "has_value": "?"}
+_SLIM_DTYPE = np.dtype(list(_SLIM_FIELDS.items()))
 #: Offsets of keys in question that a finding names.
 _SHOWN = 5
 
@@ -29,7 +28,7 @@ class KeyRows:
         """Of `RECORD_DTYPE` rows; control records and records without a key have no part in any state."""
         chosen = records[records["has_key"] & ~records["control"]]
         rows = np.empty(len(chosen), _SLIM_DTYPE)
-        for name in _SLIM_DTYPE.names:
+        for name in _SLIM_FIELDS:
             rows[name] = chosen[name]
         return cls(rows)
 

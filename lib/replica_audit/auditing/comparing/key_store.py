@@ -50,9 +50,10 @@ class KeyStore:
         if number is None:
             return KeyRows(held)
         parts = [held[shelf_of(held["key"]) == number]]
-        for place, size in self._places[number]:
-            self._file.seek(place)
-            parts.append(np.frombuffer(self._file.read(size), held.dtype))
+        if self._file is not None:
+            for place, size in self._places[number]:
+                self._file.seek(place)
+                parts.append(np.frombuffer(self._file.read(size), held.dtype))
         return KeyRows(np.concatenate(parts))
 
     def _write(self) -> None:

@@ -21,8 +21,10 @@ def replay_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
     written = facts.file_lineage
     if facts.empty:
         return written or facts.lineage
-    agrees = all(written.epoch_for_offset(start) == epoch for epoch, start in facts.lineage) if written else False
-    return written if agrees and (facts.compacted or tiered) else facts.lineage
+    if not written or not (facts.compacted or tiered):
+        return facts.lineage
+    agrees = all(written.epoch_for_offset(start) == epoch for epoch, start in facts.lineage)
+    return written if agrees else facts.lineage
 
 
 def answering_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:

@@ -45,12 +45,12 @@ def verified_chunks(
     None when anything else below has changed, except by retention. None of compacted logs: which value of a key
     is the latest depends on all of the log.
     """
-    before = [verified.get(facts.key) for facts in (reference, follower)]
-    if None in before or reference.compacted or follower.compacted:
+    theirs, own = verified.get(reference.key), verified.get(follower.key)
+    if theirs is None or own is None or reference.compacted or follower.compacted:
         return frozenset()
-    end = min(copy.end_offset for copy in before)
+    end = min(theirs.end_offset, own.end_offset)
     found: list[set[int]] = []
-    for facts, copy in zip((reference, follower), before, strict=True):
+    for facts, copy in ((reference, theirs), (follower, own)):
         below = {number: chunk for number, chunk in facts.chunks.items() if chunk.last_offset < end}
         same = {number for number, chunk in below.items() if copy.chunks.get(number) == chunk}
         # Retention may have deleted the first part of the chunk that the log begins in now.

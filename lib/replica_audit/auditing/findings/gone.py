@@ -103,7 +103,7 @@ def _joined(runs: Iterable[EarlierRun]) -> Iterator[EarlierRun]:
                 continue
             alike = (run.broker_ids, run.finished, run.committed) == (last.broker_ids, last.finished, last.committed)
             if alike and run.start_offset == last.end_offset:
-                records = None if None in (run.records, last.records) else run.records + last.records
+                records = None if run.records is None or last.records is None else run.records + last.records
                 last = replace(last, end_offset=run.end_offset, records=records)
                 continue
             if run.start_offset < last.end_offset:

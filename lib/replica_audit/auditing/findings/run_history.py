@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 def left_by(run: Run) -> str:
     """A clause that names the election which left a run behind; '' where nothing is known of it."""
-    election = run.cause.election if run.cause is not None else None
-    if election is None or run.cause.clean is None:
+    cause = run.cause
+    election = cause.election if cause is not None else None
+    if cause is None or election is None or cause.clean is None:
         return ""
-    kind = "clean" if run.cause.clean else "unclean"
+    kind = "clean" if cause.clean else "unclean"
     return f"; left behind by the {kind} election of broker {election.leader_id} at {render_time(election.time_ms)}"
 
 

@@ -12,7 +12,7 @@ from replica_audit.protocol.versions import counts_fenced_outsiders, stands_stil
 
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.facts import ReplicaFacts
-    from replica_audit.model import Leadership, PartitionState
+    from replica_audit.model import Leadership, PartitionState, SoleIsr
 
 #: broker.session.timeout.ms by default: a broker that is fenced was heard of this long before.
 _SESSION_MS = 9_000
@@ -41,29 +41,29 @@ def sole_terms(
     found = []
     for number, state in enumerate(states):
         facts = next((one for one in replicas if one.broker_id == state.leader_id), None)
-        if state.sole_isr is None or facts is None or not _is_enough(state, kafka_version):
+        alone = state.sole_isr
+        if alone is None or facts is None or not _is_enough(alone, kafka_version):
             continue
         if not _knows(facts, state.leader_epoch):
             continue
         before = states[number - 1] if number else None
         began_alone = state.occasion != "snapshot" and (before is None or before.leader_epoch < state.leader_epoch)
         end = next((one for one in states[number:] if one.leader_epoch > state.leader_epoch), None)
-        applied = "its own files have that epoch, which began so" if began_alone else state.sole_isr.applied
-        fenced = state.sole_isr.others_fenced
+        applied = "its own files have that epoch, which began so" if began_alone else alone.applied
+        fenced = alone.others_fenced
         old = counts_fenced_outsiders(kafka_version) is True
         proven = applied is not None and fenced == "throughout" and not old
         if proven or (fenced != "no" and (applied is not None or _took_note(facts, state, end))):
-            found.append(
-                SoleTerm(state.leader_epoch, state.leader_id, proven, _proof(state, proven, applied, kafka_version))
-            )
+            proof = _proof(facts.broker_id, state, alone, proven, applied, kafka_version)
+            found.append(SoleTerm(state.leader_epoch, facts.broker_id, proven, proof))
     return tuple(found)
 
 
-def _is_enough(state: PartitionState, kafka_version: tuple[int, ...] | None) -> bool:
+def _is_enough(alone: SoleIsr, kafka_version: tuple[int, ...] | None) -> bool:
     """Whether one replica in sync was enough for the high watermark to move."""
     if stands_still_below_min_isr(kafka_version) is False:
         return True
-    return state.sole_isr.min_isr is not None and state.sole_isr.min_isr <= 1
+    return alone.min_isr is not None and alone.min_isr <= 1
 
 
 def _knows(facts: ReplicaFacts, leader_epoch: int) -> bool:
@@ -81,8 +81,15 @@ def _took_note(facts: ReplicaFacts, state: PartitionState, end: PartitionState |
     )
 
 
-def _proof(state: PartitionState, proven: bool, applied: str | None, kafka_version: tuple[int, ...] | None) -> Proof:
-    minimum = state.sole_isr.min_isr
+def _proof(
+    leader_id: int,
+    state: PartitionState,
+    alone: SoleIsr,
+    proven: bool,
+    applied: str | None,
+    kafka_version: tuple[int, ...] | None,
+) -> Proof:
+    minimum = alone.min_isr
     allowed = (
         f"min.insync.replicas was {minimum}"
         if minimum is not None and minimum <= 1
@@ -91,18 +98,18 @@ def _proof(state: PartitionState, proven: bool, applied: str | None, kafka_versi
     others = {
         "throughout": "every other assigned replica was fenced in the same metadata batch and stayed so for as long as the leader could know",
         "later": "the other assigned replicas were fenced, but not from that batch on for all of the time",
-    }[state.sole_isr.others_fenced]
+    }[alone.others_fenced]
     noted = applied or "nothing but times shows that the leader's process took note of it"
     when = f"{render_time(state.time_ms)}, record {state.metadata_offset} of the metadata log"
-    text = f"broker {state.leader_id} was alone in the ISR in leader epoch {state.leader_epoch} from {render_time(state.time_ms)} on"
+    text = f"broker {leader_id} was alone in the ISR in leader epoch {state.leader_epoch} from {render_time(state.time_ms)} on"
     if not proven:
         text += ", which makes it likely that they were committed"
     return Proof(
         "sole_isr",
-        state.leader_id,
+        leader_id,
         text,
         str(state.leader_epoch),
-        evidence=(f"ISR {state.leader_id} alone: {when}", allowed, noted, others),
+        evidence=(f"ISR {leader_id} alone: {when}", allowed, noted, others),
     )
 
 

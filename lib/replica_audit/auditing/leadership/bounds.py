@@ -148,4 +148,4 @@ def _lowest_suffix(reference: Reference, comparisons: Sequence[Comparison], lowe
 
 def _lost_its_tail(facts: ReplicaFacts) -> bool:
     """Whether the bytes after the last sound batch are damage. Zeros are preallocation, but a clean stop cuts that off."""
-    return facts.tail_kind == "garbage" or (facts.tail_kind == "zero_filled" and facts.directory.clean_shutdown)
+    return facts.tail_kind == "garbage" or (facts.tail_kind == "zero_filled" and facts.directory.clean_shutdown is True)

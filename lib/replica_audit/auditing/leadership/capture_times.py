@@ -26,15 +26,15 @@ class CaptureTimes:
 
     copies: tuple[CopiedLogDir, ...] = ()
 
-    def of(self, facts: ReplicaFacts) -> CopiedLogDir | None:
-        """The copy that a replica is of, where the manifest has both its times."""
+    def of(self, facts: ReplicaFacts) -> tuple[int, int] | None:
+        """When the copy that a replica is of was begun and ended, where the manifest has both times."""
         own = [
-            one
+            (one.log_dir, (one.started_ms, one.finished_ms))
             for one in self.copies
-            if one.broker_id == facts.broker_id and None not in (one.started_ms, one.finished_ms)
+            if one.broker_id == facts.broker_id and one.started_ms is not None and one.finished_ms is not None
         ]
-        exact = [one for one in own if one.log_dir == facts.directory.log_dir]
-        return exact[0] if exact else own[0] if len(own) == 1 else None
+        exact = [times for log_dir, times in own if log_dir == facts.directory.log_dir]
+        return exact[0] if exact else own[0][1] if len(own) == 1 else None
 
     def was_killed(self, broker_id: int, log_dir: str) -> bool:
         """Whether the manifest says that the broker was killed: its next start recovers what it left."""
@@ -45,7 +45,7 @@ class CaptureTimes:
     def is_later(self, one: ReplicaFacts, other: ReplicaFacts) -> bool:
         """Whether `one` was copied after the copy of `other` had ended, beyond what clocks differ by."""
         later, earlier = self.of(one), self.of(other)
-        return later is not None and earlier is not None and later.started_ms >= earlier.finished_ms + _CLOCKS_DIFFER_MS
+        return later is not None and earlier is not None and later[0] >= earlier[1] + _CLOCKS_DIFFER_MS
 
     def kinds(self) -> list[dict[str, Any]]:
         """What each broker did while it was copied (live, stopped or killed), by broker id; those that are not said are left out."""
@@ -54,13 +54,14 @@ class CaptureTimes:
 
     def describe(self, replicas: Sequence[ReplicaFacts]) -> str | None:
         """The times of the copies in words; None where the manifest lacks one."""
-        found = [(facts, self.of(facts)) for facts in replicas]
-        if any(copy is None for _, copy in found):
-            return None
-        times = [
-            (facts, render_time(c.started_ms, "seconds"), render_time(c.finished_ms, "seconds")) for facts, c in found
-        ]
-        return ", ".join(f"broker {facts.broker_id} was copied from {start} to {end}" for facts, start, end in times)
+        found = []
+        for facts in replicas:
+            times = self.of(facts)
+            if times is None:
+                return None
+            start, end = (render_time(time, "seconds") for time in times)
+            found.append(f"broker {facts.broker_id} was copied from {start} to {end}")
+        return ", ".join(found)
 
 
 def times_of_manifest(brokers: Iterable[Mapping[str, Any]]) -> CaptureTimes:

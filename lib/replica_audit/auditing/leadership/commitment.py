@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.comparing.runs import Proof, Run, records_between
 from replica_audit.auditing.leadership.alone_in_isr import SoleTerm, committed_stretch
@@ -12,6 +12,15 @@ from replica_audit.auditing.leadership.alone_in_isr import SoleTerm, committed_s
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
     from replica_audit.batch_header import Batch
+
+
+class _Proven(NamedTuple):
+    """The batches of a run that are proven committed, up to `end_offset`."""
+
+    item: Comparison
+    end_offset: int
+    proof: Proof
+    keys: set[tuple]
 
 
 def with_proofs(comparisons: Sequence[Comparison], terms: Sequence[SoleTerm] = ()) -> tuple[Comparison, ...]:
@@ -22,10 +31,10 @@ def with_proofs(comparisons: Sequence[Comparison], terms: Sequence[SoleTerm] = (
     proofs = [term for term in terms if term.proven]
     comparisons = [_with_terms(item, proofs, proven_to) for item in comparisons]
     proven = [
-        (item, run, _keys(item, run.batches, run.committed_end))
+        _Proven(item, run.committed_end, run.proof, _keys(item, run.batches, run.committed_end))
         for item in comparisons
         for run in item.runs
-        if run.conflicting and run.committed_end is not None
+        if run.conflicting and run.committed_end is not None and run.proof is not None
     ]
     comparisons = [
         replace(item, runs=tuple(_furthest(item, run, proven) for run in item.runs)) if proven else item
@@ -37,8 +46,7 @@ def with_proofs(comparisons: Sequence[Comparison], terms: Sequence[SoleTerm] = (
 
 def _with_terms(item: Comparison, terms: Sequence[SoleTerm], add: Callable[[Run, int, Proof], Run]) -> Comparison:
     """`add` called on each conflicting run with the furthest term that reaches further into it than its own proof."""
-    reached = [(committed_stretch(item.follower, term), term) for term in terms]
-    reached = [(end, term) for end, term in reached if end is not None]
+    reached = [(end, term) for term in terms if (end := committed_stretch(item.follower, term)) is not None]
     if not reached or not item.runs:
         return item
     end, term = max(reached, key=lambda pair: pair[0])
@@ -53,18 +61,18 @@ def _with_terms(item: Comparison, terms: Sequence[SoleTerm], add: Callable[[Run,
     )
 
 
-def _furthest(item: Comparison, run: Run, proven: Sequence[tuple[Comparison, Run, set[tuple]]]) -> Run:
+def _furthest(item: Comparison, run: Run, proven: Sequence[_Proven]) -> Run:
     best = run
-    for other, source, keys in proven:
-        if other is item or not run.conflicting:
+    for other in proven:
+        if other.item is item or not run.conflicting:
             continue
         end = None
         for batch in run.batches:
-            if _key(item, batch) not in keys:
+            if _key(item, batch) not in other.keys:
                 break
-            end = min(batch.end_offset, source.committed_end)
+            end = min(batch.end_offset, other.end_offset)
         if end is not None and end > max(run.start_offset, best.committed_end or 0):
-            best = proven_to(best, end, _of_other(source.proof))
+            best = proven_to(best, end, _of_other(other.proof))
     return best
 
 

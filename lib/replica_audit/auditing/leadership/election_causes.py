@@ -65,7 +65,7 @@ def with_causes(
     """The same, each conflicting run with the election that left it behind."""
     replicas = (reference.facts, *(item.follower for item in comparisons))
     past = past_elections(replicas, leadership)
-    if past is None:
+    if past is None or leadership is None:
         return tuple(comparisons)
     return tuple(
         replace(item, runs=tuple(_with_cause(run, past, leadership) for run in item.runs)) for item in comparisons
@@ -73,20 +73,21 @@ def with_causes(
 
 
 def _with_cause(run: Run, past: PastElections, leadership: Leadership) -> Run:
-    if not run.conflicting or run.replica_epoch is None or run.replica_epoch < 0:
+    epoch = run.replica_epoch
+    if not run.conflicting or epoch is None or epoch < 0:
         return run
-    groups = _abandonments(run, past)
+    groups = _abandonments(run, epoch, past)
     suspects = groups[-1] if groups else ()
-    clean = _is_clean(run, suspects, past)
+    clean = _is_clean(run, epoch, suspects, past)
     named = tuple(next((one for one in group if not one.clean), group[-1]) for group in groups)
     parted = next((one for one in named if clean is not False or not one.clean), None)
-    promised = _promised(run, suspects if clean is not None else (), past, leadership)
+    promised = _promised(run, epoch, suspects if clean is not None else (), past, leadership)
     cause = Cause(named[-1] if clean and named else parted, clean, promised, named)
     return replace(run, cause=cause)
 
 
-def _abandonments(run: Run, past: PastElections) -> list[tuple[Election, ...]]:
-    """The elections that left the run behind, each with the suspects before it, of whose leaders no log tells any more.
+def _abandonments(run: Run, epoch: int, past: PastElections) -> list[tuple[Election, ...]]:
+    """The elections that left the run, of leader epoch `epoch`, behind, each with the suspects before it, of whose leaders no log tells any more.
 
     Such an election is the first whose leader did not have the run's first record, after one whose leader had it. There
     are several where a deposed leader came back uncleanly and brought its old records back.
@@ -95,9 +96,9 @@ def _abandonments(run: Run, past: PastElections) -> list[tuple[Election, ...]]:
     suspects: list[Election] = []
     held = True
     for election in past.elections:
-        if election.leader_epoch <= run.replica_epoch:
+        if election.leader_epoch <= epoch:
             continue
-        had = past.had(election, run.start_offset, run.replica_epoch)
+        had = past.had(election, run.start_offset, epoch)
         if had:
             held, suspects = True, []
         elif held:
@@ -108,7 +109,7 @@ def _abandonments(run: Run, past: PastElections) -> list[tuple[Election, ...]]:
     return [*groups, tuple(suspects)] if suspects else groups
 
 
-def _is_clean(run: Run, suspects: Sequence[Election], past: PastElections) -> bool | None:
+def _is_clean(run: Run, epoch: int, suspects: Sequence[Election], past: PastElections) -> bool | None:
     """Whether the last of its abandonments was a clean election; one of several suspects was unclean when any was.
 
     Nothing is known where the history does not reach back far enough, or where an old leader may have brought the
@@ -116,36 +117,38 @@ def _is_clean(run: Run, suspects: Sequence[Election], past: PastElections) -> bo
     """
     if not all(one.clean for one in suspects):
         return False
-    later = [one for one in past.elections if one.leader_epoch > run.replica_epoch]
-    had = [past.had(one, run.start_offset, run.replica_epoch) for one in later]
+    later = [one for one in past.elections if one.leader_epoch > epoch]
+    had = [past.had(one, run.start_offset, epoch) for one in later]
     revived = any(answer is None and not one.clean for one, answer in zip(later, had))
-    if not suspects or revived or (not any(had) and past.known_from > run.replica_epoch):
+    if not suspects or revived or (not any(had) and past.known_from > epoch):
         return None
     return True
 
 
-def _promised(run: Run, suspects: Sequence[Election], past: PastElections, leadership: Leadership) -> int | None:
+def _promised(
+    run: Run, epoch: int, suspects: Sequence[Election], past: PastElections, leadership: Leadership
+) -> int | None:
     """At most so many of the run's records were acknowledged to producers with acks=all; None where that is not known.
 
     None of them when, from their leader's time to the last of `suspects`, the in-sync replicas were always too few or
     had the broker among them that was elected without the records: then these never were on all of them. That holds as
     long as this broker had not lost the end of its log; what a checkpoint proves committed counts in any case.
     """
-    if past.known_from > run.replica_epoch:
+    if past.known_from > epoch:
         return None
     end = suspects[-1].metadata_offset if suspects else None
     states = [
         state
         for state in leadership.history
-        if not state.uncommitted and state.leader_id is not None and state.leader_epoch >= run.replica_epoch
+        if not state.uncommitted and state.leader_id is not None and state.leader_epoch >= epoch
         and (end is None or state.metadata_offset < end)
     ]  # fmt: skip
-    if not states or states[0].leader_epoch != run.replica_epoch:
+    if not states or states[0].leader_epoch != epoch:
         return None
     enough = [state for state in states if len(state.isr) >= _least_isr(state)]
     # Of several suspects the last may have lost the records to one before it.
     without: set[int] = set()
-    if len(suspects) == 1 and past.had(suspects[0], run.start_offset, run.replica_epoch) is False:
+    if len(suspects) == 1 and past.had(suspects[0], run.start_offset, epoch) is False:
         without = {suspects[0].leader_id} - {states[0].leader_id}
     if any(not without & set(state.isr) for state in enough):
         return run.data_records

@@ -80,11 +80,14 @@ def tighten_by_logs(
     if mark.method == "capture_skew" or mark.lowest_suffix is not None or reference.outdated:
         return mark
     entries = lineage_entries(reference)
-    led = [one for one in events if one.kind == "starts" and one.leads and one.high_watermark is not None]
-    led = [one for one in led if (one.leader_epoch, one.offset) in entries and one.high_watermark <= one.offset]
+    led = [
+        (value, one)
+        for one in events
+        if one.kind == "starts" and one.leads and (one.leader_epoch, one.offset) in entries
+        and (value := one.high_watermark) is not None and one.offset is not None and value <= one.offset
+    ]  # fmt: skip
     state = next((one for one in reversed(leadership.history if leadership else ()) if not one.uncommitted), None)
-    for one in led:
-        value = one.high_watermark
+    for value, one in led:
         if _frozen(one, state, reference, kafka_version) and mark.admits(value):
             text = (
                 f"high watermark {value}, at which broker {one.broker_id} began to lead in epoch "
@@ -92,10 +95,11 @@ def tighten_by_logs(
             )
             text += f"than min.insync.replicas, as they still are: it stands still ({place(one)})"
             return mark.settled(value, "bounds_meet", text)
-    best = max(led, key=lambda one: one.high_watermark, default=None)
-    if best is None or best.high_watermark == mark.hw_lower or not mark.admits(best.high_watermark):
+    if not led:
         return mark
-    value = best.high_watermark
+    value, best = max(led, key=lambda pair: pair[0])
+    if value == mark.hw_lower or not mark.admits(value):
+        return mark
     text = (
         f"high watermark {value} with which broker {best.broker_id} began to lead in epoch "
         f"{best.leader_epoch} at {best.offset} ({place(best)})"
@@ -151,7 +155,7 @@ def logged_cuts(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedCut]:
             last = cuts[-1] if cuts else None
             if one.kind == "asked_to_cut":
                 asked = one
-            elif one.kind in ("cut", "cut_below_mark") and not fresh:
+            elif one.kind in ("cut", "cut_below_mark") and one.offset is not None and not fresh:
                 same = (
                     last is not None
                     and last.event.kind == "cut_below_mark"
@@ -171,7 +175,8 @@ def logged_cuts(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedCut]:
                 if one.line - last.event.line <= 2:
                     cuts.pop()
             elif one.kind == "mark_went_back" and last is not None and last.truncate_to == one.offset:
-                cuts[-1] = replace(last, high_watermark=max(last.high_watermark or 0, one.high_watermark))
+                marks = [mark for mark in (last.high_watermark, one.high_watermark) if mark is not None]
+                cuts[-1] = replace(last, high_watermark=max(marks, default=None))
         yield from cuts
 
 

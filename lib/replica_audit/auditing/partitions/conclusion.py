@@ -70,15 +70,17 @@ def conclude(
     `aligned`: the followers beside the reference, by copy, where that was done piece by piece (`auditing.partitions.pieces`); then no
     batches are wanted.
     """
-    if plan.grouping.reference is None:
-        return _without_replicas(plan)
     rows = defaultdict(lambda: np.empty(0, BATCH_DTYPE), batches or {})
     if rot := confirm_rot(plan.doubts, rows):
         rows.update({key: restore_epochs(rows[key], parts) for key, parts in rot.items()})
         plan = Plan(plan.evidence, rot)
     evidence, grouping = plan.evidence, plan.grouping
     reference = grouping.reference
-    compared: Sequence[Comparison] = tuple(_compare(plan, rows, records) if aligned is None else _join(plan, aligned))
+    if reference is None:
+        return _without_replicas(plan)
+    compared: Sequence[Comparison] = tuple(
+        _compare(plan, rows, records) if aligned is None else _join(plan, reference, aligned)
+    )
     events = of_present_topic(evidence.log_events, reference.facts.directory.topic_id)
     compared, strangers = _apart(reference, compared, evidence.leadership, events)
     replicas = (reference.facts, *(item.follower for item in compared))
@@ -134,8 +136,8 @@ def _compare(plan: Plan, rows: Mapping[CopyKey, np.ndarray], records: RecordSour
     Another follower may have asked for more of the reference than this pair needs: what was not asked for here is known
     to be equal, and must not look like a hole.
     """
-    reference, tiered = plan.grouping.reference, plan.evidence.is_tiered
-    for follower, chunks in plan.pairs:
+    tiered = plan.evidence.is_tiered
+    for reference, follower, chunks in plan.pairs:
         own, theirs = rows[follower.key], rows[reference.facts.key]
         read = None if records is None else Records(records, own, theirs)
         sides = (batches_in(theirs, chunks), batches_in(own, chunks))
@@ -143,12 +145,11 @@ def _compare(plan: Plan, rows: Mapping[CopyKey, np.ndarray], records: RecordSour
         yield compare(reference, follower, plan.evidence.protocol, pair, tiered)
 
 
-def _join(plan: Plan, aligned: Mapping[CopyKey, AlignedPair]) -> Iterator[Comparison]:
+def _join(plan: Plan, reference: Reference, aligned: Mapping[CopyKey, AlignedPair]) -> Iterator[Comparison]:
     """Each follower with the reference, as its pieces showed."""
-    reference, evidence = plan.grouping.reference, plan.evidence
     for follower in plan.grouping.followers:
         pair = aligned.get(follower.key, AlignedPair())
-        yield compare(reference, follower, evidence.protocol, pair, evidence.is_tiered)
+        yield compare(reference, follower, plan.evidence.protocol, pair, plan.evidence.is_tiered)
 
 
 def _apart(

@@ -37,9 +37,12 @@ class Grouping:
 
     def turned(self) -> Iterator[Grouping]:
         """The same with each of those as the reference."""
+        reference = self.reference
+        if reference is None:
+            return
         for facts in self.compared:
             others = tuple(one for one in self.compared if one is not facts)
-            yield replace(self, reference=replace(self.reference, facts=facts), followers=others)
+            yield replace(self, reference=replace(reference, facts=facts), followers=others)
 
 
 def group_replicas(

@@ -42,7 +42,7 @@ def plan_pieces(plan: Plan, limit: int) -> list[Piece]:
         return []
     if any(may_be_confirmed(one, copies[one.key]) for one in plan.doubts):
         return []
-    numbers = sorted(set().union(*(chunks for _, chunks in plan.pairs)))
+    numbers = sorted(set().union(*(pair.chunks for pair in plan.pairs)))
     held = {
         number: [facts.chunks[number] for facts in grouping.compared if number in facts.chunks] for number in numbers
     }
@@ -64,14 +64,13 @@ class PieceAligner:
     """Lays the followers of one partition beside the reference, in the chunks of one piece after another."""
 
     def __init__(self, plan: Plan) -> None:
-        self._reference, self._tiered = plan.grouping.reference, plan.evidence.is_tiered
-        self._needs = plan.pairs
+        self._pairs, self._tiered = plan.pairs, plan.evidence.is_tiered
 
     def wanted(self, piece: Piece) -> dict[CopyKey, set[int]]:
         """Chunks whose batches `align` wants to see, by copy."""
         wanted: dict[CopyKey, set[int]] = {}
-        for follower, needed in self._needs:
-            for key in (self._reference.facts.key, follower.key):
+        for reference, follower, needed in self._pairs:
+            for key in (reference.facts.key, follower.key):
                 wanted.setdefault(key, set()).update(needed & set(piece))
         return wanted
 
@@ -79,12 +78,11 @@ class PieceAligner:
         self, piece: Piece, batches: Mapping[CopyKey, np.ndarray], read: RecordSource | None
     ) -> dict[CopyKey, AlignedPair]:
         """Each follower beside the reference in the chunks of `piece`, given their batches (`BATCH_DTYPE`), by copy."""
-        reference, nothing, found = self._reference, np.empty(0, BATCH_DTYPE), {}
-        theirs = batches.get(reference.facts.key, nothing)
-        for follower, needed in self._needs:
+        nothing, found = np.empty(0, BATCH_DTYPE), {}
+        for reference, follower, needed in self._pairs:
             chunks = needed & set(piece)
             if chunks:
-                own = batches.get(follower.key, nothing)
+                theirs, own = (batches.get(key, nothing) for key in (reference.facts.key, follower.key))
                 records = None if read is None else Records(read, own, theirs)
                 sides = (batches_in(theirs, chunks), batches_in(own, chunks))
                 pair = align_pair(reference, follower, *sides, chunks, self._tiered, records)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.comparing.candidates import chunks_of_candidates
 from replica_audit.auditing.comparing.epoch_rot import doubtful_epochs
@@ -19,12 +19,21 @@ from replica_audit.formats.segments.open_transactions import open_at_end
 if TYPE_CHECKING:
     from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
     from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
+    from replica_audit.auditing.replicas.reference import Reference
     from replica_audit.auditing.replicas.written_epochs import EpochRot
 
 
 def plan_audit(evidence: PartitionEvidence) -> Plan:
     """How to audit a partition: `conclude` (`auditing.partitions.conclusion`) takes the plan and what the plan asks for."""
     return Plan(evidence)
+
+
+class Pair(NamedTuple):
+    """Two copies that are compared, and the chunks that their comparison wants to see."""
+
+    reference: Reference
+    follower: ReplicaFacts
+    chunks: set[int]
 
 
 @dataclass(frozen=True)
@@ -49,26 +58,24 @@ class Plan:
         return tuple(doubtful_epochs(self.grouping.compared, self.evidence.leadership, at_rest=at_rest))
 
     @cached_property
-    def pairs(self) -> tuple[tuple[ReplicaFacts, set[int]], ...]:
-        """Each follower with the chunks that its comparison wants to see."""
+    def pairs(self) -> tuple[Pair, ...]:
+        """The reference and each follower, with the chunks that their comparison wants to see."""
         return tuple(self._pairs_of(self.grouping))
 
     @cached_property
     def batches(self) -> dict[CopyKey, set[int]]:
         """Chunks whose batches `conclude` wants to see, by copy; empty when digests and lineages say it all."""
         wanted: dict[CopyKey, set[int]] = {}
-        if self.grouping.reference is None:
-            return wanted
         groupings = [self.grouping]
         if self.doubts:
             # Whether an epoch was changed, and so who is the reference and where it cuts, only the batches will tell.
             restored = Plan(self.evidence, _by_copy(self.doubts)).grouping
             groupings = [*self.grouping.turned(), *restored.turned()]
         for grouping in groupings:
-            for follower, chunks in self._pairs_of(grouping):
+            for reference, follower, chunks in self._pairs_of(grouping):
                 if chunks:
-                    of_reference, of_follower = chunks_for_keys(grouping.reference.facts, follower)
-                    wanted.setdefault(grouping.reference.facts.key, set()).update(chunks, of_reference)
+                    of_reference, of_follower = chunks_for_keys(reference.facts, follower)
+                    wanted.setdefault(reference.facts.key, set()).update(chunks, of_reference)
                     wanted.setdefault(follower.key, set()).update(chunks, of_follower)
             for key, chunks in self._candidates_of(grouping).items():
                 wanted.setdefault(key, set()).update(chunks)
@@ -91,11 +98,14 @@ class Plan:
         chosen = self.evidence
         return chunks_of_candidates(grouping.reference, grouping.compared, chosen.protocol, chosen.is_tiered)
 
-    def _pairs_of(self, grouping: Grouping) -> Iterable[tuple[ReplicaFacts, set[int]]]:
+    def _pairs_of(self, grouping: Grouping) -> Iterator[Pair]:
+        reference = grouping.reference
+        if reference is None:
+            return
         for follower in grouping.followers:
-            replays = replay_all(grouping.reference, follower, self.evidence.is_tiered)
-            verified = verified_chunks(self.evidence.verified, grouping.reference.facts, follower)
-            yield follower, needed_chunks(grouping.reference, follower, replays, verified)
+            replays = replay_all(reference, follower, self.evidence.is_tiered)
+            verified = verified_chunks(self.evidence.verified, reference.facts, follower)
+            yield Pair(reference, follower, needed_chunks(reference, follower, replays, verified))
 
 
 def _by_copy(doubts: Iterable[EpochRot]) -> dict[CopyKey, list[EpochRot]]:

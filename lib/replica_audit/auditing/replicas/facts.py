@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from replica_audit.auditing.replicas.cleaner_progress import Cleaning
 from replica_audit.auditing.replicas.joined_segments import (
     border_gaps,
+    gaps_among,
     irregularities_of,
     tail_kind_of,
     unreadable_stretches,
@@ -219,7 +220,8 @@ def replica_facts(
     unreadable = unreadable_stretches(ordered, irregularities, found_end)
     missing = tuple(border_gaps(ordered))
     epoch_starts = starts_of_epochs(ordered, rot, found_end)
-    shutdown, recovery_point = directory.clean_shutdown, directory.recovery_point_checkpoint
+    # Without its log dir nothing says that the stop was clean.
+    clean, recovery_point = directory.clean_shutdown is True, directory.recovery_point_checkpoint
     return ReplicaFacts(
         directory=directory,
         segments=ordered,
@@ -232,14 +234,10 @@ def replica_facts(
         irregularities=irregularities,
         unreadable=unreadable,
         missing=missing,
-        gaps=tuple(
-            OffsetRange(item.previous + 1, item.base_offset)
-            for _, item in irregularities
-            if item.kind == "gap" and item.previous is not None
-        ),
+        gaps=tuple(gaps_among(irregularities)),
         chunks=merge_chunks(segment.chunks for segment in ordered),
         tail_kind=tail_kind_of(ordered, found_end, log_end),
-        loaded=load_log(ordered, clean=shutdown, recovery_point=recovery_point, log_start_checkpoint=checkpoint),
+        loaded=load_log(ordered, clean=clean, recovery_point=recovery_point, log_start_checkpoint=checkpoint),
         recovered=load_log(ordered, clean=False, recovery_point=0, log_start_checkpoint=checkpoint),
         has_epochs=any(segment.has_epochs for segment in ordered),
         epoch_starts=epoch_starts,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from replica_audit.model import Irregularity, OffsetRange, SegmentSummary
 
@@ -15,19 +15,28 @@ def irregularities_of(
     where = "first batch of the segment"
     for segment in segments:
         base, epoch = segment.first_base_offset, segment.first_leader_epoch
-        if base is not None and last_offset is not None and base <= last_offset:
-            yield segment, Irregularity("regression", 0, base, base, epoch, last_offset, where)
-        expected = max(segment.base_offset, log_start)
-        if base is not None and base > expected and not (segment.damage and segment.damage[0].expected_offset is None):
-            yield segment, Irregularity("gap", 0, base, base, epoch, expected - 1, where)
-        if epoch is not None and last_epoch is not None and 0 <= epoch < last_epoch:
-            yield segment, Irregularity("epoch_regression", 0, base, base, epoch, last_epoch, where)
+        # A segment has both as soon as it has a batch; the epoch of one that has none is -1.
+        if base is not None and epoch is not None:
+            if last_offset is not None and base <= last_offset:
+                yield segment, Irregularity("regression", 0, base, base, epoch, last_offset, where)
+            expected = max(segment.base_offset, log_start)
+            if base > expected and not (segment.damage and segment.damage[0].expected_offset is None):
+                yield segment, Irregularity("gap", 0, base, base, epoch, expected - 1, where)
+            if last_epoch is not None and 0 <= epoch < last_epoch:
+                yield segment, Irregularity("epoch_regression", 0, base, base, epoch, last_epoch, where)
         for item in segment.irregularities:
             yield segment, item
         if segment.greatest_last_offset is not None:
             last_offset = max(segment.greatest_last_offset, -1 if last_offset is None else last_offset)
         if segment.last_leader_epoch is not None and segment.last_leader_epoch >= 0:
             last_epoch = segment.last_leader_epoch
+
+
+def gaps_among(irregularities: Iterable[tuple[SegmentSummary, Irregularity]]) -> Iterator[OffsetRange]:
+    """Offsets that no batch claims, for each irregularity that is a gap."""
+    for _, item in irregularities:
+        if item.kind == "gap" and item.previous is not None:
+            yield OffsetRange(item.previous + 1, item.base_offset)
 
 
 def unreadable_stretches(
@@ -39,11 +48,7 @@ def unreadable_stretches(
     ranges = [OffsetRange(item.base_offset, item.last_offset + 1) for _, item in irregularities if item.kind == "crc"]
     # The bytes of a batch that is missing right beside a damaged one may be what damaged it, or have gone with it.
     damaged = {offset for one in ranges for offset in (one.start_offset, one.end_offset)}
-    ranges += [
-        OffsetRange(item.previous + 1, item.base_offset)
-        for _, item in irregularities
-        if item.kind == "gap" and item.previous is not None and {item.previous + 1, item.base_offset} & damaged
-    ]
+    ranges += [gap for gap in gaps_among(irregularities) if {gap.start_offset, gap.end_offset} & damaged]
     for index, segment in enumerate(segments):
         border = segments[index + 1].base_offset if index + 1 < len(segments) else found_end
         for damage in segment.damage:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from replica_audit.auditing.comparing.cause import promised_in_all
 from replica_audit.auditing.comparing.comparison import Comparison
 from replica_audit.auditing.comparing.loss import Count, Loss, count_loss, count_run
 from replica_audit.auditing.findings.case import Case
@@ -117,13 +118,12 @@ def _partition_row(audit: PartitionAudit, topic_id: str | None, loss: Loss) -> d
 
 def _promised_dropped(case: Case) -> int | None:
     """Of the records that truncation drops, those that acks=all promised at most; None where nothing tells."""
-    promised = [
-        run.cause.promised_records if run.cause is not None else None
+    return promised_in_all(
+        run.cause
         for item in case.comparisons
         for run in item.runs
         if run.conflicting and run.start_offset >= item.replays[case.protocol].truncate_to
-    ]
-    return None if None in promised else sum(promised)
+    )
 
 
 def _role(case: Case, facts: ReplicaFacts) -> str:

@@ -126,7 +126,8 @@ def digest_texts(files: Iterable[tuple[str, int]], pieces: Iterable[tuple[Piece,
 
 
 def _join(digests: list[str | None]) -> str | None:
-    return None if None in digests else hashlib.sha256("".join(digests).encode("ascii")).hexdigest()
+    known = [digest for digest in digests if digest is not None]
+    return None if len(known) < len(digests) else hashlib.sha256("".join(known).encode("ascii")).hexdigest()
 
 
 def _line(*values: Any) -> str:

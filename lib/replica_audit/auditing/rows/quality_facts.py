@@ -122,11 +122,11 @@ def count_lineage_conflicts(
     written = Lineage.of([(epoch, start) for epoch, start in checkpoint_epochs])
     if not written:
         return 0
-    first_epoch, first_start = written.entries[0]
+    (first_epoch, first_start), (latest_epoch, _) = written.entries[0], written.entries[-1]
     return sum(
         written.epoch_for_offset(start) != epoch
         for epoch, start in epochs or ()
-        if epoch <= written.latest_epoch and not (start < first_start and epoch <= first_epoch)
+        if epoch <= latest_epoch and not (start < first_start and epoch <= first_epoch)
     )
 
 

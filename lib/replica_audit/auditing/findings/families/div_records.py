@@ -175,8 +175,9 @@ def _run(case: Case, item: Comparison, run: Run) -> Finding:
         lag = "loss: no, their producer sent them again to another leader"
     else:
         lag = "lag: no, the records differ" if run.conflicting else "lag: no, it lies inside both logs"
-    if run.likely is not None:
-        fate += f"; {run.likely.text}"
+    likely = run.likely
+    if likely is not None:
+        fate += f"; {likely.text}"
     return finding(
         code,
         f"{what}; {fate}{left_by(run)}",
@@ -196,8 +197,9 @@ def _run(case: Case, item: Comparison, run: Run) -> Finding:
             considered("corruption: no, every batch compared has the right checksum"),
             *told_by_history(run),
             *(
-                Evidence("leadership", text, run.likely.broker_id, value=run.likely.value)
-                for text in (run.likely.evidence if run.likely is not None else ())
+                []
+                if likely is None
+                else [Evidence("leadership", text, likely.broker_id, value=likely.value) for text in likely.evidence]
             ),
         ],
     )

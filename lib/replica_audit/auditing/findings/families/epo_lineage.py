@@ -106,8 +106,7 @@ def _start_mismatch(case: Case, item: Comparison) -> Iterator[Finding]:
 
 def _unknown_epochs(case: Case, item: Comparison) -> Iterator[Finding]:
     leader, follower = case.reference.facts, item.follower
-    known = {epoch for epoch, _ in leader.lineage} | {epoch for epoch, _ in leader.file_lineage or ()}
-    known.add(case.reference.leader_epoch)
+    known = {case.reference.leader_epoch, *(epoch for epoch, _ in (*leader.lineage, *(leader.file_lineage or ())))}
     first = leader.lineage.entries[0][0] if leader.lineage else None
     for epoch, start in follower.lineage:
         # Retention removes old epochs; a tail that is ahead may be of an epoch that the reference has not reached.
@@ -131,14 +130,16 @@ def _unknown_epochs(case: Case, item: Comparison) -> Iterator[Finding]:
 
 
 def _ahead_of_metadata(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
-    newest = case.leadership.leader_epoch if case.leadership else None
-    last = facts.last_leader_epoch
+    leadership, last = case.leadership, facts.last_leader_epoch
+    if leadership is None:
+        return
+    newest = leadership.leader_epoch
     if newest is not None and last is not None and last > newest:
         yield finding(
             EPO_AHEAD_OF_METADATA,
-            f"broker {facts.broker_id} has batches of epoch {last}; {case.leadership.source} knows epochs up to {newest}",
+            f"broker {facts.broker_id} has batches of epoch {last}; {leadership.source} knows epochs up to {newest}",
             severity="medium" if case.quiesced else "info",
             broker_id=facts.broker_id,
             replica_epoch=last,
-            evidence=[Evidence("leadership", f"leader epoch {newest}", value=case.leadership.source)],
+            evidence=[Evidence("leadership", f"leader epoch {newest}", value=leadership.source)],
         )

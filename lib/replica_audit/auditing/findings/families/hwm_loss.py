@@ -17,7 +17,7 @@ from replica_audit.protocol.versions import may_mark_over_tail
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
-    from replica_audit.auditing.comparing.runs import Run
+    from replica_audit.auditing.comparing.runs import Proof, Run
     from replica_audit.auditing.findings.case import Case
     from replica_audit.auditing.findings.gone import EarlierRun
     from replica_audit.auditing.replicas.facts import ReplicaFacts
@@ -66,15 +66,14 @@ def judge(case: Case) -> Iterator[Finding]:
     """HWM-LOSS, one for each run of a replica with records that were committed; HWM-GONE, one for each earlier run."""
     for item in case.comparisons:
         for run in item.runs:
-            if run.committed_end is not None:
-                yield doubted(_loss(case, item, run), item)
+            if run.committed_end is not None and run.proof is not None:
+                yield doubted(_loss(case, item, run, min(run.end_offset, run.committed_end), run.proof), item)
     yield from _gone(case)
 
 
-def _loss(case: Case, item: Comparison, run: Run) -> Finding:
-    follower, leader, proof = item.follower, case.reference.facts, run.proof
+def _loss(case: Case, item: Comparison, run: Run, end: int, proof: Proof) -> Finding:
+    follower, leader = item.follower, case.reference.facts
     suspect = proof.kind == "checkpoint" and bool(may_mark_over_tail(case.kafka_version))
-    end = min(run.end_offset, run.committed_end)
     # Where only the end of a transaction is missing no producer lost a record, but its consumers wait.
     count, kind = run.committed_records, "committed record"
     if count == 0:
@@ -92,12 +91,11 @@ def _loss(case: Case, item: Comparison, run: Run) -> Finding:
         start_offset=run.start_offset,
         end_offset=end,
         replica_epoch=run.replica_epoch,
-        evidence=[*_evidence(run, suspect), *_history(run)],
+        evidence=[*_evidence(proof, suspect), *_history(run)],
     )
 
 
-def _evidence(run: Run, suspect: bool) -> list[Evidence]:
-    proof = run.proof
+def _evidence(proof: Proof, suspect: bool) -> list[Evidence]:
     if proof.kind != "checkpoint":
         return [
             Evidence("leadership", text, proof.broker_id, value=proof.value) for text in (proof.text, *proof.evidence)
@@ -180,6 +178,7 @@ def _is_told_by_log(case: Case, run: EarlierRun) -> bool:
     return any(
         cut.event.broker_id in run.broker_ids
         and cut.truncate_to < run.end_offset
+        and cut.high_watermark is not None
         and run.start_offset < cut.high_watermark
         for cut in losing_cuts(case.log_events, case.reference)
     )

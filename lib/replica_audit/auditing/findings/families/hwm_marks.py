@@ -82,7 +82,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         return  # what lies past the end of what is shown is not known, so it is not a loss
     directory, end = facts.directory, facts.log_end_offset
     checkpoint, recovery_point = directory.high_watermark_checkpoint, directory.recovery_point_checkpoint
-    if is_tail_lost(case.reference, case.replicas, facts):
+    if checkpoint is not None and is_tail_lost(case.reference, case.replicas, facts):
         holders = [other for other in case.replicas if other is not facts and _has_up_to(case, other, checkpoint)]
         gone = facts is case.reference.facts and case.quiesced and not holders
         yield finding(
@@ -165,15 +165,15 @@ def _suffix(case: Case) -> Iterator[Finding]:
 
 
 def _under_min_isr(case: Case) -> Iterator[Finding]:
-    isr = case.reference.isr
-    if isr is None or case.stopped:
+    isr, leadership = case.reference.isr, case.leadership
+    if isr is None or leadership is None or case.stopped:
         return
-    assigned = case.leadership.replicas
+    assigned = leadership.replicas
     minimum = case.config("min.insync.replicas")
     if minimum is not None and minimum.isdigit() and len(isr) < min(int(minimum), len(assigned or isr) or int(minimum)):
         yield finding(
             HWM_UNDER_MIN_ISR,
             f"{count(len(isr), 'replica')} in sync, but min.insync.replicas is {minimum}: acks=all is refused, and since 3.7 the high "
             "watermark stands still",
-            evidence=[Evidence("leadership", f"min.insync.replicas={minimum}", value=case.leadership.source)],
+            evidence=[Evidence("leadership", f"min.insync.replicas={minimum}", value=leadership.source)],
         )

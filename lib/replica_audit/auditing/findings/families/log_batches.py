@@ -149,8 +149,8 @@ def judge(case: Case) -> Iterator[Finding]:
     """Batches of every replica that was compared or set aside, and what comparing them showed."""
     for facts in (*case.replicas, *case.set_aside):
         for segment, found in facts.irregularities:
-            if found.kind == "gap":
-                yield _gap(facts, segment, found)
+            if found.kind == "gap" and found.previous is not None:
+                yield _gap(facts, segment, found, found.previous + 1)
             elif found.kind != "crc" and not _was_told_to_begin_anew(case, found):
                 yield _irregular(facts, segment, found)
         for one in facts.rot:
@@ -167,8 +167,8 @@ def judge(case: Case) -> Iterator[Finding]:
             )
 
 
-def _gap(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity) -> Finding:
-    start, end = item.previous + 1, item.base_offset
+def _gap(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity, start: int) -> Finding:
+    end = item.base_offset
     by_cleaner = facts.is_cleaned(start, end)
     return finding(
         LOG_GAP,

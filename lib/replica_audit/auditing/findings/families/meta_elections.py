@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.comparing.cause import promised_in_all
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding
 from replica_audit.auditing.findings.shared import log_line
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.findings.case import Case
     from replica_audit.auditing.leadership.election_causes import PastElections
     from replica_audit.auditing.leadership.logged_events import LoggedElection
+    from replica_audit.model import Leadership
     from replica_audit.protocol.election import Election
 
 META_UNCLEAN_ELECTION = Code(
@@ -39,17 +41,18 @@ CODES = (META_UNCLEAN_ELECTION,)
 
 def judge(case: Case) -> Iterator[Finding]:
     """One for each election: high while a replica still holds records that it left behind."""
-    if not (case.leadership and case.leadership.history):
+    leadership = case.leadership
+    if not (leadership and leadership.history):
         yield from (_logged(case, election) for election in unclean_elections(case.log_events))
-    past = past_elections(case.replicas, case.leadership)
-    if past is None:
+    past = past_elections(case.replicas, leadership)
+    if past is None or leadership is None:
         return
     for election in past.elections:
         if not election.clean:
-            yield _unclean(case, past, election)
+            yield _unclean(case, leadership, past, election)
 
 
-def _unclean(case: Case, past: PastElections, election: Election) -> Finding:
+def _unclean(case: Case, leadership: Leadership, past: PastElections, election: Election) -> Finding:
     left: dict[int, list[Run]] = {}
     for item in case.comparisons:
         for run in item.runs:
@@ -72,7 +75,7 @@ def _unclean(case: Case, past: PastElections, election: Election) -> Finding:
         message = f"{describe(election)}{began}; {'; '.join(parts)}; {nowhere}"
         evidence.append(considered("healed: no, they are cut as soon as their broker follows"))
     else:
-        nothing = _lost_nothing(case, election)
+        nothing = _lost_nothing(case, leadership, election)
         said = (
             nothing
             or "it may have lost records, and these files cannot tell: no replica here still holds any that it left behind"
@@ -97,14 +100,13 @@ def _unclean(case: Case, past: PastElections, election: Election) -> Finding:
 def _loss(runs: list[Run]) -> str:
     """The three ways to count what one replica holds of it: all, proven committed, promised."""
     records, committed = sum(run.data_records for run in runs), sum(run.committed_records for run in runs)
-    promised = [run.cause.promised_records for run in runs if run.cause is not None]
-    known = None if None in promised else sum(promised)
+    known = promised_in_all(run.cause for run in runs if run.cause is not None)
     more = "" if known is None else f", at most {known} promised by acks=all"
     start = min(run.start_offset for run in runs)
     return f"{count(records, 'record')} from {start} on ({committed} proven committed{more})"
 
 
-def _lost_nothing(case: Case, election: Election) -> str | None:
+def _lost_nothing(case: Case, leadership: Leadership, election: Election) -> str | None:
     """A clause that says so, where the log of the leader before is as it was then; None where that is not known."""
     before = election.previous_leader_id
     item = next((one for one in case.comparisons if one.follower.broker_id == before), None)
@@ -121,8 +123,8 @@ def _lost_nothing(case: Case, election: Election) -> str | None:
     )
     # With an entry of a later epoch it has followed since, and was cut; a leader that wrote nothing leaves no entry, so it
     # must have been down all the time as well: in the ISR of no later state, and fenced at the end.
-    later = [state for state in case.leadership.history if state.metadata_offset >= election.metadata_offset]
-    returned = any(before in state.isr for state in later) or before not in (case.leadership.fenced or ())
+    later = [state for state in leadership.history if state.metadata_offset >= election.metadata_offset]
+    returned = any(before in state.isr for state in later) or before not in (leadership.fenced or ())
     followed = not epochs or max(epochs) >= election.leader_epoch or returned
     if not whole or followed or item.runs or item.alignment.ahead or item.common_prefix_end != facts.log_end_offset:
         return None

@@ -135,7 +135,8 @@ def _topic_ids(case: Case) -> Iterator[Finding]:
             broker_id=item.follower.broker_id,
             evidence=[considered("divergence: two logs of one topic share at least their first batches")],
         )
-    known = case.leadership.topic_id if case.leadership else None
+    leadership = case.leadership
+    known = leadership.topic_id if leadership is not None else None
     for facts in case.foreign:
         present = case.reference.facts.directory.topic_id
         yield finding(
@@ -150,8 +151,8 @@ def _topic_ids(case: Case) -> Iterator[Finding]:
                 ),
                 considered(
                     "topic re-created: possible, nothing says which id is the present one"
-                    if known is None
-                    else f"topic re-created: yes, {case.leadership.source} names {known}; Kafka sets such a directory aside as -stray"
+                    if leadership is None or known is None
+                    else f"topic re-created: yes, {leadership.source} names {known}; Kafka sets such a directory aside as -stray"
                 ),
             ],
         )

@@ -203,14 +203,14 @@ def _lag(case: Case, item: Comparison) -> Iterator[Finding]:
 
 
 def _replication(case: Case) -> Iterator[Finding]:
-    isr = case.reference.isr
-    if isr is None or case.stopped:
+    isr, leadership = case.reference.isr, case.leadership
+    if isr is None or leadership is None or case.stopped:
         return
-    assigned = case.leadership.replicas
+    assigned = leadership.replicas
     if assigned is not None and len(isr) < len(assigned):
         yield finding(
             REP_UNDER_REPLICATED,
             f"{len(isr) or 'none'} of {count(len(assigned), 'assigned replica')} "
             f"{'are' if len(isr) > 1 else 'is'} in sync{': ' if isr else ''}{brokers(sorted(isr)) if isr else ''}",
-            evidence=[Evidence("leadership", case.leadership.source)],
+            evidence=[Evidence("leadership", leadership.source)],
         )

@@ -95,9 +95,13 @@ def judge(case: Case) -> Iterator[Finding]:
     history = bool(case.leadership and case.leadership.history)
     elections = [] if history else list(unclean_elections(case.log_events))
     losing = set(losing_cuts(case.log_events, case.reference))
-    harmless: dict[int, list[Finding]] = {}
+    harmless: dict[int | None, list[Finding]] = {}
     for cut in logged_cuts(case.log_events):
-        found = _lost(case, cut) if cut in losing else _cut(cut, led_after(cut, elections, case.log_events))
+        mark = cut.high_watermark
+        if mark is not None and cut in losing:
+            found = _lost(case, cut, mark)
+        else:
+            found = _cut(cut, led_after(cut, elections, case.log_events))
         if found.severity == "info":
             harmless.setdefault(cut.event.broker_id, []).append(found)
         else:
@@ -112,9 +116,9 @@ def judge(case: Case) -> Iterator[Finding]:
         yield replace(cuts[-1], evidence=(*cuts[-1].evidence, *earlier))
 
 
-def _lost(case: Case, cut: LoggedCut) -> Finding:
-    """A cut below the replica's own high watermark, at an offset where the reference goes on in another epoch."""
-    mark, start = cut.high_watermark, cut.truncate_to
+def _lost(case: Case, cut: LoggedCut, mark: int) -> Finding:
+    """A cut below the replica's own high watermark `mark`, at an offset where the reference goes on in another epoch."""
+    start = cut.truncate_to
     later = {epoch for epoch, begin in lineage_entries(case.reference) if begin == start}
     broker = cut.event.broker_id
     suspect = bool(may_mark_over_tail(case.kafka_version))

@@ -130,7 +130,9 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
             end_offset=outcome.truncate_to,
             evidence=[replay_evidence(case, item)],
         )
-    elif max(outcome.truncate_to, follower.local_start_offset) < prefix and not _is_bare(item, outcome.truncate_to):
+    elif max(outcome.truncate_to, follower.local_start_offset) < prefix and not _is_bare(
+        item, outcome.truncate_to, prefix
+    ):
         gone = leader.local_start_offset > outcome.truncate_to
         yield finding(
             TRN_OVER_TRUNCATE,
@@ -148,9 +150,9 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
         )
 
 
-def _is_bare(item: Comparison, start: int) -> bool:
-    """Whether the follower has nothing from `start` to the common prefix's end: its cleaner removed what was there."""
-    return any(gap.start_offset <= start and item.common_prefix_end <= gap.end_offset for gap in item.follower.gaps)
+def _is_bare(item: Comparison, start: int, end: int) -> bool:
+    """Whether the follower has nothing from `start` to `end`: its cleaner removed what was there."""
+    return any(gap.start_offset <= start and end <= gap.end_offset for gap in item.follower.gaps)
 
 
 def _cut_by(case: Case, item: Comparison) -> str:

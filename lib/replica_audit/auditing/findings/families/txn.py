@@ -146,8 +146,8 @@ def _is_over(case: Case, transaction: OpenTransaction, state: TransactionState) 
 
 def _owner(transaction: OpenTransaction, state: TransactionState | None) -> str:
     """Whose transaction it is, as far as the coordinator's log tells: producer 7 (transactional id payments-1)."""
-    known = state is not None and state.transactional_id is not None
-    return f"producer {transaction.producer_id}" + (f" (transactional id {state.transactional_id})" if known else "")
+    name = None if state is None else state.transactional_id
+    return f"producer {transaction.producer_id}" + ("" if name is None else f" (transactional id {name})")
 
 
 def _marker_lost(
