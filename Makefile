@@ -6,6 +6,7 @@
 #   make test      the whole suite but the runs under Airflow, in two processes
 #   make test-spark SPARK=4.0   build/spark-4.0 with the locked packages of that minor of Spark, and every Spark test in it
 #   make mutation  changes in the protocol and the rules that no test notices, in a copy below build/mutation
+#   make fuzz      the parsers and whole snapshots under libFuzzer, coverage-guided, for MINUTES=10; a crash fails it
 #   make test-airflow   .venv-airflow with a locked Airflow 3 (Python 3.11 to 3.13), and the DAG really run in it
 #   make test-brokers   Kafka's JARs by Maven and build/restore, and the tests that start real brokers (Java)
 #   make install-restore   adds the locked confluent-kafka to .venv: what `replica-audit restore` needs
@@ -21,7 +22,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: install audit lint mutation test-fast test test-spark sbom advisories test-airflow test-s3 test-brokers install-restore zip environment lock clean
+.PHONY: install audit lint mutation fuzz test-fast test test-spark sbom advisories test-airflow test-s3 test-brokers install-restore zip environment lock clean
 MAKEFLAGS += --no-builtin-rules
 
 # PYTHON=... chooses another interpreter for .venv; IVY_SETTINGS=... a mirror for the JARs.
@@ -107,6 +108,17 @@ build/mutation/tools/.installed: $(STAMPS)/project .locks/mutation.txt
 	@rm -rf $(@D); echo "installing .locks/mutation.txt" >&2; \
 	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation --only-binary :all: --no-binary yattag \
 	  --target $(@D) -r .locks/mutation.txt; \
+	touch $@
+
+# Every parser from the kept seeds on, in two processes, MINUTES in all; FUZZ_ARGS="segment dump_text" names some.
+MINUTES ?= 10
+FUZZ_ARGS ?=
+fuzz: build/fuzz/tools/.installed
+	@PYTHONPATH=build/fuzz/tools $(RUN) -m tests.fuzz --minutes $(MINUTES) $(FUZZ_ARGS)
+
+build/fuzz/tools/.installed: $(STAMPS)/project .locks/fuzz.txt
+	@rm -rf $(@D); echo "installing .locks/fuzz.txt" >&2; \
+	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: --target $(@D) -r .locks/fuzz.txt; \
 	touch $@
 
 # What an edit of the reading, judging and telling can break. The simulated cluster is left to make test: on few
@@ -263,6 +275,8 @@ lock:
 	  --no-header --no-annotate --only-binary :all: --output-file .locks/supply.txt
 	@printf 'cosmic-ray\n' | uv pip compile --quiet - --python-version 3.10 --upgrade --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate --only-binary :all: --no-binary yattag --output-file .locks/mutation.txt
+	@printf 'atheris\n' | uv pip compile --quiet - --python-version 3.11 --upgrade --generate-hashes --no-emit-index-url \
+	  --no-header --no-annotate --only-binary :all: --output-file .locks/fuzz.txt
 	@printf 'setuptools>=77\nwheel\n' | uv pip compile --quiet - --python-version 3.10 --upgrade --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/build.txt
 	@printf "%s ; python_version < '3.14'\n" apache-airflow==3.3.2 apache-airflow-providers-apache-spark==6.3.4 \

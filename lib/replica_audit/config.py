@@ -14,6 +14,10 @@ from replica_audit.model import LEADERSHIP_SOURCES, PROTOCOLS
 
 ENVIRONMENT_PREFIX = "REPLICA_AUDIT_"
 
+#: So many days ago is still a date.
+_GREATEST_DAYS = 365_000
+_GREATEST_COUNT = 999_999_999
+
 #: Levels of `--fail-on`, worst first.
 FAIL_LEVELS = ("critical", "high", "medium", "low", "info", "never")
 
@@ -216,7 +220,8 @@ def _checked(name: str, value: Any, origin: str) -> Any:
     if value is None and item.default is None:
         return None
     if item.metadata["least"] is not None:
-        return _checked_number(value, item.metadata["least"], where)
+        greatest = _GREATEST_DAYS if name.endswith("_days") else _GREATEST_COUNT
+        return _checked_number(value, item.metadata["least"], greatest, where)
     if not isinstance(value, str) or not value:
         hint = " (put it in quotes)" if isinstance(value, (int, float)) else ""
         raise UsageError(f"{where}: expected text, found {value!r}{hint}")
@@ -230,11 +235,13 @@ def _checked(name: str, value: Any, origin: str) -> Any:
     return value
 
 
-def _checked_number(value: Any, least: int, where: str) -> int:
+def _checked_number(value: Any, least: int, greatest: int, where: str) -> int:
     if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UsageError(f"{where}: expected a whole number of {least} or more, found {value!r}")
+    if value > greatest:
+        raise UsageError(f"{where}: expected a whole number of {greatest} or less, found {value!r}")
     return value
 
 

@@ -8,13 +8,36 @@ import yaml
 
 from replica_audit.errors import UsageError
 
+#: Values of a file, each alias counted with all that it stands for: no file of settings has as many.
+_MOST_VALUES = 10_000
+
 
 class _StrictLoader(yaml.SafeLoader):
-    """PyYAML keeps the last of two equal keys without a word; a setting must not vanish like that."""
+    """PyYAML keeps the last of two equal keys without a word; a setting must not vanish like that.
+
+    Nor may a few lines of aliases of aliases stand for more than memory holds.
+    """
+
+    def get_single_node(self) -> yaml.Node | None:
+        document = super().get_single_node()
+        waiting, count = [document], 0
+        while waiting:
+            node = waiting.pop()
+            count += 1
+            if count > _MOST_VALUES:
+                problem = f"more than {_MOST_VALUES} values, those that aliases stand for included"
+                raise yaml.constructor.ConstructorError(None, None, problem, None)
+            if isinstance(node, yaml.SequenceNode):
+                waiting += node.value
+            elif isinstance(node, yaml.MappingNode):
+                waiting += [one for pair in node.value for one in pair]
+        return document
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key that is no text", key.start_mark)
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"{key.value} is set twice", key.start_mark)
             seen.add(str(key.value))
@@ -41,6 +64,12 @@ def parse_yaml_text(text: str, path: str) -> dict[Any, Any]:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}:" if mark is not None else ""
         raise UsageError(f"{path}:{line} {getattr(error, 'problem', None) or 'is not YAML'}") from error
+    except RecursionError:
+        raise UsageError(f"{path}: lists and settings within each other are nested too deep") from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # PyYAML lets out whatever its constructors of numbers and times stumble over: `2026-13-01`, `!!bool 5`.
+        reason = "a value that its type does not have" + (f": {error}" if isinstance(error, ValueError) else "")
+        raise UsageError(f"{path}: {reason}; put text in quotes") from None
     if content is None:
         return {}
     if not isinstance(content, dict):

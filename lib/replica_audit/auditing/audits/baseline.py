@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from replica_audit.auditing.findings.finding_rows import ReportedFinding
 from replica_audit.errors import UsageError
+from replica_audit.formats.files.side_files import INT64, is_whole, parse_json
+from replica_audit.formats.format_error import FormatError
+from replica_audit.tables import REPORT_TABLES
 
 
 def parse_baseline(text: str, path: str) -> list[ReportedFinding]:
@@ -17,11 +19,9 @@ def parse_baseline(text: str, path: str) -> list[ReportedFinding]:
     Raises UsageError naming `path` when it is not an audit.json.
     """
     try:
-        content = json.loads(text)
-    except ValueError as error:
-        raise UsageError(
-            f"baseline {path}: expected the audit.json of an earlier run, found no JSON ({error})"
-        ) from error
+        content = parse_json(text, f"baseline {path}", "give the audit.json of an earlier run")
+    except FormatError as error:
+        raise UsageError(str(error)) from None
     if (
         not isinstance(content, dict)
         or content.get("schema_version") != 1
@@ -63,8 +63,24 @@ def compare_findings(
 
 def parse_quality_baseline(text: str) -> list[dict[str, Any]]:
     """Rows of `quality` in an audit.json that `parse_baseline` accepted; none where its version had no such table."""
-    rows = json.loads(text).get("quality")
-    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    rows = parse_json(text, "baseline", "").get("quality")
+    types = {column.name: column.type for column in REPORT_TABLES["quality"]}
+    return [
+        row
+        for row in (rows if isinstance(rows, list) else ())
+        if isinstance(row, dict) and all(_fits(row[name], types[name]) for name in types if name in row)
+    ]
+
+
+def _fits(value: Any, kind: str) -> bool:
+    """Whether a JSON value is null or of a type that the table `quality` has."""
+    if value is None:
+        return True
+    if kind == "array<string>":
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    if kind == "bigint":
+        return is_whole(value, -INT64 - 1, INT64)
+    return isinstance(value, {"string": str, "boolean": bool}[kind])
 
 
 def compare_quality(rows: Sequence[Mapping[str, Any]], baseline: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from replica_audit.auditing.findings.code import VERDICTS
+from replica_audit.formats.files.side_files import parse_json
 
 #: (topic, partition)
 Place = tuple[str, int]
@@ -28,7 +28,7 @@ def parse_earlier(text: str) -> Earlier:
 
     Raises ValueError when the text is not a JSON object. What only a comparison needs may be missing.
     """
-    content = json.loads(text)
+    content = parse_json(text, "audit.json", "give the audit.json of an earlier run")
     if not isinstance(content, dict):
         raise ValueError("no JSON object")
     return build_earlier(content)
@@ -46,7 +46,8 @@ def build_earlier(content: Mapping) -> Earlier:
         if row.get("status") != "resolved" and isinstance(row.get("finding_id"), str):
             found[place].add(row["finding_id"])
     ids = {place: frozenset(of_place) for place, of_place in found.items()}
-    return Earlier(audit.get("audit_id"), audit.get("finished"), verdicts, ids)
+    audit_id, finished = (one if isinstance(one := audit.get(name), str) else None for name in ("audit_id", "finished"))
+    return Earlier(audit_id, finished, verdicts, ids)
 
 
 def _placed(content: Mapping, table: str) -> list[tuple[Place, Mapping]]:

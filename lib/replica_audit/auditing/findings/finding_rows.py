@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from replica_audit.auditing.findings.code import SEVERITIES
 from replica_audit.auditing.findings.finding import Evidence, Finding, finding_id
+from replica_audit.formats.files.side_files import INT64
 
 if TYPE_CHECKING:
     from replica_audit.model import TopicPartition
@@ -48,11 +50,19 @@ class ReportedFinding:
             if name not in row:
                 raise ValueError(f"no column {name}")
             kinds = _KINDS.get(name, (str,))
-            # True and False are numbers to Python.
-            if not isinstance(row[name], kinds) or isinstance(row[name], bool):
-                raise ValueError(f"{name} is {type(row[name]).__name__}")
-            values[name] = row[name]
+            values[name] = _of_kind(name, row[name], kinds)
+        if values["severity"] not in SEVERITIES:
+            raise ValueError("severity is none of " + ", ".join(SEVERITIES))
         return cls(**{**values, "evidence": tuple(evidence_from_row(one) for one in row["evidence"] or ())})
+
+
+def _of_kind(name: str, value: Any, kinds: tuple[type, ...]) -> Any:
+    # True and False are numbers to Python.
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        raise ValueError(f"{name} is {type(value).__name__}")
+    if isinstance(value, int) and not -INT64 <= value <= INT64:
+        raise ValueError(f"{name} is a number of {value.bit_length()} bits")
+    return value
 
 
 _NUMBER = (int, type(None))
@@ -73,11 +83,18 @@ def evidence_from_row(row: Any) -> Evidence:
     """The way back; raises ValueError for what is not such an element."""
     if not isinstance(row, Mapping) or not row.keys() >= set(_EVIDENCE):
         raise ValueError(f"evidence without {', '.join(_EVIDENCE)}")
-    return Evidence(**{name: row[name] for name in _EVIDENCE})
+    return Evidence(**{name: _of_kind(f"evidence.{name}", row[name], kinds) for name, kinds in _EVIDENCE.items()})
 
 
 #: As in the type of the column.
-_EVIDENCE = ("kind", "broker_id", "path", "position", "value", "text")
+_EVIDENCE: dict[str, tuple[type, ...]] = {
+    "kind": (str,),
+    "broker_id": _NUMBER,
+    "path": (str, type(None)),
+    "position": _NUMBER,
+    "value": (str, type(None)),
+    "text": (str, type(None)),
+}
 
 
 def report_finding(

@@ -1,0 +1,15 @@
+"""One target under libFuzzer, in a process of its own: `python -m tests.fuzz.one TARGET [libFuzzer's arguments]`."""
+
+from __future__ import annotations
+
+import sys
+
+import atheris
+
+with atheris.instrument_imports(include=["replica_audit"]):
+    from tests.fuzz.targets import execute
+
+    name = sys.argv.pop(1)
+    execute(name, b"")  # what is imported late is instrumented too
+atheris.Setup(sys.argv, lambda data: execute(name, data))
+atheris.Fuzz()

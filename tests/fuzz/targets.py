@@ -1,0 +1,361 @@
+"""What is fuzzed: a function of bytes for each parser, and the errors with which it says that its input is not usable.
+
+Anything else that is raised is a crash, and so is an answer that no table can hold or an error that no terminal can show.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+from tests.fuzz.memory import MemorySnapshot, with_right_checksums
+from tests.fuzz.whole import show_changed_snapshot
+from tests.reporting import rows
+from tests.support import metadata_log
+from tests.support.encoder import CODECS, compress, encode_legacy
+
+from replica_audit.answering.verdict import build_verdict
+from replica_audit.api.known_findings import read_baseline
+from replica_audit.config import Settings, resolve_settings
+from replica_audit.errors import UsageError
+from replica_audit.formats.files.trees import Entry
+from replica_audit.formats.format_error import FormatError
+from replica_audit.formats.inventory import MetadataLog
+from replica_audit.formats.leadership.broker_logs import read_broker_log
+from replica_audit.formats.leadership.consumer_offsets import OffsetsCopy, newest_offsets, try_committed_offsets
+from replica_audit.formats.leadership.describe import parse_topics_describe
+from replica_audit.formats.leadership.leadership_json import parse_leadership
+from replica_audit.formats.leadership.states import leadership_of_rows, state_rows
+from replica_audit.formats.leadership.transaction_log import read_transaction_states
+from replica_audit.formats.leadership.zookeeper import parse_zookeeper
+from replica_audit.formats.log_dirs.checkpoints import (
+    parse_epoch_checkpoint,
+    parse_meta_properties,
+    parse_offset_checkpoint,
+    parse_partition_metadata,
+)
+from replica_audit.formats.log_dirs.manifest import parse_manifest
+from replica_audit.formats.log_dirs.names import parse_directory_name, parse_file_name, parse_snapshot_name
+from replica_audit.formats.metadata.fields import MessageError
+from replica_audit.formats.metadata.messages import KRAFT_VOTERS, LEADER_CHANGE
+from replica_audit.formats.metadata.parsing import parse_message, parse_snapshot_time, parse_voters
+from replica_audit.formats.metadata.reading import read_metadata
+from replica_audit.formats.progress.replica_progress import plan_progress, read_progress
+from replica_audit.formats.segments.batches import MAGIC_AT, PREFIX_BYTES
+from replica_audit.formats.segments.codecs import CODEC_NAMES, CodecError, decompress
+from replica_audit.formats.segments.payloads import decode_payloads
+from replica_audit.formats.segments.record_fields import RecordError
+from replica_audit.formats.segments.records import RecordHasher, decode_records
+from replica_audit.formats.segments.scan import scan_segment
+from replica_audit.formats.segments.segment_summary import Summariser, summary_from_json, summary_to_json
+from replica_audit.formats.snapshots.discovery import discover
+from replica_audit.formats.snapshots.sources import summarise_source
+from replica_audit.formats.stand_ins.dump_scan import assemble_dumped_log
+from replica_audit.formats.stand_ins.dump_text import find_sections, shows_files
+from replica_audit.formats.stand_ins.dumped_paths import read_dumped_path
+from replica_audit.formats.stand_ins.dumped_segment import parse_listing
+from replica_audit.model import TopicPartition
+from replica_audit.quality.suites import load_plan
+from replica_audit.reporting.audit_json import render_audit_json
+from replica_audit.restoring.client_properties import read_client_properties
+
+LOG = "00000000000000000000.log"
+#: Enough for any record of the seeds; the library's own bound would have most executions clear memory.
+_EXPANDED = 1 << 20
+_HASHER = RecordHasher()
+
+
+class Target(NamedTuple):
+    """What reads the bytes, how it may refuse them, how many there are at most, and its share of the time.
+
+    `runs` are the executions of one process: atheris never frees the arrays that comparisons make.
+    """
+
+    read: Callable[[bytes], Any]
+    errors: tuple[type[Exception], ...] = ()
+    greatest: int = 2048
+    share: float = 1
+    runs: int = -1
+
+
+def execute(name: str, data: bytes) -> None:
+    """One execution; raises what is a crash."""
+    target = TARGETS[name]
+    try:
+        found = target.read(data)
+    except target.errors as error:
+        text = str(error)
+        text.encode("utf-8")
+        assert 0 < len(text) < 1500, f"an error of {len(text)} characters"
+    else:
+        check_values(found)
+
+
+def check_values(value: Any) -> None:
+    """Numbers within 64 bits, text in whole characters, in whatever a parser returned."""
+    if isinstance(value, str):
+        value.encode("utf-8")
+    elif isinstance(value, int):
+        assert -(2**63) <= value < 2**64, f"a number of {value.bit_length()} bits"
+    elif isinstance(value, Mapping):
+        check_values([*value, *value.values()])
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for one in value:
+            check_values(one)
+    elif is_dataclass(value):
+        check_values([getattr(value, one.name) for one in fields(value)])
+
+
+def _segment(data: bytes) -> None:
+    summariser = Summariser(LOG, 0, len(data))
+    for item in scan_segment(io.BytesIO(data), len(data), 0):
+        summariser.add(item)
+    summary = summariser.finish()
+    if len(data) % 16 == 0:  # takes longer than the scan
+        text = summary_to_json(summary)
+        assert summary_to_json(summary_from_json(text)) == text
+    check_values((summary.last_offset, summary.record_count, summary.damage, summary.tail_kind))
+
+
+def _records(data: bytes) -> Any:
+    hashed = decode_records(data, _HASHER, _EXPANDED)
+    try:
+        payloads = list(decode_payloads(data, _EXPANDED))
+    except RecordError as error:
+        # Names of headers are compared as bytes and shown as text.
+        assert "UTF-8" in str(error), error
+        return None
+    assert [one.offset for one in payloads] == hashed["offset"].tolist()
+    return None
+
+
+def _compressed(data: bytes) -> Any:
+    """Records (magic 2) or messages (0, 1) that are compressed here: a codec would hide most changes of them."""
+    codec, content = list(CODECS)[1:][data[:1][0] % 4] if data else "gzip", data[1:]
+    magic = content[MAGIC_AT] if len(content) > MAGIC_AT else 1
+    if magic < 2:
+        # The first message's own fields stand for those of the wrapper.
+        offset = int.from_bytes(content[:8], "big", signed=True)
+        packed = compress(codec, content, magic)
+        return _records_or_scan(encode_legacy(offset, packed, magic=magic, attributes=CODECS[codec]))
+    header, records = bytearray(content[:61]), content[61:]
+    header[22:23] = bytes([header[22] & 0xF8 | CODECS[codec]]) if len(header) == 61 else b""
+    return _records_or_scan(bytes(header) + compress(codec, records))
+
+
+def _records_or_scan(entry: bytes) -> None:
+    if len(entry) >= PREFIX_BYTES:
+        entry = entry[:8] + (len(entry) - PREFIX_BYTES).to_bytes(4, "big") + entry[PREFIX_BYTES:]
+    for _ in scan_segment(io.BytesIO(sound := with_right_checksums(entry)), len(sound), 0):
+        pass
+    _records(entry)
+
+
+def _codec(codec: int) -> Callable[[bytes], Any]:
+    def read(data: bytes) -> None:
+        assert len(decompress(codec, data, _EXPANDED)) <= _EXPANDED
+
+    return read
+
+
+def _message(data: bytes) -> Any:
+    return parse_message(data)
+
+
+def _control(data: bytes) -> Any:
+    kind, value = data[:1], data[1:]
+    return (
+        parse_snapshot_time(value)
+        if kind > b"\x40"
+        else parse_voters((LEADER_CHANGE, KRAFT_VOTERS)[len(value) & 1], value)
+    )
+
+
+def _metadata(name: str) -> Callable[[bytes], Any]:
+    """One file of a metadata log; a log may be cut in two copies, which the first byte tells."""
+
+    def read(data: bytes) -> Any:
+        files = {f"c/{name}": with_right_checksums(data)}
+        if name == LOG and data[:1] > b"\0":
+            cut, rest = data[1:3], data[3:]
+            files = {
+                f"c/{LOG}": with_right_checksums(rest),
+                f"d/{LOG}": with_right_checksums(rest[: int.from_bytes(cut, "big")]),
+            }
+        logs = [
+            MetadataLog(
+                node,
+                path[0],
+                path[0],
+                (path,) if path.endswith(".log") else (),
+                (path,) if path.endswith(".checkpoint") else (),
+            )
+            for node, path in enumerate(files, 1)
+        ]
+        reading = read_metadata(MemorySnapshot(files), logs)
+        for one in reading.leaderships:
+            leadership_of_rows(state_rows(one))
+        return reading
+
+    return read
+
+
+def _quorum_state(data: bytes) -> Any:
+    files = {f"c/{LOG}": QUORUM_LOG, "c/quorum-state": data}
+    return read_metadata(MemorySnapshot(files), [MetadataLog(1, "c", "c", (f"c/{LOG}",), (), True)])
+
+
+def _dump_text(data: bytes) -> Any:
+    stream = io.BytesIO(data)
+    shows_files(stream)
+    for section in find_sections(stream):
+        read_dumped_path(section.dumped_path, "dump/broker-1.batches.txt", ())
+        log = assemble_dumped_log([parse_listing(stream, section)], section.base_offset or 0)
+        summariser = Summariser(LOG, 0, log.size_bytes)
+        for item in [*([log.batches] if len(log.batches) else []), *log.damage]:
+            summariser.add(item)
+        summariser.finish()
+
+
+def _stand_in(path: str) -> Callable[[bytes], Any]:
+    """A text or table in place of segments, from discovery to the summary of each log that it shows."""
+
+    def read(data: bytes) -> Any:
+        snapshot = MemorySnapshot({path: data})
+        inventory = discover(snapshot)
+        for file in inventory.segments:
+            try:
+                check_values(summarise_source(snapshot, file))
+            except FormatError as error:
+                check_values(str(error))
+        return inventory
+
+    return read
+
+
+def _progress(path: str) -> Callable[[bytes], Any]:
+    def read(data: bytes) -> Any:
+        snapshot = MemorySnapshot({path: data})
+        for part in plan_progress(snapshot, [(path, len(data))]):
+            for item in read_progress(snapshot, part) if hasattr(part, "form") else [part]:
+                check_values(item.to_pylist() if hasattr(item, "to_pylist") else item)
+
+    return read
+
+
+def _broker_log(data: bytes) -> Any:
+    return list(read_broker_log(MemorySnapshot({"server.log": data}), "server.log", 1))
+
+
+def _consumer_offsets(data: bytes) -> Any:
+    data = with_right_checksums(data)
+    copy = OffsetsCopy(0, "o", (Entry(f"o/{LOG}", len(data), False),))
+    found, rows = try_committed_offsets(MemorySnapshot({f"o/{LOG}": data}), copy)
+    return newest_offsets([found] if found else []), rows
+
+
+def _transactions(data: bytes) -> Any:
+    data = with_right_checksums(data)
+    snapshot = MemorySnapshot({f"t/{LOG}": data})
+    return list(read_transaction_states(snapshot, Entry(f"t/{LOG}", len(data), False), range(-5, 5000)))
+
+
+def _names(data: bytes) -> Any:
+    text = data.decode("utf-8", "replace")
+    read_dumped_path(text, text, ())
+    found = parse_directory_name(text), parse_file_name(text), parse_snapshot_name(text)
+    return *found, TopicPartition.parse(text)
+
+
+def _text(parse: Callable[[str], Any]) -> Callable[[bytes], Any]:
+    return lambda data: parse(data.decode("utf-8", "replace"))
+
+
+def _bytes(parse: Callable[[bytes, str], Any]) -> Callable[[bytes], Any]:
+    return lambda data: parse(data, "file")
+
+
+def _file(read: Callable[[str], Any]) -> Callable[[bytes], Any]:
+    """For what is read from a path that the user gives."""
+
+    def write_and_read(data: bytes) -> Any:
+        path = os.path.join(_directory(), "file")
+        with open(path, "wb") as stream:
+            stream.write(data)
+        return read(path)
+
+    return write_and_read
+
+
+@cache
+def _directory() -> str:
+    return tempfile.mkdtemp(prefix="replica-audit-fuzz-")
+
+
+def _config(path: str) -> Any:
+    return resolve_settings({}, {}, path)
+
+
+def _baseline(path: str) -> Any:
+    baseline = read_baseline(Settings(baseline=path))
+    compared = baseline.compare(rows.results(findings=[rows.finding("LOG-GAP", "medium", finding_id="1")]))
+    render_audit_json(compared)
+    build_verdict(compared, "high")
+    return baseline
+
+
+def _accepted(path: str) -> Any:
+    return read_baseline(Settings(accept=path))
+
+
+def _suites(path: str) -> Any:
+    return load_plan([path])
+
+
+QUORUM_LOG = metadata_log.batch(
+    0, [metadata_log.topic("t", "A" * 21 + "B"), metadata_log.partition("A" * 21 + "B", [1, 2], 1)]
+)
+
+TARGETS: dict[str, Target] = {
+    "segment": Target(_segment, (), 1536, 4, runs=30000),
+    "segment_checksums_right": Target(lambda data: _segment(with_right_checksums(data)), (), 1536, 4, runs=30000),
+    "records": Target(_records, (RecordError,), 1024, 2),
+    "records_compressed": Target(_compressed, (RecordError,), 1024, 2, runs=30000),
+    **{name: Target(_codec(number), (CodecError,), 512, 0.5) for number, name in enumerate(CODEC_NAMES) if number},
+    "metadata_message": Target(_message, (MessageError,), 256),
+    "metadata_control": Target(_control, (MessageError,), 128, 0.5),
+    "metadata_log": Target(_metadata(LOG), (), 2048, 5, runs=30000),
+    "metadata_snapshot": Target(_metadata("00000000000000000042-0000000001.checkpoint"), (), 2560, 1, runs=30000),
+    "quorum_state": Target(_quorum_state, (), 256, runs=30000),
+    "consumer_offsets": Target(_consumer_offsets, (), 1024, 2, runs=30000),
+    "transaction_state": Target(_transactions, (), 1024, 2, runs=30000),
+    "dump_text": Target(_dump_text, (FormatError,), 2048, 4, runs=30000),
+    "dump_stand_in": Target(_stand_in("dump/broker-1.orders-0.dump.txt"), (), 2048, runs=30000),
+    "table_csv": Target(_stand_in("batches.csv"), (), 1024, runs=5000),
+    "table_jsonl": Target(_stand_in("batches.jsonl"), (), 2048, runs=5000),
+    "table_parquet": Target(_stand_in("batches.parquet"), (), 8192, runs=5000),
+    "progress_csv": Target(_progress("replica_progress.csv"), (), 1024),
+    "progress_jsonl": Target(_progress("replica_progress.jsonl"), (), 2048),
+    "progress_parquet": Target(_progress("replica_progress.parquet"), (), 8192),
+    "topics_describe": Target(_text(lambda text: parse_topics_describe(text, "listing")), (), 2048),
+    "leadership_json": Target(_bytes(parse_leadership), (FormatError,), 512),
+    "zookeeper_json": Target(_bytes(parse_zookeeper), (FormatError,), 1024),
+    "manifest_json": Target(_bytes(parse_manifest), (FormatError,), 512),
+    "broker_log": Target(_broker_log, (), 2048, 2),
+    "epoch_checkpoint": Target(_bytes(parse_epoch_checkpoint), (FormatError,), 128),
+    "offset_checkpoint": Target(_bytes(parse_offset_checkpoint), (FormatError,), 256),
+    "partition_metadata": Target(_bytes(parse_partition_metadata), (FormatError,), 96),
+    "meta_properties": Target(_bytes(parse_meta_properties), (FormatError,), 256),
+    "names": Target(_names, (ValueError,), 96),
+    "config_yaml": Target(_file(_config), (UsageError,), 512),
+    "suites_yaml": Target(_file(_suites), (UsageError,), 1024),
+    "accepted_yaml": Target(_file(_accepted), (UsageError,), 512),
+    "baseline_json": Target(_file(_baseline), (UsageError,), 4096),
+    "client_properties": Target(_file(read_client_properties), (UsageError,), 512, 0.5),
+    "snapshot": Target(show_changed_snapshot, (), 512, 8, runs=5000),
+}
