@@ -158,7 +158,7 @@ def test_a_catalog_replaces_a_warehouse_of_a_weaker_source(tmp_path: Path) -> No
         ("quiet: !!bool 5", "put text in quotes"),
         ("quiet: !!int ''", "put text in quotes"),
         ("topic: " + "[" * 5000, "nested too deep"),
-        ("? [a, b]\n: c", "line 1: a key that is no text"),
+        ("? [a, b]\n: c", "line 1: a key that is not text"),
         ("topic: &a [*a]", "more than 10000 values"),
         (
             "a: &a {x: 1}\n"

@@ -22,9 +22,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from tests.fuzz.seeds import CORPUS, unpack
+from tests.fuzz.seeds import CORPUS, ROOT, unpack
 from tests.fuzz.targets import TARGETS
-from tests.support.fixtures import ROOT
 
 CRASHES = ROOT / "build" / "fuzz" / "crashes"
 LOGS = ROOT / "build" / "fuzz" / "logs"
