@@ -19,9 +19,10 @@ def parse_baseline(text: str, path: str) -> list[ReportedFinding]:
     Raises UsageError naming `path` when it is not an audit.json.
     """
     try:
-        content = parse_json(text, f"baseline {path}", "give the audit.json of an earlier run")
+        content = parse_json(text, path, "")
     except FormatError as error:
-        raise UsageError(str(error)) from None
+        expected = f"the audit.json of an earlier run, {error.expected}"
+        raise UsageError(f"baseline {path}: expected {expected}, found {error.found}") from None
     if (
         not isinstance(content, dict)
         or content.get("schema_version") != 1
