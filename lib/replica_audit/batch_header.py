@@ -104,3 +104,8 @@ BATCH_FIELDS: dict[str, Stored] = {
 def or_none(number: int) -> int | None:
     """A number of a header or of a record, None where it stands for none."""
     return None if number == ABSENT else int(number)
+
+
+def or_absent(number: int | None) -> int:
+    """The way back."""
+    return ABSENT if number is None else number

@@ -17,7 +17,7 @@ from replica_audit.auditing.comparing.loss import Piece, committed_ahead, has_da
 from replica_audit.auditing.comparing.runs import Run
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.facts import ReplicaFacts
-from replica_audit.batch_header import TRANSACTIONAL, Batch
+from replica_audit.batch_header import TRANSACTIONAL, Batch, or_absent
 from replica_audit.model import ChunkDigest
 
 #: Protocols under which a clean election keeps all that was committed.
@@ -144,7 +144,7 @@ def holding(case: Case, facts: ReplicaFacts, batches: Sequence[Batch], loaded: f
 
 def _as_written_again(batch: Batch, run: Run | None) -> Batch:
     """The batch as the reference has it, where its producer sent it again: one record, whoever leads."""
-    return batch if run is None else batch._replace(leader_epoch=run.leader_epoch)
+    return batch if run is None else batch._replace(leader_epoch=or_absent(run.leader_epoch))
 
 
 def _joined(marked: Iterable[Marked]) -> Iterator[Marked]:

@@ -1,0 +1,216 @@
+"""The two sides of a compacted pair: the records that are read of each, and whose latest record of a key differs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from replica_audit.auditing.comparing.alignment import Difference
+from replica_audit.auditing.comparing.contents import Reading, Window, offsets_only_in, unequal_offsets
+from replica_audit.auditing.comparing.key_state import Doubts, KeyRows, KeyState, compare_keys, latest_differs
+from replica_audit.auditing.comparing.key_store import KeyStore, shelves_of
+from replica_audit.auditing.replicas.transaction_ends import Decisions
+from replica_audit.batch_header import CONTROL, TRANSACTIONAL, Batch
+from replica_audit.formats.segments.batches import batches_of
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
+
+#: Of batches that both have so many bytes are read at a time.
+_READ_BYTES = 4 << 20
+
+
+@dataclass(slots=True)
+class Side:
+    """One replica of the pair: what it holds, and what was read of it."""
+
+    facts: ReplicaFacts
+    batches: np.ndarray
+    """Of `BATCH_DTYPE`; they stay an array: they may be many, and few of them are looked at."""
+    odd: list[Batch]
+    """Those that are not the same bytes on the other side."""
+    store: KeyStore = field(default_factory=KeyStore)
+    """The keyed records of `odd`."""
+    only: int = 0
+    """Records of `odd` whose offsets the other side does not hold."""
+
+    def add_records(self, rows: np.ndarray, others: np.ndarray) -> None:
+        """Take records (`RECORD_DTYPE`), beside the other side's of the same window."""
+        self.only += int(offsets_only_in(rows, others).sum())
+        self.store.add(KeyRows.slim(rows))
+
+    def markers(self) -> np.ndarray:
+        """Its batches that are markers."""
+        bits = CONTROL | TRANSACTIONAL
+        return self.batches[self.batches["attributes"] & bits == bits]
+
+    def shared_data(self) -> np.ndarray:
+        """Mask of its batches that hold data and are the same bytes on the other side."""
+        odd = np.isin(self.batches["base_offset"], [batch.base_offset for batch in self.odd])
+        return ~odd & self._holds_data()
+
+    def data_above(self, end: int) -> np.ndarray:
+        """Its batches of data that reach to `end` or beyond."""
+        return self.batches[(self.batches["last_offset"] >= end) & self._holds_data()]
+
+    def _holds_data(self) -> np.ndarray:
+        return self.batches["attributes"] & CONTROL == 0
+
+
+@dataclass(slots=True)
+class CompactedPair:
+    """Both sides, compared over [floor, end)."""
+
+    reference: Side
+    follower: Side
+    floor: int
+    end: int
+    is_conflict: bool
+    """The epochs of the two logs conflict at `end`."""
+    reading: Reading
+    unread: list[tuple[int, int]] = field(default_factory=list)
+    """(first, end) offsets of what was wanted and could not be read."""
+
+    @property
+    def _sides(self) -> tuple[Side, Side]:
+        return self.reference, self.follower
+
+    @property
+    def _stores(self) -> tuple[KeyStore, KeyStore]:
+        return self.reference.store, self.follower.store
+
+    def read_odd(self) -> list[Difference]:
+        """Read the batches that are unlike, window by window: the differences in what both hold."""
+        reference, follower = self._sides
+        found: list[Difference] = []
+        for window in self.reading.windows(reference.facts, follower.facts, follower.odd, reference.odd):
+            found += _differences(window, self.floor, self.end)
+            self.unread += window.unread
+            reference.add_records(self._inside(window.theirs), window.own)
+            follower.add_records(self._inside(window.own), window.theirs)
+        return found
+
+    def compare_keys(self) -> KeyState:
+        """The keys whose latest records differ, after reading what the two have in common of those in doubt."""
+        producers = self.reference.store.producers | self.follower.store.producers
+        markers = self._read_markers(producers)
+        first_decisions = Decisions.of(markers)
+        keys, needed_from = self._keys_in_doubt(first_decisions)
+        common, later = KeyStore(), KeyStore()
+        if len(keys):
+            self._read_common(common, keys, needed_from)
+            self._read_later(later, keys)
+            markers = [*markers, *self._read_markers(common.producers - producers)]
+        decisions = Decisions.of(markers)
+        self.unread += [(problem.start_offset, problem.end_offset) for problem in self.reading.problems]
+        reference_limits, follower_limits = (
+            _limits(side.facts, self.floor, self.end, self.unread) for side in self._sides
+        )
+        state = KeyState()
+        for shelf in shelves_of((*self._stores, common, later)):
+            state += compare_keys(
+                self._doubts_on(shelf, first_decisions),
+                common.shelf(shelf),
+                later.shelf(shelf),
+                decisions,
+                self.floor,
+                self.end,
+                reference_limits=reference_limits,
+                follower_limits=follower_limits,
+            )
+        return state
+
+    def _inside(self, rows: np.ndarray) -> np.ndarray:
+        return rows[(rows["offset"] >= self.floor) & (rows["offset"] < self.end)]
+
+    def _doubts_on(self, shelf: int | None, decisions: Decisions) -> Doubts:
+        reference, follower = (store.shelf(shelf) for store in self._stores)
+        return latest_differs(reference, follower, decisions)
+
+    def _keys_in_doubt(self, decisions: Decisions) -> tuple[np.ndarray, int]:
+        """Hashes of the keys whose latest record differs in the unlike batches, and from which offset on others matter.
+
+        Of what is found shelf by shelf only the keys are kept: the rest would be as much as the records.
+        """
+        found, needed_from = [], []
+        for shelf in shelves_of(self._stores):
+            doubts = self._doubts_on(shelf, decisions)
+            found.append(doubts.keys)
+            needed_from += [doubts.needed_from] if len(doubts.keys) else []
+        return np.concatenate(found), max(self.floor, min(needed_from, default=self.floor))
+
+    def _read_common(self, store: KeyStore, keys: np.ndarray, needed_from: int) -> None:
+        """Put the records of `keys` in batches that both have, from `needed_from` to the end, into `store`."""
+        batches = self.reference.batches
+        wanted = (batches["last_offset"] + 1 > needed_from) & (batches["base_offset"] < self.end)
+        _read_keyed(store, self.reference.facts, batches[wanted & self.reference.shared_data()], keys, self.reading)
+
+    def _read_later(self, store: KeyStore, keys: np.ndarray) -> None:
+        """Put the records of `keys` that the longer side has above the end into `store`; none where logs conflict there."""
+        if not self.is_conflict:
+            reference, follower = self._sides
+            longer = reference if reference.facts.log_end_offset > follower.facts.log_end_offset else follower
+            _read_keyed(store, longer.facts, longer.data_above(self.end), keys, self.reading)
+
+    def _read_markers(self, producers: set[int]) -> list[np.ndarray]:
+        """The markers of `producers` on either side: the reference's, and the follower's own others below a conflict."""
+        if not producers:
+            return []
+        theirs, own = (side.markers() for side in self._sides)
+        others = ~(np.isin(own["base_offset"], theirs["base_offset"]) & np.isin(own["crc"], theirs["crc"]))
+        if self.is_conflict:
+            others &= own["last_offset"] < self.end
+        wanted = list(producers)
+        return [
+            self.reading.rows(side.facts, batches_of(batches[np.isin(batches["producer_id"], wanted)]))[0]
+            for side, batches in zip(self._sides, (theirs, own[others]), strict=True)
+        ]
+
+
+def _differences(window: Window, floor: int, end: int) -> list[Difference]:
+    """Offsets that both hold with different records: from the first in each of the follower's batches to its end."""
+    unequal = unequal_offsets(window.own, window.theirs)
+    unequal = unequal[(unequal >= floor) & (unequal < end)]
+    found = []
+    for batch in window.own_batches:
+        at = int(np.searchsorted(unequal, batch.base_offset))
+        if at == len(unequal) or unequal[at] > batch.last_offset:
+            continue
+        offset = int(unequal[at])
+        epoch = int(window.theirs["leader_epoch"][np.searchsorted(window.theirs["offset"], offset)])
+        leader_epoch = None if epoch < 0 else epoch
+        kind = "content" if leader_epoch == batch.epoch else "epoch"
+        found.append(Difference(kind, offset, batch.end_offset, leader_epoch, batch.epoch, (batch,), compared=True))
+    return found
+
+
+def _read_keyed(store: KeyStore, facts: ReplicaFacts, batches: np.ndarray, keys: np.ndarray, reading: Reading) -> None:
+    """Put the records of `keys` in `batches` into `store`, reading some of these at a time."""
+    parts = np.cumsum(batches["size"].astype(np.int64)) // _READ_BYTES
+    starts = np.flatnonzero(np.diff(parts, prepend=-1))
+    for start, stop in zip(starts, [*starts[1:], len(batches)]):
+        store.add(KeyRows.slim(reading.rows(facts, batches_of(batches[start:stop]), keys)[0]))
+
+
+def _limits(facts: ReplicaFacts, floor: int, end: int, unread: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """(offset below which something of this replica could not be read, offset below which its cleaner may have been).
+
+    Above the first all is known of it; a record that is gone from it was at an offset below the second.
+    """
+    unread = [(low, min(high, end)) if low < end else (floor, end) for low, high in unread]
+    blind = [
+        min(stretch.end_offset, end)
+        for stretch in facts.unreadable
+        if stretch.start_offset < end and stretch.end_offset > floor
+    ]
+    blind += [min(high, end) for low, high in unread if low < end and high > floor]
+    if facts.directory.index_bases or facts.directory.segment_count > len(facts.segments):
+        blind.append(end)
+    checkpoint = facts.directory.cleaner_checkpoint
+    cleaned = facts.log_end_offset
+    if facts.directory.clean_shutdown and checkpoint is not None:
+        cleaned = min(cleaned, checkpoint)
+    return max(blind, default=floor), cleaned
