@@ -8,7 +8,7 @@ from tests.reporting.rows import finding, partition, results, row
 
 from replica_audit.answering.verdict import build_verdict
 from replica_audit.reporting.answer import build_answer
-from replica_audit.reporting.first_steps import _decide_by_cost
+from replica_audit.reporting.first_step_text import tell_costed_choices
 from replica_audit.reporting.sentences import plain_text
 
 
@@ -83,7 +83,7 @@ def test_a_loss_that_several_partitions_have_is_said_of_each():
 
     best = {("orders", 0): choice(6), ("orders", 1): choice(6), ("orders", 2): choice(4), ("orders", 3): choice(0),
             ("orders", 4): choice(0)}  # fmt: skip
-    (step,) = _decide_by_cost(list(best), best, results([partition()]))
+    (step,) = tell_costed_choices(best, results([partition()]))
     assert plain_text(step).partition(". The steps")[0] == (
         "Then decide: for each of orders-0 and orders-1 elect broker 0, which loses 6 committed records; for orders-2 elect "
         "broker 0, which loses 4 committed records; for orders-3 and orders-4 elect broker 0, which loses nothing"

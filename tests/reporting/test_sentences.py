@@ -25,7 +25,15 @@ from replica_audit.answering.by_partition import rows_by_partition, told_protoco
 from replica_audit.answering.verdict import build_verdict
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_all
-from replica_audit.reporting import agreement, answer, condition_text, differences, first_steps, headlines, story
+from replica_audit.reporting import (
+    agreement_text,
+    answer,
+    condition_text,
+    difference_text,
+    first_step_text,
+    headlines,
+    story,
+)
 from replica_audit.reporting import history_text as history
 from replica_audit.reporting.answer import build_answer
 from replica_audit.reporting.page.content import build_overview
@@ -33,7 +41,16 @@ from replica_audit.reporting.sentences import Template, plain_text
 from replica_audit.reporting.story import tell_story
 from replica_audit.results import Results
 
-MODULES = ("headlines", "condition_text", "first_steps", "answer", "story", "agreement", "differences", "history_text")
+MODULES = (
+    "headlines",
+    "condition_text",
+    "first_step_text",
+    "answer",
+    "story",
+    "agreement_text",
+    "difference_text",
+    "history_text",
+)
 Truth = dict[str, Any]
 
 
@@ -137,46 +154,46 @@ TABLE: tuple[tuple[Template, str, str, Callable[[Truth], bool]], ...] = (
     (condition_text.NO_FILES, "lagging",
      "What 1 replica of __consumer_offsets-0 holds is not known: the files are missing or could not be read.",
      lambda t: not (FIXTURES / "lagging" / "broker-2" / "__consumer_offsets-0").exists()),
-    (first_steps.KEEP_DOWN, "diverged-unclean",
+    (first_step_text.KEEP_DOWN, "diverged-unclean",
      "Do not start broker 0 before its log directory is copied: it holds 84 committed records that the leader does not "
      "have, in ledger-0, ledger-1 and ledger-2; they are deleted as soon as it follows.",
      lambda t: not is_up(t, 0) and is_up(t, 1)),
-    (first_steps.KEEP_DOWN_EQUAL, "last-replica-standing-2-cut",
+    (first_step_text.KEEP_DOWN_EQUAL, "last-replica-standing-2-cut",
      "Do not start broker 1 or 2 before the log directory of one of them is copied: each holds the same 48 committed "
      "records that the leader does not have, in transfers-0, transfers-1 and transfers-3; they are deleted as soon as "
      "they follow.",
      lambda t: not is_up(t, 1) and not is_up(t, 2) and is_up(t, 0)),
-    (first_steps.KEEP_OR_COPY, "zk-2.8-diverged-unclean",
+    (first_step_text.KEEP_OR_COPY, "zk-2.8-diverged-unclean",
      "If broker 0 is down, do not start it before its log directory is copied; if it is up, stop it or copy the "
      "directory now: it holds 103 committed records that the leader does not have, in ledger-0, ledger-1 and ledger-2; "
      "they are deleted as soon as it follows. No partition of this audit becomes unavailable by that.",
      lambda t: not is_up(t, 0) and "A=0 led alone and took records" in t["about"]),
-    (first_steps.IN_SNAPSHOT, "diverged-unclean",
+    (first_step_text.IN_SNAPSHOT, "diverged-unclean",
      "Keep this snapshot, which has them in broker-0/ledger-0, broker-0/ledger-1 and broker-0/ledger-2. To copy on broker "
      "0 itself: tar -czf broker-0.tgz -C LOG_DIR ledger-0 ledger-1 ledger-2, with its log.dirs as LOG_DIR.",
      lambda t: (FIXTURES / "diverged-unclean" / "broker-0" / "ledger-2").is_dir()),
-    (first_steps.DECIDE_BY_COST, "diverged-unclean",
+    (first_step_text.DECIDE_BY_COST, "diverged-unclean",
      "Then decide: for ledger-0 elect broker 0, which loses 18 committed records; for ledger-1 let broker 1 go on leading, "
      "which loses 17 committed records; for ledger-2 elect broker 0, which loses nothing. The steps, and what every other "
      f"choice costs: replica-audit elect {FIXTURES / 'diverged-unclean'}.",
      lambda t: (acknowledged(t, "B, after unclean election", "ledger-0"), acknowledged(t, "A only", "ledger-1"),
                 acknowledged(t, "B, after unclean election", "ledger-2")) == (18, 17, 0)),
-    (first_steps.NO_LEADER, "txn-failover-1-unclean",
+    (first_step_text.NO_LEADER, "txn-failover-1-unclean",
      "Restore a leader for __transaction_state-0, retried-0 and retried-1: start broker 0, once copied, which can lead "
      "without losing anything committed.",
      lambda t: not is_up(t, 0)),
-    (first_steps.END_TRANSACTION, "txn-failover-2-healed",
+    (first_step_text.END_TRANSACTION, "txn-failover-2-healed",
      "End the transaction of wallet-1: kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic wallet --partition "
      "1 --start-offset 9, after find-hanging has confirmed it; its coordinator says that it was committed, so what abort "
      "hides has to be produced again.",
      lambda t: t["watermarks_from_clients"]["wallet-1"]["last_stable_offset"] == 9 < seen(t, "wallet-1")),
-    (first_steps.SHORT_MEMBER, "kip101-isr-2-truncated",
+    (first_step_text.SHORT_MEMBER, "kip101-isr-2-truncated",
      "Keep broker 2 up until broker 1 has caught up in kip101-0; if broker 2 must stop, stop broker 1 first.",
      lambda t: leads(t, "kip101-0", 2, [2, 1]) and "1 truncated to its high watermark" in t["about"]),
-    (first_steps.AS_FIRST, "diverged-unclean",
+    (first_step_text.AS_FIRST, "diverged-unclean",
      "Broker 0 holds records that the leader does not have: go by “Do first” at the top of the page, in that order.",
      lambda t: acknowledged(t, "A only", "ledger-0") == 45 and not is_up(t, 0)),
-    (first_steps.REMEDY, "lagging",
+    (first_step_text.REMEDY, "lagging",
      "__consumer_offsets-0, orders-0, orders-1 and 1 more place: Bring the missing brokers back, or find out why they do "
      "not keep up. (REP-UNDER-REPLICATED)",
      lambda t: not is_up(t, 2)),
@@ -223,63 +240,63 @@ TABLE: tuple[tuple[Template, str, str, Callable[[Truth], bool]], ...] = (
     (story.MAY_HAVE_LOST, "diverged-healed",
      "What broker 1 did not have when it was elected uncleanly in epoch 1 may be lost; these files cannot tell.",
      lambda t: acknowledged(t, "A only", "ledger-0") == 45),
-    (agreement.ALONE, "live-torn", "Only broker 2 has files here; it holds offsets 0 to 1.",
+    (agreement_text.ALONE, "live-torn", "Only broker 2 has files here; it holds offsets 0 to 1.",
      lambda t: [path.name for path in (FIXTURES / "live-torn").glob("broker-*")] == ["broker-2"]),
-    (agreement.SAME, "retention-skewed",
+    (agreement_text.SAME, "retention-skewed",
      "Broker 0 holds the same records as the leader (broker 1) from 23 on, up to log end 50.",
      lambda t: leads(t, "timed-1", 1, [0, 1, 2]) and seen(t, "timed-1") == 50),
-    (agreement.EMPTY, "txn-failover-2-healed", "Brokers 0 and 2 are empty like the leader (broker 1), and end at 0.",
+    (agreement_text.EMPTY, "txn-failover-2-healed", "Brokers 0 and 2 are empty like the leader (broker 1), and end at 0.",
      lambda t: seen(t, "wallet-3") == 0 and leads(t, "wallet-3", 1, [0, 1, 2])),
-    (agreement.SHORTER, "last-replica-standing-1-alone",
+    (agreement_text.SHORTER, "last-replica-standing-1-alone",
      "Broker 1 holds the same records as the leader (broker 0), but ends 6 offsets earlier, at 42.",
      lambda t: seen(t, "transfers-3") == 48 and leads(t, "transfers-3", 0, [0])),
-    (agreement.EMPTY_ELSEWHERE, "reassigned-1-moving",
+    (agreement_text.EMPTY_ELSEWHERE, "reassigned-1-moving",
      "Broker 3 is empty and ends at 0, 117 offsets before the end of the leader (broker 1).",
      lambda t: seen(t, "moving-1") == 117 and 3 in t["reassignment"]["moving-1"]["to"]),
-    (agreement.LONGER, "live-copy",
+    (agreement_text.LONGER, "live-copy",
      "Broker 2 agrees with the leader (broker 1) and goes on 29 offsets further, to 228: it was copied later, or the "
      "leader (broker 1) lost its tail.",
      lambda t: "replicas, checkpoints and segments are of different moments" in t["about"]),
-    (agreement.NO_OVERLAP, "retention-passed-1-down",
+    (agreement_text.NO_OVERLAP, "retention-passed-1-down",
      "Broker 2 holds offsets 0 to 36, and the leader (broker 0) offsets 71 to 94: no offset is on both.",
      lambda t: t["log_ends_of_broker_2"]["passed-0"] == 37 and t["first_offsets_on_disk"]["passed-0"]["broker-0"] == 71),
-    (agreement.CLEANED, "compacted-skewed-1",
+    (agreement_text.CLEANED, "compacted-skewed-1",
      "Brokers 0 and 1 and the leader (broker 2) were cleaned at different times: they hold different records of this "
      "compacted partition, which is as it should be.",
      lambda t: t["wrong"] == ["nothing"] and leads(t, "profiles-0", 2, [0, 1, 2])),
-    (agreement.FOREIGN, "recreated-1-before",
+    (agreement_text.FOREIGN, "recreated-1-before",
      "Broker 2 holds a copy that belongs to another topic of this name (topic id 9DmGkEVrRYKcznAl6jzSpw); it was not "
      "compared.",
      lambda t: {"topic_id_differs": "orders", "odd": 2, "brokers": [0, 1]} in t["claims"]),
-    (agreement.DUPLICATE, "corrupted-same-broker-id", "Broker 0 has a second copy in broker-2, which was not compared.",
+    (agreement_text.DUPLICATE, "corrupted-same-broker-id", "Broker 0 has a second copy in broker-2, which was not compared.",
      lambda t: "one log dir copied twice by mistake" in t["damage"]),
-    (differences.OTHER_EPOCH, "diverged-clean",
+    (difference_text.OTHER_EPOCH, "diverged-clean",
      "At offsets 38 to 50 broker 0 has 13 records of epoch 0, written at 2026-11-21T09:21:13.489Z, where broker 1 has "
      "those of epoch 1; nothing proves that they were committed.",
      lambda t: not is_up(t, 0) and "above its high watermark" in t["about"]),
-    (differences.PAST_END, "diverged-multi",
+    (difference_text.PAST_END, "diverged-multi",
      "At offsets 22 to 28 broker 1 has 7 records of epoch 4, written at 2026-11-21T09:04:56.936Z; the log of broker 2 ends "
      "at 19; nothing proves that they were committed.",
      lambda t: seen(t, "journal-2") == 19),
-    (differences.WITHOUT_EPOCH, "kip101-isr-3-lost",
+    (difference_text.WITHOUT_EPOCH, "kip101-isr-3-lost",
      "At offsets 19 to 22 broker 0 has 4 records, written 2026-11-21 from 09:19:25.423 to 09:19:25.428 UTC, and broker 1 "
      "has others; their format has no leader epochs; they were committed: its own high watermark reached 23.",
      lambda t: "took other records at the same offsets" in t["about"] and t["kafka_versions_in_order"][0].startswith("0.10")),
-    (differences.HOLE, "corrupted-batch-missing",
+    (difference_text.HOLE, "corrupted-batch-missing",
      "At offsets 80 to 83 broker 2 has no records, where broker 0 has some of epoch 0.",
      lambda t: t["missing_offsets"] == [80, 83] and t["damaged_broker"] == 2 and t["good_broker"] == 0),
-    (differences.CUT, "diverged-clean",
+    (difference_text.CUT, "diverged-clean",
      "When broker 0 follows, broker 1 answers that epoch 0 ends at 38, and it cuts its log at 38: offsets 38 to 50 go with "
      "it.",
      lambda t: any("to offset 38" in line for line in map(str, truth("diverged-clean-healed")["truncation_log_lines"]))
      or "offset=38" in json.dumps(truth("diverged-clean-healed")["truncation_log_lines"])),
-    (differences.KEPT, "kip101-isr-3-lost",
+    (difference_text.KEPT, "kip101-isr-3-lost",
      "Broker 0 keeps everything up to 23 although it differs from 19 on: no truncation will ever repair that.",
      lambda t: "Truncating log kip101-0 to offset 23" in json.dumps(truth("kip101-isr-4-healed")["truncation_log_lines"])),
-    (differences.OTHER_PROTOCOL, "kip279-1-before",
+    (difference_text.OTHER_PROTOCOL, "kip279-1-before",
      "Under kip-101 broker 0 would keep everything up to 17, and offsets 12 to 16 would stay different, unseen by Kafka.",
      lambda t: "to offset 17" in json.dumps(truth("kip279-2-healed")["truncation_log_lines"])),
-    (differences.CUT_NOTHING, "corrupted-batch-baseoffset-changed",
+    (difference_text.CUT_NOTHING, "corrupted-batch-baseoffset-changed",
      "When broker 2 follows, broker 0 answers that epoch 0 ends at 114, and it cuts its log at 114, which removes no "
      "record.",
      lambda t: t["damaged_broker"] == 2),
@@ -318,7 +335,7 @@ def test_a_sentence_is_said_of_a_capture_where_it_is_true(
 ATTACKED: tuple[tuple[Template, str, str], ...] = (
     (headlines.ISR_SHORT, "12-minor/isr-member-short-quiesced",
      "An in-sync replica lacks committed records in the only partition: electing it would lose them."),
-    (first_steps.KEEP_OR_COPY_EQUAL, "12-minor/third-replica-proves",
+    (first_step_text.KEEP_OR_COPY_EQUAL, "12-minor/third-replica-proves",
      "Copy the log directory of broker 2 or 3 now, and start none of them before that: each holds the same 7 committed "
      "records that the leader does not have, in t-0; they are deleted as soon as they follow. No partition of this audit "
      "becomes unavailable by that."),
@@ -327,7 +344,7 @@ ATTACKED: tuple[tuple[Template, str, str], ...] = (
     (story.HW_AT_LEAST, "04-leader-has-no-files/describe",
      "The high watermark is at least 30, and nothing bounds it from above: checkpointed high watermark 30 of broker 1 and "
      "no log end bounds it; no usable log of broker 3 is here."),
-    (agreement.SET_ASIDE, "12-minor/folder-without-log",
+    (agreement_text.SET_ASIDE, "12-minor/folder-without-log",
      "What broker 2 holds is not known: what there is of its log could not be compared."),
 )  # fmt: skip
 
@@ -430,26 +447,26 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
      "Replicas differ in the only partition, but only in records that nothing proves committed."),
     (condition_text.HANGING, _rows("CONSISTENT", "TXN-HANGING", "medium", lost_records=0, lost_committed=0),
      "A transaction that will never end stops read_committed consumers at offset 7 of orders-0."),
-    (first_steps.DECIDE, _without_costs,
+    (first_step_text.DECIDE, _without_costs,
      "Then decide for ledger-0, ledger-1 and ledger-2: elect broker 0, which loses what the present leader took since, or "
      "take the records out of the copy and produce them again."),
-    (first_steps.COPY_NOW, _up,
+    (first_step_text.COPY_NOW, _up,
      "Stop broker 2 or copy its log directory now: it holds 10 committed records that the leader does not have, in "
      "orders-0; they are deleted as soon as it follows. No partition of this audit becomes unavailable by that."),
-    (first_steps.COPY_NOW_EQUAL, _all_up,
+    (first_step_text.COPY_NOW_EQUAL, _all_up,
      "Copy the log directory of broker 2 or 3 now, or stop one of them: each holds the same 10 committed records that the "
      "leader does not have, in orders-0; they are deleted as soon as they follow. No partition of this audit becomes "
      "unavailable by that."),
     (answer.LOST_HERE_TOGETHER, _two_parts,
      "15 committed records at offsets 10 to 19 are not on the leader, broker 1; brokers 2 and 3 still have them, each a "
      "part of them."),
-    (differences.SAME_EPOCH, _same_epoch,
+    (difference_text.SAME_EPOCH, _same_epoch,
      "At offsets 10 to 19 broker 2 has 10 records of epoch 0, written at 2023-11-14T22:13:20.000Z, and "
      "broker 1 has others of the same epoch; they were committed: its own high watermark reached 20."),
-    (differences.NOT_THERE, _hole,
+    (difference_text.NOT_THERE, _hole,
      "At offsets 10 to 14 broker 2 has 5 records of epoch 0, written at 2023-11-14T22:13:20.000Z, and "
      "broker 1 has none; nothing proves that they were committed."),
-    (differences.MORE_RUNS, _four_places, "Broker 2 differs in 1 place more, listed below."),
+    (difference_text.MORE_RUNS, _four_places, "Broker 2 differs in 1 place more, listed below."),
 )  # fmt: skip
 
 
@@ -476,4 +493,4 @@ def test_no_sentence_speaks_of_every_broker_or_of_nobody_in_particular(capture: 
             assert "all brokers" not in sentence.replace("all brokers here were stopped cleanly", ""), sentence
             assert not any(words in sentence for words in ("this broker", "this replica", "None", "  ", "..")), sentence
             # A remedy begins with the place that it is for.
-            assert sentence[0].isupper() or sentence[0].isdigit() or template is first_steps.REMEDY, sentence
+            assert sentence[0].isupper() or sentence[0].isdigit() or template is first_step_text.REMEDY, sentence

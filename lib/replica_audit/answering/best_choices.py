@@ -14,3 +14,8 @@ def best_rows(elections: Sequence[Row]) -> Mapping[tuple[str, int], Row]:
         for row in elections
         if row["choice"] == "best" and row["candidate_id"] == row["broker_id"]
     }
+
+
+def goes_on_leading(row: Row) -> bool:
+    """Whether the candidate of a row of `elections` leads already."""
+    return row["standing"] == "leader"

@@ -40,6 +40,11 @@ def worst_partitions(results: Results) -> list[Row]:
     return sorted(results.rows("partitions"), key=key)
 
 
+def inconsistent_partitions(results: Results) -> list[Row]:
+    """Those of `worst_partitions` whose verdict is not CONSISTENT."""
+    return [row for row in worst_partitions(results) if row["verdict"] != "CONSISTENT"]
+
+
 def rows_by_partition(results: Results) -> Iterator[tuple[Row, Rows]]:
     """Each partition with its rows of `DETAIL_TABLES`, in the order of `worst_partitions`."""
     grouped: dict[str, dict[tuple, list[Row]]] = {}
@@ -69,3 +74,18 @@ def worst_first(findings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]
 def told_protocol(results: Results) -> str:
     """The protocol that the audit's findings and verdicts used; `fetch` for an audit that kept no options."""
     return (results.audit.get("options") or {}).get("protocol") or "fetch"
+
+
+def present(findings: Iterable[Row]) -> list[Row]:
+    """The findings that are there: all but those that a baseline has and this audit no longer found."""
+    return [row for row in findings if row["status"] != "resolved"]
+
+
+def reference_row(replicas: Sequence[Row]) -> Row | None:
+    """Of one partition's rows of `replicas` that of the replica with which the others are compared."""
+    return next((row for row in replicas if row["role"] in ("leader", "reference")), None)
+
+
+def compared_rows(replicas: Sequence[Row]) -> list[Row]:
+    """Of one partition's rows of `replicas` those of the replicas that are compared with the reference."""
+    return [row for row in replicas if row["role"] == "compared"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from replica_audit.answering.by_partition import Row
+from replica_audit.answering.by_partition import Row, present
 from replica_audit.auditing.audits.earlier_audit import Earlier
 from replica_audit.auditing.findings.catalogue import VERDICTS
 from replica_audit.results import Results
@@ -22,12 +22,12 @@ class Change(NamedTuple):
 
 def compare_partition(partition: Row, findings: Sequence[Row], earlier: Earlier | None) -> Change:
     """The change of one partition with its `findings`; without `earlier` by what a baseline has marked them."""
-    present = [row for row in findings if row["status"] != "resolved"]
+    found = present(findings)
     place = (partition["topic"], partition["partition"])
     if earlier is None:
-        new = sum(row["status"] == "new" for row in present)
-        return Change(new, len(present) - new, len(findings) - len(present), None)
-    ids, before = {row["finding_id"] for row in present}, earlier.finding_ids.get(place, frozenset())
+        new = sum(row["status"] == "new" for row in found)
+        return Change(new, len(found) - new, len(findings) - len(found), None)
+    ids, before = {row["finding_id"] for row in found}, earlier.finding_ids.get(place, frozenset())
     return Change(len(ids - before), len(ids & before), len(before - ids), earlier.verdicts.get(place))
 
 

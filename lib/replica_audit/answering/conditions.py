@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from replica_audit.answering.by_partition import Row
+from replica_audit.answering.by_partition import Row, present
 from replica_audit.answering.losses import Place
 from replica_audit.auditing.findings.catalogue import at_or_above, codes_with
 from replica_audit.results import Results
@@ -35,7 +35,7 @@ class Conditions:
 
 def find_conditions(results: Results) -> Conditions:
     """The conditions of all partitions; what a baseline resolved is over, what it knows is not."""
-    found = [row for row in results.rows("findings") if row["status"] != "resolved"]
+    found = present(results.rows("findings"))
     gone = {place_of(row) for row in found if row["code"] == "HWM-GONE"}
     return Conditions(
         # Severity info: nobody leads because all brokers were stopped in order.

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from replica_audit.answering.by_partition import Row
+from replica_audit.answering.ranges import join_ranges
 from replica_audit.results import Results
 
 #: (topic, partition).
@@ -115,3 +116,43 @@ def count_held(results: Results) -> list[list[int]]:
             for place, name in enumerate(names, 1):
                 held[place] += row[name] or 0
     return [[broker_id, *counts[broker_id]] for broker_id in sorted(counts)]
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceLoss:
+    """What one partition's reference does not have, in the words of its runs."""
+
+    records: int
+    committed: bool
+    """The records are those proven committed; else nothing proves it of any."""
+    ranges: tuple[tuple[int, int], ...]
+    """Where they are: [start, end)…, joined where they touch."""
+    brokers: tuple[int, ...]
+    """Who holds them: every one whole, or, `in_parts`, each a part."""
+    in_parts: bool
+    promised: int | None
+    """So many at most acks=all promised to producers; None where nobody knows."""
+
+
+def loss_at(row: Row, runs: Sequence[Row], replicas: Sequence[Row]) -> PlaceLoss | None:
+    """The loss of a row of `partitions`, with its rows of divergences and replicas that count as lost.
+
+    None where only a tail past the leader's end tells of it.
+    """
+    committed = bool(row["lost_committed"])
+    column, held_column = ("lost_committed", "lost_committed_held") if committed else ("lost_records", "lost_held")
+    runs = [run for run in runs if run[column]]
+    if not runs:
+        return None
+    count = row[column]
+    held = {replica["broker_id"]: replica[held_column] for replica in replicas}
+    whole = sorted(broker for broker, number in held.items() if number == count)
+    promised = [run["promised_records"] for run in runs]
+    return PlaceLoss(
+        records=count,
+        committed=committed,
+        ranges=tuple(join_ranges(runs)),
+        brokers=tuple(whole or sorted(broker for broker, number in held.items() if number)),
+        in_parts=not whole,
+        promised=None if None in promised else min(count, sum(promised)),
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from replica_audit.answering.by_partition import present
 from replica_audit.answering.quality_counts import count_quality
 from replica_audit.auditing.findings.catalogue import (
     SEVERITIES,
@@ -77,13 +78,17 @@ def build_failure(exit_status: int, fail_on: str, reason: str) -> dict[str, Any]
     }
 
 
+def is_undecided(verdict: str) -> bool:
+    """Whether the verdict of a partition says that there is no answer."""
+    return verdict == "INCONCLUSIVE"
+
+
 def _untrusted(results: Results) -> str | None:
     partitions = results.rows("partitions")
     if not partitions:
         return "no log directory or partition found"
-    inconclusive = sum(row["verdict"] == "INCONCLUSIVE" for row in partitions)
-    present = [row for row in results.rows("findings") if row["status"] != "resolved"]
-    unreadable = sum(row["code"] in codes_with("unreadable") for row in present)
+    inconclusive = sum(is_undecided(row["verdict"]) for row in partitions)
+    unreadable = sum(row["code"] in codes_with("unreadable") for row in present(results.rows("findings")))
     # A directory without a partition has no finding of its own, only its row among the input that was not used.
     unreadable = unreadable or sum(row["code"] in codes_with("unreadable") for row in results.rows("quarantine"))
     reasons = []

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from replica_audit.answering.by_partition import Row
-from replica_audit.answering.conditions import Conditions
-from replica_audit.answering.losses import Held, Total
-from replica_audit.auditing.findings.catalogue import codes_with
+from replica_audit.answering.losses import Total
+from replica_audit.answering.outcome import Outcome
 from replica_audit.reporting.layout import render_count
 from replica_audit.reporting.sentences import Sentence, Template, name_brokers, verb
 
@@ -37,89 +33,44 @@ BEHIND_ONLY = Template("The captured replicas agree, but some are behind or out 
 PEACE = Template("All is well: {all_are} consistent.")
 AGREE = Template("The captured replicas agree in {where}.")
 
-
-def tell_headline(
-    worst: str,
-    partitions: Sequence[Row],
-    codes: Mapping[tuple[str, int], frozenset[str]],
-    total: Total,
-    holders: Mapping[int, Sequence[Held]],
-    conditions: Conditions,
-    trusted: bool,
-) -> Sentence:
-    """The headline of rows of `partitions`, the worst of which have the verdict `worst`.
-
-    `codes` are those of each partition's findings; `trusted`: everything could be read.
-    """
-    affected = [row for row in partitions if row["verdict"] == worst]
-    where = _where(len(affected), len(partitions))
-    if worst in _WITH_NUMBERS and (said := _with_numbers(worst, affected, partitions, codes, total, holders)):
-        return said
-    peace = trusted and conditions.is_peace
-    if worst == "LAGGING":
-        return (BEHIND if peace else BEHIND_ONLY).say(where=where)
-    if worst == "CONSISTENT":
-        count = len(partitions)
-        return PEACE.say(all_are=f"{where} {verb(count, 'is', 'are')}") if peace else AGREE.say(where=where)
-    if worst == "UNCOMMITTED_DIVERGENCE":
-        if any(row["lost_records"] is None for row in affected):
-            return UNPROVEN.say(where=where)
-        is_left = all("DIV-EPOCH" not in codes[row["topic"], row["partition"]] for row in affected)
-        return (LEFT_BEHIND if is_left else NONE_LACKED).say(where=where)
-    if worst == "WILL_LOSE_ON_TRUNCATION":
-        only_short = all("REP-ISR-SHORT" in codes[row["topic"], row["partition"]] for row in affected)
-        return (ISR_SHORT if only_short else WILL_LOSE).say(where=where)
-    return {"COMMITTED_DIVERGENCE": DIFFER, "LATENT_CORRUPTION": DAMAGED, "INCONCLUSIVE": UNDECIDED}[worst].say(
-        where=where
-    )
+#: By the kind of an outcome.
+_HEADLINES = {
+    "lost": LOST,
+    "lost_leaderless": LOST_LEADERLESS,
+    "lost_uncounted": LOST_UNCOUNTED,
+    "lost_markers": LOST_MARKERS,
+    "perhaps": PERHAPS,
+    "gone_since": GONE_SINCE,
+    "gone_for_good": GONE_FOR_GOOD,
+    "differ": DIFFER,
+    "damaged": DAMAGED,
+    "isr_short": ISR_SHORT,
+    "will_lose": WILL_LOSE,
+    "undecided": UNDECIDED,
+    "left_behind": LEFT_BEHIND,
+    "none_lacked": NONE_LACKED,
+    "unproven": UNPROVEN,
+    "behind": BEHIND,
+    "behind_only": BEHIND_ONLY,
+    "peace": PEACE,
+    "agree": AGREE,
+}
 
 
-#: Verdicts whose headline says how many records, wherever a number is known.
-_WITH_NUMBERS = ("COMMITTED_LOSS", "WILL_LOSE_ON_TRUNCATION", "UNCOMMITTED_DIVERGENCE")
-
-
-def _with_numbers(
-    worst: str,
-    affected: Sequence[Row],
-    partitions: Sequence[Row],
-    codes: Mapping[tuple[str, int], frozenset[str]],
-    total: Total,
-    holders: Mapping[int, Sequence[Held]],
-) -> Sentence | None:
-    if total.committed:
-        rows = {(row["topic"], row["partition"]): row for row in partitions}
-        led = all(rows[place]["leader_id"] == rows[place]["reference_id"] for place in total.committed_places)
+def tell_headline(outcome: Outcome) -> Sentence:
+    """The headline of an audit."""
+    total, holders = outcome.total, outcome.holders
+    where = _where(outcome.affected, len(outcome.partitions))
+    values = {"where": where, "all_are": f"{where} {verb(outcome.affected, 'is', 'are')}"}
+    if outcome.kind == "perhaps":
+        values["records"] = count_records(total, total.records, "record")
+        values.update(exist=verb(total.records, "exists", "exist"), brokers=name_brokers(sorted(holders)))
+    elif outcome.kind in ("lost", "lost_leaderless"):
         brokers = [broker for broker, held in holders.items() if any(one.committed for one in held)]
-        return (LOST if led else LOST_LEADERLESS).say(
-            records=count_records(total, total.committed, "committed record"),
-            are=verb(total.committed, "is", "are"),
-            where=_where(len(total.committed_places), len(partitions)),
-            brokers=name_brokers(sorted(brokers)),
-            have=verb(len(brokers), "has", "have"),
-            them=verb(total.committed, "it", "them"),
-        )
-    if worst == "COMMITTED_LOSS":
-        of_affected = [codes[row["topic"], row["partition"]] for row in affected]
-        if all("HWM-GONE" in one for one in of_affected):
-            return GONE_SINCE.say(where=_where(len(affected), len(partitions)))
-        if all("HWM-CP-ABOVE-LEO" in one for one in of_affected):
-            return GONE_FOR_GOOD.say(where=_where(len(affected), len(partitions)))
-        if (
-            not total.records
-            and all(row["lost_records"] == 0 for row in affected)
-            and all(map(codes_with("held").intersection, of_affected))
-        ):
-            return LOST_MARKERS.say(where=_where(len(affected), len(partitions)))
-        if not total.records:
-            return LOST_UNCOUNTED.say(where=_where(len(affected), len(partitions)))
-    if total.records:
-        return PERHAPS.say(
-            records=count_records(total, total.records, "record"),
-            exist=verb(total.records, "exists", "exist"),
-            brokers=name_brokers(sorted(holders)),
-            where=_where(len(total.places), len(partitions)),
-        )
-    return None
+        values["records"] = count_records(total, total.committed, "committed record")
+        values.update(are=verb(total.committed, "is", "are"), them=verb(total.committed, "it", "them"))
+        values.update(brokers=name_brokers(sorted(brokers)), have=verb(len(brokers), "has", "have"))
+    return _HEADLINES[outcome.kind].say(**values)
 
 
 def count_records(total: Total, count: int, noun: str) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-from replica_audit.answering.by_partition import Row, worst_first
-from replica_audit.auditing.findings.catalogue import at_or_above
+from replica_audit.answering.by_partition import Row, present, worst_first
+from replica_audit.answering.notable_findings import is_failing
+from replica_audit.answering.verdict import is_undecided
 from replica_audit.reporting.finding_text import render_headline
 from replica_audit.reporting.layout import clean, render_lost
 from replica_audit.results import Results
@@ -24,9 +25,8 @@ def render_junit(results: Results, verdict: Mapping[str, Any]) -> str:
     "snapshot", quality expectations those of the suite "quality".
     """
     findings: dict[tuple, list[Row]] = defaultdict(list)
-    for row in results.rows("findings"):
-        if row["status"] != "resolved":
-            findings[(row["topic"], row["partition"])].append(row)
+    for row in present(results.rows("findings")):
+        findings[(row["topic"], row["partition"])].append(row)
     suites: dict[str, list[ElementTree.Element]] = {}
     for row in sorted(results.rows("partitions"), key=lambda row: (row["topic"], row["partition"])):
         name = clean(row["topic"])
@@ -62,14 +62,14 @@ def _case(
 ) -> ElementTree.Element:
     case = ElementTree.Element("testcase", classname=f"replica-audit.{suite}", name=name, time="0")
     ranked = worst_first(findings)
-    failing = [row for row in ranked if row["status"] == "new" and at_or_above(row["severity"], verdict["fail_on"])]
+    failing = [row for row in ranked if is_failing(row, verdict["fail_on"])]
     others = [row for row in ranked if row not in failing]
     if failing:
         message = f"{judged or 'finding'}: {clean(failing[0]['message'] or failing[0]['code'])}"
         child = ElementTree.SubElement(case, "failure", type=failing[0]["code"], message=message)
         child.text = lost + _tell(failing)
         lost = ""
-    elif judged == "INCONCLUSIVE":
+    elif is_undecided(judged):
         child = ElementTree.SubElement(
             case, "error", type="INCONCLUSIVE", message=clean(verdict["untrusted"] or "inconclusive")
         )
@@ -95,7 +95,7 @@ def _check(row: Row, verdict: Mapping[str, Any]) -> ElementTree.Element:
     failing = "\n".join(clean(place) for place in row["failing"] or ())
     if row["error"] is not None:
         ElementTree.SubElement(case, "error", type=row["severity"], message=text)
-    elif row["status"] == "new" and at_or_above(row["severity"], verdict["fail_on"]):
+    elif is_failing(row, verdict["fail_on"]):
         ElementTree.SubElement(case, "failure", type=row["severity"], message=text).text = failing
     elif not row["success"]:
         ElementTree.SubElement(

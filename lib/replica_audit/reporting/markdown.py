@@ -6,7 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from replica_audit.answering.by_partition import Row, rows_by_partition, worst_first, worst_partitions
+from replica_audit.answering.by_partition import (
+    Row,
+    inconsistent_partitions,
+    rows_by_partition,
+)
+from replica_audit.answering.notable_findings import new_findings, worst_of_each
 from replica_audit.answering.readers_and_writers import find_hits, hit_rows, writer_rows
 from replica_audit.reporting.answer import Answer, build_answer
 from replica_audit.reporting.layout import clean, render_count, render_interval, render_lost, render_range
@@ -42,12 +47,10 @@ def render_markdown(results: Results, verdict: Mapping[str, Any], todo: WhatToDo
     if todo is not None:
         blocks.append(_what_to_do(todo))
     blocks += _readers_and_writers(results)
-    partitions = [row for row in worst_partitions(results) if row["verdict"] != "CONSISTENT"]
+    partitions = inconsistent_partitions(results)
     if partitions:
         blocks.append(_table(partitions, results))
-    findings = [
-        row for row in worst_first(results.rows("findings")) if row["status"] == "new" and row["severity"] != "info"
-    ]
+    findings = new_findings(results.rows("findings"))
     if findings:
         blocks.append(_findings(findings))
     blocks.append(code_span(render_status_line(verdict)))
@@ -130,9 +133,7 @@ def _render(sentence: Sentence) -> str:
 
 
 def _table(partitions: Sequence[Row], results: Results) -> str:
-    worst: dict[tuple[str, int], Row] = {}
-    for row in worst_first(row for row in results.rows("findings") if row["status"] != "resolved"):
-        worst.setdefault((row["topic"], row["partition"]), row)
+    worst = worst_of_each(results.rows("findings"))
     lines = [
         "| partition | verdict | leader | high watermark | lost | committed | worst finding |",
         "|---|---|--:|--:|--:|--:|---|",

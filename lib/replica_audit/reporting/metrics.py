@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from replica_audit.answering.by_partition import present
 from replica_audit.auditing.findings.catalogue import CATALOGUE, SEVERITIES, VERDICTS
 from replica_audit.reporting.layout import clean
 from replica_audit.results import Results
@@ -88,7 +89,7 @@ def _families(results: Results, verdict: Mapping[str, Any]) -> Iterable[Family]:
             for status in _STATUSES
         ],
     )
-    by_code = Counter((row["code"], row["severity"]) for row in findings if row["status"] != "resolved")
+    by_code = Counter((row["code"], row["severity"]) for row in present(findings))
     known = [(code, severity) for code in CATALOGUE for severity in SEVERITIES if by_code[code, severity]]
     yield (
         "findings_by_code",

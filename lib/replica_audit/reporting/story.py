@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replica_audit.answering.by_partition import Row, Rows, worst_first
+from replica_audit.answering.by_partition import Row, Rows, present
 from replica_audit.answering.conditions import may_have_lost
-from replica_audit.auditing.findings.catalogue import SEVERITIES, codes_with
-from replica_audit.deciding.present_state import states_of_source
-from replica_audit.reporting.agreement import tell_agreement
-from replica_audit.reporting.differences import tell_differences, tell_truncations
+from replica_audit.answering.notable_findings import not_retold
+from replica_audit.answering.who_leads import find_leading
+from replica_audit.reporting.agreement_text import tell_agreement
+from replica_audit.reporting.difference_text import tell_differences, tell_truncations
 from replica_audit.reporting.history_text import tell_history
 from replica_audit.reporting.layout import clean
-from replica_audit.reporting.sentences import (
-    SOURCES,
-    Sentence,
-    Template,
-    end_sentence,
-    join_words,
-)
+from replica_audit.reporting.sentences import SOURCES, Sentence, Template, end_sentence, join_words
 
 #: How many findings the story has; the tables below it have them all.
 FINDING_LIMIT = 4
@@ -42,6 +36,16 @@ MAY_HAVE_LOST = Template(
 )
 
 
+#: By `Leading.kind`.
+_LEADING = {
+    "leads": LEADS,
+    "taken": TAKEN_FOR_LEADER,
+    "nobody": NOBODY_LEADS,
+    "all_stopped": ALL_STOPPED,
+    "nothing_compared": NOTHING_COMPARED,
+}
+
+
 def tell_story(partition: Row, rows: Rows, protocol: str) -> list[Sentence]:
     """Sentences in the order in which things happened and will happen; `protocol` is the one whose truncation is
     described."""
@@ -49,7 +53,7 @@ def tell_story(partition: Row, rows: Rows, protocol: str) -> list[Sentence]:
         *tell_history(rows.get("partition_states", ())),
         *_past_elections(rows),
         *_leadership(partition, rows),
-        *tell_agreement(partition, rows),
+        *tell_agreement(rows),
         *tell_differences(rows),
         *_high_watermark(rows),
         *tell_truncations(rows, protocol),
@@ -59,41 +63,33 @@ def tell_story(partition: Row, rows: Rows, protocol: str) -> list[Sentence]:
 
 def _past_elections(rows: Rows) -> Iterator[Sentence]:
     """Unclean elections that left nothing behind on any captured replica; those that did are among the differences."""
-    for row in rows["findings"]:
-        if may_have_lost(row) and row["status"] != "resolved":
-            epoch = next((item["value"] for item in row["evidence"] or () if item["kind"] == "leadership"), "-")
-            yield MAY_HAVE_LOST.say(leader=row["broker_id"], epoch=epoch)
+    for row in filter(may_have_lost, present(rows["findings"])):
+        epoch = next((item["value"] for item in row["evidence"] or () if item["kind"] == "leadership"), "-")
+        yield MAY_HAVE_LOST.say(leader=row["broker_id"], epoch=epoch)
+
+
+#: Why the others are compared with a replica that does not lead, by `Leading.instead`.
+_INSTEAD = {
+    "later_epoch": "it has records of a later leader epoch",
+    "no_files": "the snapshot has no files of the leader",
+    "led_last": ", which led last",
+    "newest": ", whose log is the newest of those that may lead",
+}
 
 
 def _leadership(partition: Row, rows: Rows) -> Iterator[Sentence]:
-    sources = [row["leadership_source"] for row in rows["high_watermarks"]]
-    leader, reference, isr = partition["leader_id"], partition["reference_id"], partition["isr"]
+    leading, reference, isr = find_leading(partition, rows), partition["reference_id"], partition["isr"]
     values = {
-        "leader": leader,
+        "leader": partition["leader_id"],
         "epoch": "" if partition["leader_epoch"] is None else f" in leader epoch {partition['leader_epoch']}",
         "isr": "which replicas are in sync is not known" if isr is None else f"in sync: {join_words(isr)}",
+        "eligible": f"; eligible: {join_words(leading.eligible)}" if leading.eligible else "",
+        "source": "nothing more is known" if leading.source is None else SOURCES.get(leading.source, ""),
     }
-    if reference is None:
-        yield NOTHING_COMPARED.say()
-    elif leader is None:
-        states = states_of_source(rows.get("partition_states", ()))
-        eligible = states[-1]["elr"] if states else None
-        values["eligible"] = f"; eligible: {join_words(eligible)}" if eligible else ""
-        stopped = any(row["code"] == "META-NO-LEADER" and row["severity"] == "info" for row in rows["findings"])
-        yield (ALL_STOPPED if stopped else NOBODY_LEADS).say(**values)
-        led = [row["leader_id"] for row in states if row["leader_id"] is not None]
-        why = ", which led last" if led and led[-1] == reference else ", whose log is the newest of those that may lead"
-        if len(rows["replicas"]) > 1:
-            yield STANDS_IN.say(reference=reference, why=why)
-    elif sources == ["inferred"]:
-        yield TAKEN_FOR_LEADER.say(**values)
-    else:
-        source = SOURCES.get(sources[0], "") if sources else "nothing more is known"
-        yield LEADS.say(**values, source=source)
-        if reference != leader:
-            has_files = any(row["broker_id"] == leader for row in rows["replicas"])
-            why = "it has records of a later leader epoch" if has_files else "the snapshot has no files of the leader"
-            yield COMPARED_INSTEAD.say(reference=reference, why=why)
+    yield _LEADING[leading.kind].say(**values)
+    if leading.instead is not None:
+        template = COMPARED_INSTEAD if leading.kind == "leads" else STANDS_IN
+        yield template.say(reference=reference, why=_INSTEAD[leading.instead])
 
 
 def _high_watermark(rows: Rows) -> Iterator[Sentence]:
@@ -110,13 +106,5 @@ def _high_watermark(rows: Rows) -> Iterator[Sentence]:
 
 
 def _other_findings(rows: Rows) -> Iterator[Sentence]:
-    worth_telling = SEVERITIES[:3]
-    found = [
-        row
-        for row in worst_first(rows["findings"])
-        if row["code"] not in codes_with("retold")
-        and (row["severity"] in worth_telling or row["code"] in codes_with("no_files"))
-        and row["status"] != "resolved"
-    ]
-    for row in found[:FINDING_LIMIT]:
+    for row in not_retold(rows["findings"])[:FINDING_LIMIT]:
         yield (end_sentence(clean(row["message"] or row["code"])),)

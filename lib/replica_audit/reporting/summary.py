@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from replica_audit.answering.by_partition import worst_first
+from replica_audit.answering.by_partition import present, worst_first
 from replica_audit.answering.ranges import join_ranges
 from replica_audit.answering.verdict import build_verdict
 from replica_audit.auditing.findings.catalogue import VERDICTS
@@ -54,7 +54,7 @@ def render_summary(results: Results, colour: bool = False) -> str:
         what = f"Snapshot {audit['inputs']['snapshot']}"
     lines = wrap(what + (f", cluster {audit['cluster_id']}" if audit.get("cluster_id") else ""))
     lines += ["", *render_answer(results, colour), "", *_partition_table(results, colour)]
-    findings = [row for row in results.rows("findings") if row["status"] != "resolved"]
+    findings = present(results.rows("findings"))
     if findings:
         lines += ["", paint("Findings, worst first (replica-audit explain CODE says more)", "head", colour)]
         lines += render_facts(findings, FINDING_LIMIT, colour)
@@ -85,7 +85,7 @@ def _partition_table(results: Results, colour: bool) -> list[str]:
     if not partitions:
         return ["no partitions"]
     divergent = _group(results.rows("divergences"))
-    findings = _group(row for row in results.rows("findings") if row["status"] != "resolved")
+    findings = _group(present(results.rows("findings")))
     rows = []
     for row in partitions[:PARTITION_LIMIT]:
         place = (row["topic"], row["partition"])

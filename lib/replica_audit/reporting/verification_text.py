@@ -71,10 +71,8 @@ def render_verification_status(found: Verification, colour: bool = False) -> str
         number = sum(row["verdict"] == verdict for row in found.verifications)
         if number and verdict != "correct":
             line += f", {number} {verdict}"
-    lost = sum(row["record_count"] for row in found.lost)
-    if lost:
-        proven = sum(row["record_count"] for row in found.lost if row["committed"] == "proven")
-        word = "committed records" if proven == lost else "records that were or may have been committed"
+    if lost := found.lost_records:
+        word = "committed records" if found.lost_proven == lost else "records that were or may have been committed"
         line += f"; {word} on no replica now: {lost}"
     if found.planned:
         surprises = count(len(found.surprises), "prediction")

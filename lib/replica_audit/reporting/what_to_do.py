@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from replica_audit.answering.best_choices import goes_on_leading
 from replica_audit.answering.by_partition import Row
 from replica_audit.deciding.loss_words import say_loss
 from replica_audit.deciding.plan_parts import Plan
@@ -81,8 +82,11 @@ def _steps(plan: Plan) -> Iterator[ToldStep]:
 
 def tell_candidate(row: Row) -> str:
     """Whom the best choice of a partition lets lead, as a clause."""
-    leads = row["standing"] == "leader"
-    return f"let broker {row['candidate_id']} go on leading" if leads else f"elect broker {row['candidate_id']}"
+    return (
+        f"let broker {row['candidate_id']} go on leading"
+        if goes_on_leading(row)
+        else f"elect broker {row['candidate_id']}"
+    )
 
 
 def tell_choice(row: Row) -> str:

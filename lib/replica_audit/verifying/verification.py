@@ -45,6 +45,16 @@ class Verification:
         ]
 
     @property
+    def lost_records(self) -> int:
+        """Records in the ranges that are lost."""
+        return sum(row["record_count"] for row in self.lost)
+
+    @property
+    def lost_proven(self) -> int:
+        """Those of them that were proven committed."""
+        return sum(row["record_count"] for row in self.lost if row["committed"] == "proven")
+
+    @property
     def open(self) -> Sequence[Row]:
         """Partitions that could not be judged, though both snapshots should have them."""
         return [row for row in self.not_verified if not row["expected"]]

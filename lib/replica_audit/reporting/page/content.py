@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from replica_audit.answering.by_partition import DETAIL_TABLES, Row, Rows, rows_by_partition, told_protocol, worst_first
+from replica_audit.answering.by_partition import (
+    DETAIL_TABLES,
+    Row,
+    Rows,
+    present,
+    rows_by_partition,
+    told_protocol,
+    worst_first,
+)
 from replica_audit.answering.changes import compare_partition
 from replica_audit.answering.finding_groups import group_facts
 from replica_audit.answering.readers_and_writers import Hits, find_hits, hit_rows, writer_rows
 from replica_audit.auditing.audits.earlier_audit import Earlier
 from replica_audit.auditing.findings.catalogue import CATALOGUE, SEVERITIES, VERDICTS
-from replica_audit.reporting.first_steps import tell_advice
+from replica_audit.reporting.first_step_text import tell_advice
 from replica_audit.reporting.page.columns import encode_column
 from replica_audit.reporting.story import tell_story
 from replica_audit.results import Results
@@ -80,8 +88,8 @@ def build_codes(results: Results) -> dict[str, dict[str, str]]:
 
 
 def _overview_row(partition: Row, rows: Rows, earlier: Earlier | None) -> dict[str, Any]:
-    present = [row for row in rows["findings"] if row["status"] != "resolved"]
-    worst = next(iter(worst_first(present)), None)
+    found = present(rows["findings"])
+    worst = next(iter(worst_first(found)), None)
     change = compare_partition(partition, rows["findings"], earlier)
     return {
         "topic": partition["topic"],
@@ -100,9 +108,9 @@ def _overview_row(partition: Row, rows: Rows, earlier: Earlier | None) -> dict[s
         "under": partition["under_replicated"],
         "severity": None if worst is None else SEVERITIES.index(worst["severity"]),
         "code": None if worst is None else worst["code"],
-        "advice": None if worst is None else tell_advice(worst["code"], present, rows["replicas"], rows["elections"]),
-        "codes": sorted({row["code"] for row in present}),
-        "brokers": sorted({row["broker_id"] for row in present if row["broker_id"] is not None}),
+        "advice": None if worst is None else tell_advice(worst["code"], found, rows["replicas"], rows["elections"]),
+        "codes": sorted({row["code"] for row in found}),
+        "brokers": sorted({row["broker_id"] for row in found if row["broker_id"] is not None}),
         "new": change.new,
         "known": change.known,
         "resolved": change.resolved,

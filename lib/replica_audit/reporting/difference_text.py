@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 
 from replica_audit.answering.by_partition import Row, Rows
-from replica_audit.auditing.findings.catalogue import codes_with
+from replica_audit.answering.differing_runs import DifferingRun, Truncation, find_runs, find_truncations
 from replica_audit.moments import render_time
 from replica_audit.reporting.layout import render_count
 from replica_audit.reporting.sentences import Sentence, Template, join_words, name_offsets, verb
@@ -44,81 +43,74 @@ OTHER_PROTOCOL = Template("Under {protocols} broker {broker} would keep everythi
 
 def tell_differences(rows: Rows) -> Iterator[Sentence]:
     """One sentence for each run of differing records, by broker."""
-    first = [row for row in rows["replicas"] if row["role"] in ("leader", "reference")]
-    ends = {row["broker_id"]: row["log_end_offset"] for row in first}
-    by_broker: dict[int, list[Row]] = defaultdict(list)
-    for row in rows["divergences"]:
-        by_broker[row["broker_id"]].append(row)
-    for broker_id, runs in by_broker.items():
-        for row in runs[:RUN_LIMIT]:
-            yield _run(row, ends.get(row["reference_id"]))
+    for broker_id, runs in find_runs(rows).items():
+        yield from map(_tell_run, runs[:RUN_LIMIT])
         if len(runs) > RUN_LIMIT:
             yield MORE_RUNS.say(broker=broker_id, places=render_count(len(runs) - RUN_LIMIT, "place"))
 
 
-def _run(row: Row, end: int | None) -> Sentence:
+def _tell_run(run: DifferingRun) -> Sentence:
+    row, epoch, other = run.row, run.epoch, run.other_epoch
     written = ""
     if row["first_timestamp_ms"] is not None:
         written = f", written {_span(row['first_timestamp_ms'], row['last_timestamp_ms'])}"
-    epoch, other = row["replica_epoch"], row["leader_epoch"]
     values = {
         "where": name_offsets(row["start_offset"], row["end_offset"]),
         "broker": row["broker_id"],
         "reference": row["reference_id"],
         "records": render_count(row["record_count"], "record"),
         "written": written,
-        "fate": _fate(row),
+        "fate": _fate(run),
     }
-    known, other_known = epoch is not None and epoch >= 0, other is not None and other >= 0
-    if not row["record_count"]:
-        return HOLE.say(**values, of_epoch=f" of epoch {other}" if other_known else "")
-    if end is not None and row["start_offset"] >= end:
-        values["records"] += "" if known else ", which carry no leader epoch,"
-        return PAST_END.say(**values, epoch=epoch, end=end) if known else NOT_THERE.say(**values)
-    if row["code"] in codes_with("hole") and other is None and known:
+    if run.kind == "hole":
+        return HOLE.say(**values, of_epoch="" if other is None else f" of epoch {other}")
+    if run.kind == "past_end":
+        if epoch is not None:
+            return PAST_END.say(**values, epoch=epoch, end=run.reference_end)
+        values["records"] += ", which carry no leader epoch,"
+        return NOT_THERE.say(**values)
+    if run.kind == "not_there":
         values["records"] += f" of epoch {epoch}"
         return NOT_THERE.say(**values)
-    if known and other_known:
-        return (SAME_EPOCH if epoch == other else OTHER_EPOCH).say(**values, epoch=epoch, other=other)
-    whose = "the former's" if other_known else "the latter's" if known else "their"
-    return WITHOUT_EPOCH.say(**values, whose=whose)
+    if run.kind == "without_epoch":
+        whose = "the former's" if other is not None else "the latter's" if epoch is not None else "their"
+        return WITHOUT_EPOCH.say(**values, whose=whose)
+    return (SAME_EPOCH if run.kind == "same_epoch" else OTHER_EPOCH).say(**values, epoch=epoch, other=other)
 
 
-def _fate(row: Row) -> str:
+def _fate(run: DifferingRun) -> str:
     """What is known of the records' commitment."""
+    row = run.row
     if not row["committed"]:
         return "; nothing proves that they were committed"
     count, proof = row["committed_records"], row["committed_evidence"]
-    whole = count is None or count == row["record_count"]
-    said = "they were committed" if whole else f"{count} of them {verb(count, 'was', 'were')} committed"
+    said = "they were committed" if run.wholly_committed else f"{count} of them {verb(count, 'was', 'were')} committed"
     return f"; {said}" + (f": {proof}" if proof else "")
 
 
 def tell_truncations(rows: Rows, protocol: str) -> Iterator[Sentence]:
     """What the truncation by `protocol` does to each follower, and where others would end elsewhere."""
-    ends = {row["broker_id"]: row["log_end_offset"] for row in rows["replicas"] if row["role"] == "compared"}
-    by_broker: dict[int, dict[str, Row]] = defaultdict(dict)
-    for row in rows["truncations"]:
-        by_broker[row["broker_id"]][row["protocol"]] = row
-    for broker_id, by_protocol in by_broker.items():
-        chosen = by_protocol.get(protocol)
-        if chosen is None or chosen["truncate_to"] is None:
-            continue
-        cut, prefix = chosen["truncate_to"], chosen["common_prefix_end"]
-        if chosen["dropped_records"]:
-            yield _cut(chosen, ends.get(broker_id))
-        if prefix is not None and cut > prefix:
-            yield KEPT.say(broker=broker_id, cut=cut, prefix=prefix)
-        yield from _others(broker_id, by_protocol, protocol)
+    for one in find_truncations(rows, protocol):
+        broker, cut = one.broker_id, one.row["truncate_to"]
+        if one.cuts:
+            yield _cut(one)
+        if one.keeps_difference:
+            yield KEPT.say(broker=broker, cut=cut, prefix=one.row["common_prefix_end"])
+        for other in one.elsewhere:
+            unseen = (
+                f", and {name_offsets(*other.unseen)} would stay different, unseen by Kafka" if other.unseen else ""
+            )
+            protocols = join_words(other.protocols)
+            yield OTHER_PROTOCOL.say(protocols=protocols, broker=broker, cut=other.truncate_to, unseen=unseen)
 
 
-def _cut(row: Row, end: int | None) -> Sentence:
-    values = {"broker": row["broker_id"], "cut": row["truncate_to"], "how": _asks(row)}
-    if end is None or end <= row["truncate_to"]:
+def _cut(one: Truncation) -> Sentence:
+    cut, end = one.row["truncate_to"], one.log_end
+    values = {"broker": one.broker_id, "cut": cut, "how": _asks(one.row)}
+    if end is None or end <= cut:
         return CUT_NOTHING.say(**values)
-    committed = ", committed records among them" if row["committed_dropped"] else ""
-    gone = name_offsets(row["truncate_to"], end)
-    return CUT.say(**values, range=gone, go=verb(end - row["truncate_to"], "goes", "go"), committed=committed)
+    committed = ", committed records among them" if one.row["committed_dropped"] else ""
+    return CUT.say(**values, range=name_offsets(cut, end), go=verb(end - cut, "goes", "go"), committed=committed)
 
 
 def _asks(row: Row) -> str:
@@ -130,19 +122,6 @@ def _asks(row: Row) -> str:
     ]
     said = ", then that ".join(f"epoch {epoch} ends at {end}" for epoch, end in answers)
     return f"broker {row['leader_id']} answers that {said}, and " if answers else ""
-
-
-def _others(broker_id: int, by_protocol: dict[str, Row], chosen: str) -> Iterator[Sentence]:
-    by_cut: dict[int, list[str]] = defaultdict(list)
-    for name, row in by_protocol.items():
-        if row["truncate_to"] is not None and row["truncate_to"] != by_protocol[chosen]["truncate_to"]:
-            by_cut[row["truncate_to"]].append(name)
-    for cut, names in by_cut.items():
-        prefix = by_protocol[names[0]]["common_prefix_end"]
-        unseen = ""
-        if prefix is not None and cut > prefix:
-            unseen = f", and {name_offsets(prefix, cut)} would stay different, unseen by Kafka"
-        yield OTHER_PROTOCOL.say(protocols=join_words(names), broker=broker_id, cut=cut, unseen=unseen)
 
 
 def _span(first: int, last: int | None) -> str:
