@@ -339,6 +339,27 @@ def test_scene_a_leader_copied_before_it_led_proves_nothing(tmp_path):
     assert any("copied before it began to lead" in row["message"] for row in answer.found("CAP-SKEW"))
 
 
+def test_scene_the_end_of_a_leader_that_was_copied_before_it_led_bounds_nothing(tmp_path):
+    """Broker 1 led in epoch 1 and was copied then; the others were copied when it led again, in epoch 3."""
+    early = Broker(COMMON, epochs=[(0, 0), (1, 50)])
+    late = Broker([*COMMON, *written(50, 70, 1)], high_watermark=65)
+    moves = [change(leader=2), change(leader=1), change(leader=2), change(leader=1)]
+    answer = scene(tmp_path, {1: early, 2: late, 3: late}, *moves[1:])
+    assert answer.interval == (50, 70) and not answer.mark["exact"], answer
+    assert "copied before it began to lead in epoch 3" in answer.mark["upper_evidence"]
+    assert not answer.codes("low"), answer
+
+
+def test_scene_nor_does_an_in_sync_replica_that_ends_below_what_was_checkpointed_before_clean_elections(tmp_path):
+    early = Broker(COMMON, epochs=[(0, 0), (1, 50)])
+    late = Broker([*COMMON, *written(50, 70, 1)], high_watermark=65)
+    answer = scene(
+        tmp_path, {1: early, 2: late, 3: Broker(COMMON)}, change(leader=1), change(leader=2), change(leader=1)
+    )
+    assert answer.interval == (50, 70), answer
+    assert "broker 3 ends at 50, and another replica shows that there was more" in answer.mark["upper_evidence"]
+
+
 def test_scene_a_leader_that_knows_its_epoch_has_no_more(tmp_path):
     old = Broker([*COMMON, *written(50, 70, 0)], high_watermark=65)
     elected = Broker(COMMON, epochs=[(0, 0), (1, 50)])

@@ -45,6 +45,8 @@ def bounding_ends(
     open_ends: list[str] = []
     if leader.broker_id in members or is_led(reference, leadership):
         reason = why_open(leader, replicas, leadership)
+        if reference.predates:
+            reason = f"the files of broker {leader.broker_id} were copied before it began to lead in epoch {reference.leader_epoch}"
         if reason is None:
             end = leader.log_end_offset
             found.append(

@@ -66,8 +66,10 @@ def recorded_marks(
                 text = f"{name} {value} of broker {facts.broker_id}"
                 text += "" if offset == value else f", which proves everything below {offset}"
                 conflicting = any(part.start_offset < value <= part.end_offset for part in stretches)
-                # Of the reference's leadership or a later one; what was recorded before it, it may rightly lack.
-                current = latest is None or _latest_known_epoch(facts) >= latest
+                # Of the reference's leadership or a later one; what was recorded before it, it may rightly lack, unless every
+                # election since was clean.
+                known = _latest_known_epoch(facts)
+                current = latest is None or known >= latest or clean.between(known, latest)
                 passes = offset == leader.log_end_offset and not conflicting and current
                 found.append(Proof(offset, value if passes else offset, text))
     return found

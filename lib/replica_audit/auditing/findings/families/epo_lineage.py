@@ -106,11 +106,15 @@ def _start_mismatch(case: Case, item: Comparison) -> Iterator[Finding]:
 
 def _unknown_epochs(case: Case, item: Comparison) -> Iterator[Finding]:
     leader, follower = case.reference.facts, item.follower
-    known = {case.reference.leader_epoch, *(epoch for epoch, _ in (*leader.lineage, *(leader.file_lineage or ())))}
+    # The file as found: the loader drops an entry at the log's end, where the leader's copy has no record of it yet.
+    entries = (*leader.lineage, *(leader.file_lineage or ()), *(leader.directory.checkpoint_epochs or ()))
+    known = {case.reference.leader_epoch, *(epoch for epoch, _ in entries)}
     first = leader.lineage.entries[0][0] if leader.lineage else None
     for epoch, start in follower.lineage:
         # Retention removes old epochs; a tail that is ahead may be of an epoch that the reference has not reached.
         if epoch in known or first is None or epoch < first or epoch > (case.reference.leader_epoch or 0):
+            continue
+        if case.reference.predates and start >= leader.log_end_offset:
             continue
         in_tail = any(
             part.start_offset <= start and part.end_offset >= follower.log_end_offset for part in item.stretches
