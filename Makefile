@@ -5,7 +5,7 @@
 #   make test-fast the tests that need neither Java nor Chromium and take about a minute, in two processes
 #   make test      the whole suite but the runs under Airflow, in two processes
 #   make test-spark SPARK=4.0   build/spark-4.0 with the locked packages of that minor of Spark, and every Spark test in it
-#   make mutation  changes in the protocol and the rules that no test notices, in a copy below build/mutation
+#   make mutation  changes in the protocol and the rules that no test notices; fails for one that is not in the list of them
 #   make fuzz      the parsers and whole snapshots under libFuzzer, coverage-guided, for MINUTES=10; a crash fails it
 #   make test-airflow   .venv-airflow with a locked Airflow 3 (Python 3.11 to 3.13), and the DAG really run in it
 #   make test-brokers   Kafka's JARs by Maven and build/restore, and the tests that start real brokers (Java)
@@ -99,8 +99,8 @@ build/lint/bin/ruff: $(STAMPS)/venv .locks/lint.txt
 	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: --target build/lint -r .locks/lint.txt; \
 	touch $@
 
-# Changes in the protocol (or in the rules: MUTATION_ARGS=rules) that no test notices; takes hours, a sample minutes.
-MUTATION_ARGS ?= protocol --sample 100
+# Changes that no test notices, in the protocol and the rules, or in one of them or one module: MUTATION_ARGS="rules --module rep".
+MUTATION_ARGS ?=
 mutation: build/mutation/tools/.installed
 	@PYTHONPATH=build/mutation/tools $(RUN) -m tests.mutation $(MUTATION_ARGS)
 

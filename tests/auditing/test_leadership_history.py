@@ -10,6 +10,7 @@ from tests.auditing.captures import CAPTURES, EXPECTED, FIXTURES, audit_by_listi
 from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
 from tests.support import metadata_log as write
 from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
+from tests.support.some import some
 
 from replica_audit.auditing.findings.catalogue import at_or_above
 from replica_audit.config import Settings
@@ -40,7 +41,7 @@ def findings(capture: str, *codes: str) -> list[dict]:
 
 def test_the_metadata_log_goes_before_the_listing():
     for capture in KRAFT:
-        for partition, results in audit_capture(capture).items():
+        for partition, results in some(audit_capture(capture).items()):
             sources = {row["leadership_source"] for row in results.tables["high_watermarks"]}
             # Deleted partitions of an earlier life of a topic are in neither.
             assert sources == {"metadata_log"} or (capture, partition) == ("recreated-1-before", "orders-2"), (
@@ -51,7 +52,7 @@ def test_the_metadata_log_goes_before_the_listing():
 
 @pytest.mark.parametrize("capture", [name for name in KRAFT if name in EXPECTED])
 def test_with_the_history_verdicts_are_those_of_the_independent_script_but_for_unclean_elections(capture):
-    for partition, answer in EXPECTED[capture].items():
+    for partition, answer in some(EXPECTED[capture].items()):
         results = audit_capture(capture)[partition]
         unclean = [
             row
@@ -66,7 +67,7 @@ def test_with_the_history_verdicts_are_those_of_the_independent_script_but_for_u
 
 @pytest.mark.parametrize("capture", [name for name in KRAFT if name in EXPECTED])
 def test_with_the_history_the_high_watermark_and_the_runs_stay_what_they_are(capture):
-    for partition, answer in EXPECTED[capture].items():
+    for partition, answer in some(EXPECTED[capture].items()):
         row = audit_capture(capture)[partition].tables["partitions"][0]
         if answer["high_watermark"] is not None:
             assert [row["hw_lower"], row["hw_upper"]] == answer["high_watermark"], partition
@@ -124,8 +125,8 @@ def test_the_last_known_leader_counts_as_unclean():
 
 @pytest.mark.parametrize("capture", [name for name in KRAFT if "healed" in name or name == "quorum3-4-back"])
 def test_what_has_healed_raises_no_alarm(capture):
-    for row in findings(capture, "META-UNCLEAN-ELECTION", "META-NO-LEADER", "DIV-EPOCH", "DIV-TAIL-PENDING"):
-        assert row["severity"] == "info" and row["code"].startswith("META")
+    found = findings(capture, "META-UNCLEAN-ELECTION", "META-NO-LEADER", "DIV-EPOCH", "DIV-TAIL-PENDING")
+    assert [row for row in found if row["severity"] != "info" or not row["code"].startswith("META")] == []
 
 
 _SAID_UNCLEAN = re.compile(r"Setting new leader for topicId (\S+), partition (\d+) to (\d+) using an unclean election")
@@ -172,7 +173,7 @@ def test_the_loss_is_counted_three_ways():
 
 @pytest.mark.parametrize("capture", STOPPED)
 def test_a_stopped_cluster_is_audited_in_full(capture):
-    for partition, results in audit_capture(capture).items():
+    for partition, results in some(audit_capture(capture).items()):
         row, mark = results.tables["partitions"][0], results.tables["high_watermarks"][0]
         assert row["leader_id"] is None and row["reference_id"] is not None
         assert (mark["method"], mark["exact"]) == ("clean_shutdown", True), partition

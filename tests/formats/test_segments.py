@@ -19,6 +19,7 @@ from tests.formats.captures import (
     truth,
 )
 from tests.support.encoder import encode_batch, encode_legacy
+from tests.support.some import some
 
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.segments.batches import BATCH_DTYPE
@@ -135,7 +136,7 @@ def test_the_dumps_that_are_compared_are_those_of_four_generations():
 
 @pytest.mark.parametrize("capture", [capture for capture in CAPTURES if not capture.startswith("corrupted-")])
 def test_every_batch_of_an_unedited_capture_is_sound_whatever_the_window(capture):
-    for path in sorted((FIXTURES / capture).rglob("*.log")):
+    for path in some(sorted((FIXTURES / capture).rglob("*.log"))):
         items = scan_file(path)
         batches = batches_of(items)
         assert batches["crc_valid"].all() and (batches["record_count"] >= 0).all(), path

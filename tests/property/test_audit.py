@@ -9,6 +9,7 @@ from tests.property.capture import to_model
 from tests.property.cluster import Cluster
 from tests.property.history import HISTORIES, histories, narrate
 from tests.property.test_truncation import common_prefix_end
+from tests.support.some import some
 
 from replica_audit.auditing.partitions.conclusion import PartitionAudit, conclude
 from replica_audit.auditing.partitions.plan import plan_audit
@@ -60,13 +61,13 @@ def test_without_leadership_the_interval_still_holds_where_the_leader_was_inferr
 
 
 def test_copies_of_one_instant_are_never_taken_for_skewed_ones():
-    for story, _, audit in _audits():
+    for story, _, audit in some(_audits()):
         assert audit.case.high_watermark.method != "capture_skew", story
 
 
 @pytest.mark.parametrize("protocol", ["kip-279", "fetch"])
 def test_truncation_and_common_prefix_are_those_of_the_logs(protocol):
-    for story, cluster, audit in _audits(protocol=protocol):
+    for story, cluster, audit in some(_audits(protocol=protocol)):
         for item in audit.case.comparisons:
             follower = cluster.replicas[item.follower.broker_id]
             prefix_end = common_prefix_end(follower, cluster.leader)
@@ -121,7 +122,7 @@ def test_a_loss_that_a_checkpoint_proves_is_found_on_the_replica_that_still_has_
 
 
 def test_what_is_called_committed_and_lost_was_committed_and_is_lost():
-    for story, cluster, audit in _audits():
+    for story, cluster, audit in some(_audits()):
         lost = cluster.lost_batches()
         for found in audit.findings:
             if found.code == "HWM-LOSS":
@@ -148,13 +149,13 @@ def test_a_difference_that_the_protocol_keeps_is_committed_divergence_or_worse(o
 
 
 def test_a_partition_that_lags_or_agrees_has_no_finding_of_high_or_worse():
-    for story, _, audit in _audits():
+    for story, _, audit in some(_audits()):
         if audit.verdict in ("LAGGING", "CONSISTENT"):
             assert not [f for f in audit.findings if f.severity in ("critical", "high")], story
 
 
 def test_clean_histories_have_nothing_worse_than_medium():
-    for story, _, audit in _audits(unclean=False, lost_tails=False):
+    for story, _, audit in some(_audits(unclean=False, lost_tails=False)):
         assert not [f for f in audit.findings if f.severity in ("critical", "high")], story
 
 
@@ -169,7 +170,7 @@ def test_equal_replicas_all_in_sync_are_consistent():
 
 
 def test_the_order_of_the_replicas_changes_nothing():
-    for _, cluster in histories(AUDITED // 4 + 1):
+    for _, cluster in some(histories(AUDITED // 4 + 1)):
         evidence, batches = to_model(cluster)
         turned, _ = to_model(cluster)
         turned = type(turned)(turned.topic_partition, tuple(reversed(turned.replicas)), turned.leadership)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from tests.property.cluster import Cluster, Elected
 from tests.property.history import narrate
 from tests.property.test_audit import AUDITED, _audits
+from tests.support.some import some
 
 from replica_audit.auditing.comparing.runs import Run
 from replica_audit.protocol.election import elections
@@ -36,7 +37,7 @@ def runs(**options: object) -> Iterator[tuple[str, Cluster, int, Run]]:
 
 
 def test_elections_of_the_history_are_those_that_were_held():
-    for story, cluster, audit in _audits(source="metadata_log"):
+    for story, cluster, audit in some(_audits(source="metadata_log")):
         found = [(one.leader_epoch, one.leader_id, one.clean) for one in elections(audit.evidence.leadership.history)]
         assert found == [(one.leader_epoch, one.leader_id, one.clean) for one in cluster.elected], story
 
@@ -97,7 +98,7 @@ def test_what_was_acknowledged_with_acks_all_is_within_what_may_have_been_promis
 
 
 def test_clean_histories_without_lost_tails_have_no_unclean_election_and_promise_nothing_that_is_dropped():
-    for story, _, audit in _audits(source="metadata_log", unclean=False, lost_tails=False):
+    for story, _, audit in some(_audits(source="metadata_log", unclean=False, lost_tails=False)):
         assert not [one for one in audit.findings if one.code in ("META-UNCLEAN-ELECTION", "DIV-EPOCH")], story
         assert not [one for one in audit.findings if one.severity in ("critical", "high")], story
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replica_audit.protocol.lineage import Lineage
+from replica_audit.protocol.lineage import Lineage, increases
 
 GOLDEN = Lineage(((2, 10), (4, 20), (7, 35)))
 LOG_END = 50
@@ -148,3 +148,29 @@ def test_a_file_read_in_order_gives_what_kafkas_loader_makes_of_it():
 
 def test_the_start_of_an_epoch_is_known_for_exactly_the_epochs_of_the_lineage():
     assert [GOLDEN.start_of(epoch) for epoch in (1, 2, 3, 4, 7, 8)] == [None, 10, None, 20, 35, None]
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ([], True),
+        ([(4, 20)], True),
+        ([(2, 10), (4, 20), (7, 35)], True),
+        # One epoch twice, and one that goes back.
+        ([(2, 10), (2, 20)], False),
+        ([(4, 10), (2, 20)], False),
+        # Two epochs from one offset, and an offset that goes back.
+        ([(2, 10), (4, 10)], False),
+        ([(2, 30), (4, 10)], False),
+        # Wherever in the file it is.
+        ([(2, 10), (4, 20), (3, 35)], False),
+        ([(4, 10), (2, 20), (7, 35)], False),
+        ([(2, 10), (4, 20), (7, 15)], False),
+    ],
+)
+def test_kafka_writes_entries_that_rise_in_epoch_and_offset(entries, expected):
+    assert increases(entries) is expected
+
+
+def test_assigning_the_latest_epoch_at_its_start_gives_the_very_same_lineage():
+    assert GOLDEN.assign(7, 35) is GOLDEN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.reporting.rows import partition, results
 from tests.support.samples import SAMPLES
+from tests.support.some import some
 
 from replica_audit.answering.by_partition import rows_by_partition, told_protocol
 from replica_audit.config import Settings
@@ -74,7 +75,7 @@ def test_a_difference_that_nothing_proves_committed_says_so() -> None:
 def test_every_sentence_is_one_and_stress_is_never_empty(place: str) -> None:
     found = audit_one(str(SAMPLES / "diverged-unclean"), TopicPartition.parse(place), Settings())
     ((partition_row, rows),) = rows_by_partition(found)
-    for sentence in tell_story(partition_row, rows, "fetch"):
+    for sentence in some(tell_story(partition_row, rows, "fetch")):
         text = plain_text(sentence)
         assert text[0].isupper() and text.endswith(".") and "  " not in text and "None" not in text, text
         assert all(sentence[1::2])

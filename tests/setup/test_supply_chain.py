@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.support.some import some
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,7 +57,7 @@ def test_the_bill_has_every_jar_with_its_checksum(sbom: ModuleType, tmp_path: Pa
 
 
 def test_every_locked_package_has_a_checksum() -> None:
-    for path in (ROOT / ".locks").glob("*.txt"):
+    for path in some((ROOT / ".locks").glob("*.txt")):
         text = path.read_text()
         packages = re.findall(r"^[A-Za-z0-9][\w.-]*(?:\[[\w,-]+\])?==.*(?:\n    .*)*", text, re.MULTILINE)
         assert packages, path.name

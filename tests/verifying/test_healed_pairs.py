@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 from tests.auditing.captures import CAPTURES, FIXTURES, batch_keys, truth
 from tests.formats.captures import batches_of, scan_file
+from tests.support.some import some
 
 from replica_audit.config import Settings
 from replica_audit.local.two_snapshots import verify_snapshots
@@ -104,7 +105,7 @@ def test_what_was_kept_equals_the_brokers_own_lines(before: str, after: str, pro
             assert row["kept_to"] == (offset if anew else min(offset, row["end_before"])), place
     for place, (cut, end) in FETCHED_AGAIN.get(after, {}).items():
         assert (said[place], rows[place]["kept_to"], rows[place]["expected"]) == (cut, end, end), place
-    for place, row in rows.items():
+    for place, row in some(rows.items()):
         leads = row["leader_id"] == row["broker_id"]
         # The captures last-replica-*-2-cut were cut by the scenario, as a power failure would, and not by a broker.
         if row["kept_to"] is not None and row["kept_to"] < row["end_before"] and not (leads and "-2-cut" in after):
@@ -116,7 +117,7 @@ def test_records_on_no_replica_now_are_those_of_batches_that_are_in_no_file(
     before: str, after: str, protocol: str
 ) -> None:
     found = verified(before, after, protocol)
-    for topic, partition in sorted({(row["topic"], row["partition"]) for row in found.verifications}):
+    for topic, partition in some(sorted({(row["topic"], row["partition"]) for row in found.verifications})):
         name = f"{topic}-{partition}"
         told = sum(
             row["record_count"] for row in found.gone_records if (row["topic"], row["partition"]) == (topic, partition)
