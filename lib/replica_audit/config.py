@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, get_type_hints
 
 from replica_audit.errors import UsageError
 from replica_audit.model import LEADERSHIP_SOURCES, PROTOCOLS
+from replica_audit.setting_kinds import (
+    Flag,
+    Number,
+    NumberOrNone,
+    Properties,
+    Setting,
+    Text,
+    TextOrNone,
+    Texts,
+    nearest,
+)
 
 ENVIRONMENT_PREFIX = "REPLICA_AUDIT_"
 
 #: So many days ago is still a date.
 _GREATEST_DAYS = 365_000
-_GREATEST_COUNT = 999_999_999
 
 #: Levels of `--fail-on`, worst first.
 FAIL_LEVELS = ("critical", "high", "medium", "low", "info", "never")
@@ -27,65 +35,90 @@ FORMATS = ("text", "json")
 OTHER_VARIABLES = ("CONFIG",)
 
 
-def _setting(
-    default: Any,
-    text: str,
-    *,
-    key: str | None = None,
-    choices: tuple[str, ...] = (),
-    file_only: bool = False,
-    least: int | None = None,
-) -> Any:
-    metadata = {"help": text, "key": key, "choices": choices, "file_only": file_only, "least": least}
-    if isinstance(default, dict):
-        return field(default_factory=dict, metadata=metadata)
-    return field(default=default, metadata=metadata)
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that a user can set; relative paths are relative to the working directory."""
 
-    warehouse: str = _setting("replica-audit-warehouse", "directory or URI of the Delta tables")
-    catalog: str | None = _setting(None, "NAME.SCHEMA of the Delta tables in a catalog, not in a warehouse")
-    report: str = _setting("replica-audit-report", "directory that the report is written to")
-    topics: tuple[str, ...] = _setting((), "shell pattern on the whole topic name, case-sensitive", key="topic")
-    leadership: str | None = _setting(None, "JSON file that says who leads, where the snapshot does not")
-    leadership_source: str | None = _setting(
-        None, "the one source that is asked who leads, whatever others say", choices=LEADERSHIP_SOURCES
+    warehouse: Annotated[str, Text(help="directory or URI of the Delta tables")] = "replica-audit-warehouse"
+    catalog: Annotated[
+        str | None,
+        TextOrNone(
+            help="NAME.SCHEMA of the Delta tables in a catalog, not in a warehouse",
+            pattern=r"[^.\s`]+\.[^.\s`]+",
+            wrong="expected NAME.SCHEMA, found {value}",
+        ),
+    ] = None
+    report: Annotated[str, Text(help="directory that the report is written to")] = "replica-audit-report"
+    topics: Annotated[
+        tuple[str, ...], Texts(help="shell pattern on the whole topic name, case-sensitive", key="topic")
+    ] = ()
+    leadership: Annotated[str | None, TextOrNone(help="JSON file that says who leads, where the snapshot does not")] = (
+        None
     )
-    full: bool = _setting(False, "scan every segment, also those that an earlier ingest of the cluster knows")
-    protocol: str | None = _setting(None, "truncation that findings and verdicts use", choices=PROTOCOLS)
-    kafka_version: str | None = _setting(None, "version of the brokers, for rules that changed between versions")
-    since: str | None = _setting(None, "id of an earlier audit: compare above what it verified")
-    fail_on: str = _setting("high", "least severity that makes the exit status 1", choices=FAIL_LEVELS)
-    baseline: str | None = _setting(None, "audit.json of an earlier run: findings that are in it are not new")
-    accept: str | None = _setting(None, "YAML file of accepted findings: by id, with reason and until when")
-    format: str = _setting("text", "what is written to stdout", choices=FORMATS)
-    quality: bool = _setting(True, "check the quality of the answers with Great Expectations")
-    suites: tuple[str, ...] = _setting((), "YAML file with quality suites and Actions of your own")
-    keep_days: int | None = _setting(None, "days after which an audit is removed from the warehouse", least=1)
-    keep_audits: int | None = _setting(None, "audits of a cluster that the warehouse keeps", least=1)
-    time_travel_days: int = _setting(365, "days for which replaced versions of new tables can be read", least=1)
-    quiet: bool = _setting(False, "no progress on stderr")
-    piece_batches: int = _setting(
-        100_000, "batches of one partition that one task compares; more are compared in pieces", file_only=True, least=1
+    leadership_source: Annotated[
+        str | None,
+        TextOrNone(help="the one source that is asked who leads, whatever others say", choices=LEADERSHIP_SOURCES),
+    ] = None
+    full: Annotated[bool, Flag(help="scan every segment, also those that an earlier ingest of the cluster knows")] = (
+        False
     )
-    driver_rows: int = _setting(
-        250_000, "report rows that tasks hand to the driver; of more they write the tables", file_only=True, least=1
+    protocol: Annotated[str | None, TextOrNone(help="truncation that findings and verdicts use", choices=PROTOCOLS)] = (
+        None
     )
-    spark: Mapping[str, str] = _setting({}, "Spark settings; spark-submit's own go first", file_only=True)
+    kafka_version: Annotated[
+        str | None,
+        TextOrNone(
+            help="version of the brokers, for rules that changed between versions",
+            pattern=r"\d+\.\d+(\.\d+){0,2}",
+            wrong="{value} is not a Kafka version such as 3.9 or 3.9.1",
+        ),
+    ] = None
+    since: Annotated[str | None, TextOrNone(help="id of an earlier audit: compare above what it verified")] = None
+    fail_on: Annotated[str, Text(help="least severity that makes the exit status 1", choices=FAIL_LEVELS)] = "high"
+    baseline: Annotated[
+        str | None, TextOrNone(help="audit.json of an earlier run: findings that are in it are not new")
+    ] = None
+    accept: Annotated[
+        str | None, TextOrNone(help="YAML file of accepted findings: by id, with reason and until when")
+    ] = None
+    format: Annotated[str, Text(help="what is written to stdout", choices=FORMATS)] = "text"
+    quality: Annotated[bool, Flag(help="check the quality of the answers with Great Expectations")] = True
+    suites: Annotated[tuple[str, ...], Texts(help="YAML file with quality suites and Actions of your own")] = ()
+    keep_days: Annotated[
+        int | None,
+        NumberOrNone(help="days after which an audit is removed from the warehouse", greatest=_GREATEST_DAYS),
+    ] = None
+    keep_audits: Annotated[int | None, NumberOrNone(help="audits of a cluster that the warehouse keeps")] = None
+    time_travel_days: Annotated[
+        int, Number(help="days for which replaced versions of new tables can be read", greatest=_GREATEST_DAYS)
+    ] = 365
+    quiet: Annotated[bool, Flag(help="no progress on stderr")] = False
+    piece_batches: Annotated[
+        int,
+        Number(help="batches of one partition that one task compares; more are compared in pieces", file_only=True),
+    ] = 100_000
+    driver_rows: Annotated[
+        int,
+        Number(help="report rows that tasks hand to the driver; of more they write the tables", file_only=True),
+    ] = 250_000
+    spark: Annotated[
+        Mapping[str, str], Properties(help="Spark settings; spark-submit's own go first", file_only=True)
+    ] = field(default_factory=dict)
+
+
+#: What each field of `Settings` is, by its name, in the order of the dataclass.
+SETTINGS: dict[str, Setting] = {
+    name: kind.__metadata__[0] for name, kind in get_type_hints(Settings, include_extras=True).items()
+}
 
 
 def key_of(name: str) -> str:
     """The key of the field `name` in a configuration file; in capitals after the prefix it is the variable."""
-    return next(item.metadata["key"] or item.name for item in fields(Settings) if item.name == name)
+    return SETTINGS[name].key or name
 
 
 #: Field name by key, in the order of the dataclass.
-KEYS: dict[str, str] = {key_of(item.name): item.name for item in fields(Settings)}
-
-_FIELDS = {item.name: item for item in fields(Settings)}
+KEYS: dict[str, str] = {key_of(name): name for name in SETTINGS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,17 +162,10 @@ def resolve_settings(
             if is_placed and name in ("warehouse", "catalog"):
                 continue
             if name not in values:
-                values[name] = _checked(name, value, origin)
+                values[name] = SETTINGS[name].checked(value, f"{key_of(name)} ({origin})")
                 origins[name] = origin
     settings = Settings(**values)
-    return Resolved(settings, {item.name: origins.get(item.name, "default") for item in fields(Settings)})
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Words that name what `name` may have been meant for."""
-    known = list(known)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+    return Resolved(settings, {name: origins.get(name, "default") for name in SETTINGS})
 
 
 def _flag_of(name: str) -> str:
@@ -147,7 +173,7 @@ def _flag_of(name: str) -> str:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
-    known = {ENVIRONMENT_PREFIX + key.upper(): name for key, name in KEYS.items() if not _file_only(name)}
+    known = {ENVIRONMENT_PREFIX + key.upper(): name for key, name in KEYS.items() if not SETTINGS[name].file_only}
     others = {ENVIRONMENT_PREFIX + name for name in OTHER_VARIABLES}
     found: dict[str, tuple[Any, str]] = {}
     for variable in sorted(environment):
@@ -155,16 +181,8 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, tuple[Any, st
             continue
         if variable not in known:
             raise UsageError(f"environment variable {variable}: no such setting; {nearest(variable, known)}")
-        text = environment[variable]
         name = known[variable]
-        value: Any = text
-        if isinstance(_FIELDS[name].default, bool):
-            value = _parse_flag(text, variable)
-        elif isinstance(_FIELDS[name].default, tuple):
-            value = [part.strip() for part in text.split(",") if part.strip()]
-        elif _FIELDS[name].default is None and not text:
-            value = None
-        found[name] = (value, f"environment {variable}")
+        found[name] = (SETTINGS[name].of_text(environment[variable], variable), f"environment {variable}")
     return found
 
 
@@ -181,73 +199,3 @@ def _from_file(path: str, origin: str) -> dict[str, tuple[Any, str]]:
             raise UsageError(f"{path}: {key} is set twice")
         found[name] = (value, f"file {path}")
     return found
-
-
-def _file_only(name: str) -> bool:
-    return _FIELDS[name].metadata["file_only"]
-
-
-def _parse_flag(text: str, origin: str) -> bool:
-    lowered = text.strip().lower()
-    if lowered in ("1", "true", "yes", "on"):
-        return True
-    if lowered in ("0", "false", "no", "off"):
-        return False
-    raise UsageError(f"{origin}: expected true or false, found {text!r}")
-
-
-def _checked(name: str, value: Any, origin: str) -> Any:
-    """`value` as the field's type; raises UsageError naming where it was set and what would be right."""
-    item = _FIELDS[name]
-    where = f"{key_of(name)} ({origin})"
-    if isinstance(item.default, bool):
-        if not isinstance(value, bool):
-            raise UsageError(f"{where}: expected true or false, found {value!r}")
-        return value
-    if isinstance(item.default, tuple):
-        values = [value] if isinstance(value, str) else value
-        if values is None:
-            return ()
-        if not isinstance(values, (list, tuple)) or not all(isinstance(part, str) and part for part in values):
-            raise UsageError(f"{where}: expected a list of texts, found {value!r}")
-        return tuple(values)
-    if name == "spark":
-        if value is None:
-            return {}
-        if not isinstance(value, Mapping):
-            raise UsageError(f"{where}: expected settings such as spark.driver.memory: 4g, found {value!r}")
-        return {str(key): _spark_text(part, f"{where}: {key}") for key, part in value.items()}
-    if value is None and item.default is None:
-        return None
-    if item.metadata["least"] is not None:
-        greatest = _GREATEST_DAYS if name.endswith("_days") else _GREATEST_COUNT
-        return _checked_number(value, item.metadata["least"], greatest, where)
-    if not isinstance(value, str) or not value:
-        hint = " (put it in quotes)" if isinstance(value, (int, float)) else ""
-        raise UsageError(f"{where}: expected text, found {value!r}{hint}")
-    choices = item.metadata["choices"]
-    if choices and value not in choices:
-        raise UsageError(f"{where}: {value!r} is not one of {', '.join(choices)}; {nearest(value, choices)}")
-    if name == "kafka_version" and not re.fullmatch(r"\d+\.\d+(\.\d+){0,2}", value):
-        raise UsageError(f"{where}: {value!r} is not a Kafka version such as 3.9 or 3.9.1")
-    if name == "catalog" and not re.fullmatch(r"[^.\s`]+\.[^.\s`]+", value):
-        raise UsageError(f"{where}: expected NAME.SCHEMA, found {value!r}")
-    return value
-
-
-def _checked_number(value: Any, least: int, greatest: int, where: str) -> int:
-    if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value):
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UsageError(f"{where}: expected a whole number of {least} or more, found {value!r}")
-    if value > greatest:
-        raise UsageError(f"{where}: expected a whole number of {greatest} or less, found {value!r}")
-    return value
-
-
-def _spark_text(value: Any, where: str) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (str, int, float)):
-        return str(value)
-    raise UsageError(f"{where}: expected a single value, found {value!r}")

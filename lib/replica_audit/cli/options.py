@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from replica_audit.config import FAIL_LEVELS, FORMATS, Settings
+from replica_audit.config import FAIL_LEVELS, FORMATS, SETTINGS, Settings
 from replica_audit.model import LEADERSHIP_SOURCES, PROTOCOLS
 
 #: Commands with a warehouse.
@@ -19,7 +19,7 @@ _ANSWERING = ("run", "audit", "quality", "report", "show")
 #: Groups of a command's help, in their order.
 GROUPS = ("input", "audit", "answer", "quality checks", "warehouse and report", "settings and output")
 
-_HELP = {item.name: item.metadata["help"] for item in Settings.__dataclass_fields__.values()}
+_HELP = {name: setting.help for name, setting in SETTINGS.items()}
 _DEFAULT = Settings()
 
 

@@ -121,8 +121,12 @@ def _run(group: list[Difference], stretches: tuple[OffsetRange, ...], cut: int, 
     if first.conflicting:
         stretch = next(part for part in stretches if part.start_offset <= start < part.end_offset)
         checkpoint = follower.directory.high_watermark_checkpoint
-        inside = checkpoint is not None and start < checkpoint <= min(stretch.end_offset, follower.log_end_offset)
-        if inside and any(batch.base_offset < checkpoint for batch in lacking):
+        end_here = min(stretch.end_offset, follower.log_end_offset)
+        if (
+            checkpoint is not None
+            and start < checkpoint <= end_here
+            and any(batch.base_offset < checkpoint for batch in lacking)
+        ):
             committed_end = checkpoint
     return Run(
         start_offset=start,
