@@ -10,14 +10,18 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 from tests.cli.test_main import Engine, engine  # noqa: F401  the engine replaced, as a fixture
+from tests.support.in_process import InProcessSession
+from tests.support.samples import SAMPLES
 
 from replica_audit.cli import failure
 from replica_audit.cli.main import main
+from replica_audit.cli.parser import build_parser, parsers_of
 from replica_audit.errors import EngineError
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.snapshots.discovery import discover
 from replica_audit.redaction import NOT_SHOWN, redact
 
+SAMPLE = SAMPLES / "last-replica-standing"
 KEY, SECRET = "AKIAPLANTED", "pl4nted/s3cret+x"
 URI = f"s3://{KEY}:{SECRET}@bucket/snapshots"
 
@@ -29,6 +33,8 @@ URI = f"s3://{KEY}:{SECRET}@bucket/snapshots"
         (f"{URI}: no such directory", "s3://bucket/snapshots: no such directory"),
         ("s3a://k:123/45@bucket", "s3a://bucket"),
         ("https://token@host/x", "https://host/x"),
+        ("cannot open s3://AKIA:a-long-passw...", f"cannot open s3://{NOT_SHOWN}"),
+        ("http://[::1]:80/x http://host:8080 s3://bucket:", "http://[::1]:80/x http://host:8080 s3://bucket:"),
         ("hdfs://nn:9000/day@1/", "hdfs://nn:9000/day@1/"),
         ("s3://bucket/part:x@y", "s3://bucket/part:x@y"),
         ("s3://bucket?region=x&secret_key=abc&scheme=http", f"s3://bucket?region=x&secret_key={NOT_SHOWN}&scheme=http"),
@@ -112,6 +118,74 @@ def test_a_failed_run_shows_no_credentials_anywhere(
     files = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
     assert any("verdict" in text for text in files)
     assert not _leaks(said.out, said.err, *files)
+
+
+#: What each command is given besides the option in question; `{new}` is a place where nothing is.
+_GIVEN = {
+    "run": ["{sample}", "--no-quality"],
+    "ingest": ["{sample}"],
+    "audit": [],
+    "quality": [],
+    "report": [],
+    "history": [],
+    "show": ["{sample}"],
+    "elect": ["{sample}", "--plan", "{new}"],
+    "verify": ["{sample}", "{sample}"],
+    "salvage": ["{sample}", "--to", "{new}"],
+    "restore": ["{new}", "--bootstrap-servers", "h:1"],
+    "capture-plan": ["1=/data"],
+    "explain": [],
+    "completion": [],
+    "help": [],
+}
+#: Globs of topics: no place, and stored as they were given.
+_STORED = ("--topic",)
+
+
+def test_every_command_is_given_secrets() -> None:
+    assert set(_GIVEN) == set(parsers_of(build_parser()))
+
+
+@pytest.mark.parametrize("secret", [SECRET, "pl4nted" * 40], ids=["short", "longer than a line"])
+@pytest.mark.parametrize("command", _GIVEN)
+def test_whatever_argument_has_credentials_shows_none(
+    command: str, secret: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = InProcessSession()
+    monkeypatch.setattr(InProcessSession, "stop", lambda _: None, raising=False)
+    monkeypatch.setattr("replica_audit.spark.session.start_session", lambda *_: session)
+    monkeypatch.setattr(failure, "_TEMPORARY", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    uri = f"gopher://{KEY}:{secret}@bucket/snapshots"
+    actions = parsers_of(build_parser())[command]._actions
+    places = [action for action in actions if action.nargs != 0 and not {*action.option_strings} & {*_STORED}]
+    told = 0
+    for number, action in enumerate(places):
+        given = [part.format(sample=SAMPLE, new=tmp_path / f"new-{number}") for part in _GIVEN[command]]
+        if action.option_strings:
+            arguments = [command, *given, action.option_strings[0], uri]
+        else:
+            at = [one for one in places if not one.option_strings].index(action)
+            arguments = [command, *given[:at], uri, *given[at + 1 :]]
+        for form in () if command in ("completion", "help") else ("text", "json"):
+            main([*arguments, "--format", form] if "--format" not in arguments else arguments)
+        main(arguments)
+        said = capsys.readouterr()
+        told += "gopher://bucket/snapshots" in said.err
+        files = [path.read_bytes().decode("latin-1") for path in tmp_path.rglob("*") if path.is_file()]
+        assert not _leaks(said.out, said.err, *files), arguments
+    assert told or command in ("completion", "help")
+
+
+@pytest.mark.parametrize("command", [name for name in _GIVEN if name not in ("completion", "help")])
+def test_settings_of_every_command_are_printed_without_secrets(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "audit.yaml"
+    config.write_text(f"warehouse: '{URI}'\nspark:\n  spark.hadoop.fs.s3a.secret.key: '{SECRET}'\n")
+    assert main([command, "--config", str(config), "--print-config"]) == 0
+    said = capsys.readouterr()
+    assert NOT_SHOWN in said.out and not _leaks(said.out, said.err)
 
 
 def test_what_java_logs_is_passed_on_without_secrets() -> None:

@@ -18,6 +18,12 @@ _USER = re.compile(
     re.IGNORECASE,
 )
 
+#: The same where a text was cut before the `@`: what follows the colon is no port, so it is a password.
+_CUT_USER = re.compile(
+    r"\b([a-z][a-z0-9+.-]{0,30}://)[^\s/?#@:\"'<>]{1,200}:(?!\d{0,5}(?:[/?#\s\"',;:)\]]|$))[^\s@\"'<>]+",
+    re.IGNORECASE,
+)
+
 #: `name=value`, `name: value` and `"name": "value"`; a name goes on for no longer than any setting's.
 _VALUE = re.compile(
     rf"((?:{_NAME})[\w.-]{{0,60}}[\"']?\s?[=:]\s?)(\"(?:[^\"\\]|\\.){{0,4000}}\"|'[^']{{0,4000}}'|[^\s,;&\"'<>(){{}}\[\]]{{1,4000}})",
@@ -32,6 +38,6 @@ def is_secret(name: str) -> bool:
 
 def redact(text: str) -> str:
     """`text` without the user information of URIs and without the values of secret settings. Linear in its length."""
-    if "@" in text and "://" in text:
-        text = _USER.sub(r"\1", text)
+    if "://" in text:
+        text = _CUT_USER.sub(rf"\1{NOT_SHOWN}", _USER.sub(r"\1", text))
     return _VALUE.sub(lambda found: found[1] + NOT_SHOWN, text)

@@ -14,6 +14,7 @@ from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.places import check_files, lies_inside
+from replica_audit.redaction import redact
 from replica_audit.reporting.audit_json import render_object
 
 
@@ -110,7 +111,7 @@ def _write(path: str, content: str) -> None:
 
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        write_file(path, content)
+        write_file(path, redact(content))
     except OSError as error:
         raise UsageError(f"--plan {path}: {error}") from error
     print_note(f"plan: {path}")

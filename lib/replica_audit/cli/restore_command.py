@@ -12,6 +12,7 @@ from replica_audit.cli.output import print_note, print_result
 from replica_audit.cli.progress_lines import Progress
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
+from replica_audit.places import local_path
 from replica_audit.reporting.audit_json import render_object
 from replica_audit.reporting.restore_text import render_checks, render_outcomes, render_plan
 
@@ -53,13 +54,16 @@ def restore(arguments: argparse.Namespace, settings: Settings) -> int:
         raise UsageError("restore: DIR is missing: give a directory that replica-audit salvage --payloads wrote")
     if arguments.bootstrap_servers is None:
         raise UsageError("restore: --bootstrap-servers is missing: give HOST:PORT of a broker")
-    records = SalvagedRecords(Path(arguments.directory))
+    place = local_path(arguments.directory)
+    if place is None:
+        raise UsageError(f"restore: {arguments.directory} is not a local directory: copy what salvage wrote to one")
+    records = SalvagedRecords(Path(place))
     contact = Contact(arguments.bootstrap_servers, read_client_properties(arguments.command_config))
     ways = Ways(arguments.to_original, not arguments.no_headers, arguments.from_start)
     if arguments.check:
         checks = [
-            check_partition(records, place, target, contact, ways)
-            for place, target in targets_of(records, contact, ways)
+            check_partition(records, source, target, contact, ways)
+            for source, target in targets_of(records, contact, ways)
         ]
         status = 0 if all(check.is_whole for check in checks) else DIFFERENT
         rows = [check.row() for check in checks]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
+from replica_audit.redaction import redact
 from replica_audit.wording import count
 
 #: No line of ours is longer where nobody says how wide the screen is.
@@ -50,12 +51,15 @@ def elide(text: str, width: int) -> str:
 
 
 def wrap(text: str, indent: str = "", hanging: str | None = None) -> list[str]:
-    """`text` in lines of at most `text_width()` characters; a word that is longer is broken."""
+    """`text` in lines of at most `text_width()` characters; a word that is longer is broken.
+
+    Credentials are left out first: half of them on a line of its own cannot be told from a word.
+    """
     following = indent if hanging is None else hanging
     wrapper = textwrap.TextWrapper(
         text_width(), initial_indent=indent, subsequent_indent=following, break_on_hyphens=False
     )
-    return wrapper.wrap(clean(text)) or [indent.rstrip()]
+    return wrapper.wrap(clean(redact(text))) or [indent.rstrip()]
 
 
 def align_columns(rows: Sequence[Sequence[str]], right: Sequence[int] = (), indent: str = "") -> list[str]:
