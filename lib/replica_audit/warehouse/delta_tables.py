@@ -155,27 +155,25 @@ class Warehouse:
             for one in of_file[column].value_counts().to_pylist():
                 yield one["values"], one["counts"]
 
-    def append(self, table: str, rows: Iterable[Mapping[str, Any]], ids: Mapping[str, str | None]) -> None:
-        """Add rows (dicts without the ids) in one commit."""
-        from deltalake import write_deltalake
+    def append(self, table: str, rows: Sequence[Mapping[str, Any]], ids: Mapping[str, str | None]) -> None:
+        """Add rows (dicts without the ids) in one commit; the table is made where it is not there.
 
-        data = rows_to_arrow([{**row, **ids} for row in rows], arrow_schema(columns_of(table)))
-        handle = self._open(table)
-        if handle is not None and not data.num_rows:
+        The file is written here: on a full disk delta-rs' own writer panics in its threads, beside its error.
+        """
+        from replica_audit.warehouse.table_files import TableFileWriter
+
+        directory = self.directory(table)
+        if not rows:
             return
-        # Two runs may make a table at once: both find it made, and both have their rows in it.
-        making: dict[str, Any] = (
-            {}
-            if handle is not None
-            else {"partition_by": key_of(table), "configuration": self._periods, "description": _DESCRIPTION}
-        )
-        write_deltalake(
-            handle or self._made(table),
-            data if handle is None else _with_dropped_columns(data, handle),
-            mode="append",
-            commit_properties=self._properties_of_commit(),
-            **making,
-        )
+        writer = TableFileWriter(directory, table, ids)
+        data = rows_to_arrow(rows, writer.schema)
+        try:
+            writer.add(dict(zip(data.schema.names, data.columns, strict=True)), data.num_rows)
+            file = writer.close()
+        except BaseException:
+            writer.discard()
+            raise
+        self.append_files(table, [file] if file else [], ids.get(key_of(table) or ""))
 
     def put(self, table: str, rows: Sequence[Mapping[str, Any]], ids: Mapping[str, str], *, again: bool) -> None:
         """Add rows of an audit; `again`: in place of those that it has, in the same commit."""
@@ -194,21 +192,20 @@ class Warehouse:
             commit_properties=self._properties_of_commit(),
         )
 
-    def append_files(self, table: str, files: Iterable[DataFile], key: str) -> None:
+    def append_files(self, table: str, files: Iterable[DataFile], key: str | None) -> None:
         """Add the rows of Parquet files that lie in the table's directory, in one commit; `key`: their partition."""
         from deltalake.transaction import AddAction
 
-        column, moment = _partition_of(table), int(time.time() * 1000)
-        actions = [
-            AddAction(file.path, file.size_bytes, {column: key}, moment, True, _statistics(file)) for file in files
-        ]
+        column, moment = key_of(table), int(time.time() * 1000)
+        values = {} if column is None else {column: key}
+        actions = [AddAction(file.path, file.size_bytes, values, moment, True, _statistics(file)) for file in files]
         if actions:
             handle = self._open(table, make=True)
             handle.create_write_transaction(
                 actions,
                 "append",
                 handle.schema(),
-                partition_by=[column],
+                partition_by=[] if column is None else [column],
                 commit_properties=self._properties_of_commit(),
             )
 

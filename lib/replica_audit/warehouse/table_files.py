@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -65,10 +66,13 @@ class TableFileWriter:
         return DataFile(self.path, size, self.row_count)
 
     def discard(self) -> None:
-        """Delete what was written, for a task that begins anew."""
-        if self._writer is not None:
-            self._writer.close()
-            self._stream.close()
+        """Delete what was written, for a task that begins anew or cannot go on."""
+        if self._stream is not None:
+            with suppress(OSError):  # on a full disk nothing more can be written
+                if self._writer is not None:
+                    self._writer.close()
+            with suppress(OSError):
+                self._stream.close()
             self._filesystem.delete_file(f"{self._root}/{self.path}")
 
     def _flush(self) -> None:
