@@ -14,7 +14,7 @@
 #   make zip       build/replica_audit.zip for spark-submit --py-files
 #   make environment   build/environment.tar.gz for spark-submit --archives: what executors import
 #   make sbom      build/sbom.json: packages and JARs that an installation has (CycloneDX); fails for a licence not yet looked at
-#   make advisories   known vulnerabilities of the locked packages (needs PyPI's advisories)
+#   make advisories   known vulnerabilities of the locked packages (needs PyPI's or OSV's advisories)
 #   make lock      resolves the locks anew (needs uv)
 #   make clean     removes what was built, installed and written here
 # Paths are relative on purpose: the clone may lie in a directory with spaces.
@@ -200,8 +200,7 @@ sbom: install $(SUPPLY)/.stamp
 	@$(RUN) .ci/sbom.py build/packages.json build/sbom.json
 
 advisories: $(STAMPS)/venv $(SUPPLY)/.stamp
-	@lock=$$($(RUN) -c 'import sys; print(".locks/py%d%d.txt" % sys.version_info[:2])'); \
-	$(SUPPLY)/bin/pip-audit --strict --disable-pip --no-deps -r "$$lock"
+	@$(RUN) .ci/advisories.py $(SUPPLY)/bin/pip-audit .locks/*.txt
 
 # A local S3 server has an environment of its own, since it brings botocore and a web server.
 S3 := build/s3

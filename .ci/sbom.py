@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,18 @@ EXCEPTIONS = {
     "tqdm": "MPL-2.0 and MIT: used as it is; Great Expectations wants it",
     "shtab": "MPL-2.0: used as it is",
     "hypothesis": "MPL-2.0: tests only",
-    "PySocks": "BSD, by its classifiers in older versions; names none that the tool reads; tests only",
 }
 
 _JAR = re.compile(r"([\w.-]+):([\w.-]+):([\w.-]+) sha256:([0-9a-f]{64})")
+
+
+def named_in_metadata(name: str) -> list[dict[str, Any]]:
+    """The licence in the metadata of an installed package, as an entry of the bill: the tool passes over free text."""
+    try:
+        text = metadata.metadata(name).get("License") or ""
+    except metadata.PackageNotFoundError:
+        return []
+    return [{"license": {"name": text.strip().splitlines()[0]}}] if text.strip() else []
 
 
 def licences(component: dict[str, Any]) -> list[str]:
@@ -68,6 +77,9 @@ def jars() -> list[dict[str, Any]]:
 
 def main(packages: str, out: str) -> int:
     bill = json.loads(Path(packages).read_text(encoding="utf-8"))
+    for component in bill["components"]:
+        if not licences(component):
+            component["licenses"] = named_in_metadata(component["name"])
     lines = refused(bill["components"])
     bill["components"] += jars()
     Path(out).write_text(json.dumps(bill, indent=1, sort_keys=True) + "\n", encoding="utf-8")
