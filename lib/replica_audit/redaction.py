@@ -18,7 +18,7 @@ _USER = re.compile(
     re.IGNORECASE,
 )
 
-#: The same where a text was cut before the `@`: what follows the colon is no port, so it is a password.
+#: The same where a text was cut before the `@`: what follows the colon is not a port, so it is a password.
 _CUT_USER = re.compile(
     r"\b([a-z][a-z0-9+.-]{0,30}://)[^\s/?#@:\"'<>]{1,200}:(?!\d{0,5}(?:[/?#\s\"',;:)\]]|$))[^\s@\"'<>]+",
     re.IGNORECASE,

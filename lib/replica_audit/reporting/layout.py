@@ -53,7 +53,7 @@ def elide(text: str, width: int) -> str:
 def wrap(text: str, indent: str = "", hanging: str | None = None) -> list[str]:
     """`text` in lines of at most `text_width()` characters; a word that is longer is broken.
 
-    Credentials are left out first: half of them on a line of its own cannot be told from a word.
+    Credentials are left out first: half of them on a line of its own looks like any word.
     """
     following = indent if hanging is None else hanging
     wrapper = textwrap.TextWrapper(
