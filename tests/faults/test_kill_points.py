@@ -20,8 +20,9 @@ from tests.support.fixtures import FIXTURES
 
 from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES, sort_rows
 from replica_audit.warehouse.attempts import finished_attempts, own_rows
-from replica_audit.warehouse.delta_tables import Warehouse, columns_of
+from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.sweeping import sweep
+from replica_audit.warehouse.table_layout import columns_of
 
 SNAPSHOT = str(FIXTURES / "diverged-unclean")
 

@@ -18,7 +18,8 @@ from replica_audit.tables import AUDITS, BRONZE_TABLES, REPORT_TABLES, SCHEMA_VE
 from replica_audit.warehouse.arrow_types import arrow_schema, arrow_type
 from replica_audit.warehouse.attempts import attempts, finished_attempts, latest_attempt, record_attempt
 from replica_audit.warehouse.batch_files import BatchFileWriter, check_batch_files, read_batches
-from replica_audit.warehouse.delta_tables import Warehouse, columns_of, key_of
+from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.table_layout import columns_of, key_of
 
 IDS = {"cluster_id": None, "snapshot_id": "s1", "ingest_id": "i1"}
 SEGMENT = {"broker_id": 1, "log_dir": "broker-1", "topic": "orders", "partition": 0}

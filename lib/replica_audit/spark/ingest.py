@@ -37,8 +37,9 @@ from replica_audit.spark.observation_jobs import LOG_EVENTS, PROGRESS, scan_brok
 from replica_audit.spark.scanning import SCANNED_TABLES, ReadBytes, scan_files
 from replica_audit.spark.tasks import deal, parallelism, run_tasks
 from replica_audit.warehouse.attempts import attempts, finished_attempts, record_attempt
-from replica_audit.warehouse.delta_tables import DataFile, Warehouse
+from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.known_batches import known_segments
+from replica_audit.warehouse.table_layout import DataFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

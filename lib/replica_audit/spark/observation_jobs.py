@@ -21,9 +21,10 @@ from replica_audit.protocol.high_watermark import Rule
 from replica_audit.spark.tasks import deal, run_tasks
 from replica_audit.spark.timeline_job import recompute
 from replica_audit.tables import ddl
-from replica_audit.warehouse.delta_tables import DataFile, Warehouse, columns_of
+from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.locations import spark_location
 from replica_audit.warehouse.table_files import GROUP_ROWS, TableFileWriter
+from replica_audit.warehouse.table_layout import DataFile, columns_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

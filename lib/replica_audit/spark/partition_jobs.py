@@ -26,7 +26,7 @@ from replica_audit.spark.coordinator_job import read_transactions
 from replica_audit.spark.tasks import deal, parallelism, run_joined, run_tasks
 from replica_audit.warehouse.answer_tables import REPORTED_TABLES
 from replica_audit.warehouse.batch_files import check_batch_files
-from replica_audit.warehouse.delta_tables import DataFile
+from replica_audit.warehouse.table_layout import DataFile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.spark.dealing import SegmentWork, deal_work
 from replica_audit.spark.tasks import parallelism, run_tasks
-from replica_audit.warehouse.delta_tables import DataFile
+from replica_audit.warehouse.table_layout import DataFile
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from replica_audit.tables import ddl
-from replica_audit.warehouse.delta_tables import Warehouse, columns_of, key_of
+from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.locations import spark_location
+from replica_audit.warehouse.table_layout import columns_of, key_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

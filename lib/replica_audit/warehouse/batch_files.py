@@ -14,10 +14,10 @@ from replica_audit.errors import InputError
 from replica_audit.formats.segments.header_columns import columns_to_headers, headers_to_columns
 from replica_audit.model import CHUNK_OFFSETS
 from replica_audit.warehouse.damage import damage_sentence
-from replica_audit.warehouse.delta_tables import DataFile
 from replica_audit.warehouse.file_rows import FileRows
 from replica_audit.warehouse.locations import open_directory
 from replica_audit.warehouse.table_files import TableFileWriter
+from replica_audit.warehouse.table_layout import DataFile
 
 #: Footers that a task keeps, of files that several of its partitions are in.
 _OPEN_FILES = 8

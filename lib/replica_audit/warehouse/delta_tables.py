@@ -12,7 +12,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -20,46 +19,18 @@ import pyarrow as pa
 
 from replica_audit import __version__
 from replica_audit.errors import InputError
-from replica_audit.tables import (
-    AUDIT_COLUMNS,
-    AUDITS,
-    BRONZE_TABLES,
-    INGEST_COLUMNS,
-    REPORT_TABLES,
-    SCHEMA_VERSION,
-    Column,
-)
+from replica_audit.tables import SCHEMA_VERSION
 from replica_audit.warehouse.arrow_types import arrow_schema, arrow_to_rows, rows_to_arrow
 from replica_audit.warehouse.locations import absolute_location, open_directory
+from replica_audit.warehouse.table_files import TableFileWriter
+from replica_audit.warehouse.table_layout import DataFile, columns_of, key_of, partition_of
 from replica_audit.warehouse.table_reads import list_files, read_file
-
-#: Column that each table is partitioned by.
-_BRONZE_KEY, _REPORT_KEY = "snapshot_id", "audit_id"
 
 #: A table's description, which says what schema its rows have.
 _DESCRIPTION = f"replica-audit, schema {SCHEMA_VERSION}"
 _SCHEMA = re.compile(r"replica-audit, schema (\d{1,9})")
 
 _PERIODS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
-
-
-@dataclass(frozen=True, slots=True)
-class DataFile:
-    """A Parquet file that a task wrote into a table's directory and that no commit names yet."""
-
-    path: str
-    """Relative to the table."""
-    size_bytes: int
-    row_count: int
-
-
-def columns_of(table: str) -> tuple[Column, ...]:
-    """All columns of a table, ids first. There is one `quarantine` and one `partition_states`, those of the snapshot."""
-    if table == "audits":
-        return AUDITS
-    if table in BRONZE_TABLES:
-        return (*INGEST_COLUMNS, *BRONZE_TABLES[table])
-    return (*AUDIT_COLUMNS, *REPORT_TABLES[table])
 
 
 def table_properties(time_travel_days: int | None) -> dict[str, str]:
@@ -160,8 +131,6 @@ class Warehouse:
 
         The file is written here: on a full disk delta-rs' own writer panics in its threads, beside its error.
         """
-        from replica_audit.warehouse.table_files import TableFileWriter
-
         directory = self.directory(table)
         if not rows:
             return
@@ -179,7 +148,7 @@ class Warehouse:
         """Add rows of an audit; `again`: in place of those that it has, in the same commit."""
         from deltalake import write_deltalake
 
-        key, handle = _partition_of(table), self._open(table) if again else None
+        key, handle = partition_of(table), self._open(table) if again else None
         if handle is None:
             self.append(table, rows, ids)
             return
@@ -316,16 +285,6 @@ class Warehouse:
 
         run = {"tool": f"replica-audit {__version__}", **self._commit}
         return CommitProperties(custom_metadata={"userMetadata": json.dumps(run, sort_keys=True)})
-
-
-def key_of(table: str) -> str | None:
-    """The column that a table is partitioned by; None: `audits` is not partitioned."""
-    return None if table == "audits" else _partition_of(table)
-
-
-def _partition_of(table: str) -> str:
-    """The same of a table that belongs to snapshots or to audits."""
-    return _BRONZE_KEY if table in BRONZE_TABLES else _REPORT_KEY
 
 
 def _with_dropped_columns(data: pa.Table, handle) -> pa.Table:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from replica_audit.warehouse.arrow_types import rows_to_arrow
-from replica_audit.warehouse.delta_tables import DataFile
 from replica_audit.warehouse.table_files import GROUP_ROWS, TableFileWriter
+from replica_audit.warehouse.table_layout import DataFile
 
 #: Rows that become columns at once.
 _STEP = 64

@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from replica_audit.tables import BRONZE_TABLES
 from replica_audit.warehouse.arrow_types import arrow_schema, arrow_to_rows
-from replica_audit.warehouse.delta_tables import Warehouse, columns_of
+from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.file_rows import FileRows
 from replica_audit.warehouse.locations import open_directory
+from replica_audit.warehouse.table_layout import columns_of
 from replica_audit.warehouse.table_reads import read_file
 
 TABLE = "segments"

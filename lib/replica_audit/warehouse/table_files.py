@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replica_audit.warehouse.arrow_types import arrow_schema
-from replica_audit.warehouse.delta_tables import DataFile, columns_of, key_of
 from replica_audit.warehouse.locations import open_directory
+from replica_audit.warehouse.table_layout import DataFile, columns_of, key_of
 
 #: Rows that are written at once, as one row group, unless told.
 GROUP_ROWS = 1 << 16
