@@ -229,28 +229,36 @@ test-brokers: install build/restore/.stamp build/kafka/.stamp
 
 zip: build/replica_audit.zip
 
-# Sources only, in a fixed order; a --py-files zip is imported by driver and executors alike, a wheel by the driver only.
+# Sources in a fixed order, each beside its compiled form, which other minors of Python pass over; a --py-files zip is
+# imported by driver and executors alike, a wheel by the driver only.
 build/replica_audit.zip: $(shell find lib -type f -not -name '*.pyc' -not -path '*.egg-info/*' 2>/dev/null)
 	@mkdir -p build
-	@python="$$(command -v python3 || echo $(RUN))"; "$$python" -c 'import pathlib, sys, zipfile; \
+	@python="$$(command -v $(RUN) || command -v python3)"; "$$python" -c 'import pathlib, py_compile, sys, tempfile, zipfile; \
+	paths = [path for path in sorted(pathlib.Path("lib").rglob("*")) \
+	if path.is_file() and path.suffix != ".pyc" and ".egg-info" not in str(path)]; \
 	archive = zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED); \
-	[archive.write(path, path.relative_to("lib")) for path in sorted(pathlib.Path("lib").rglob("*")) \
-	if path.is_file() and path.suffix != ".pyc" and ".egg-info" not in str(path)]; archive.close()' $@
+	place, always = tempfile.TemporaryDirectory(), py_compile.PycInvalidationMode.UNCHECKED_HASH; \
+	compiled = lambda path: py_compile.compile(path, place.name + "/compiled", str(path), True, invalidation_mode=always); \
+	[archive.write(path, path.relative_to("lib")) for path in paths]; \
+	[archive.write(compiled(path), path.relative_to("lib").with_suffix(".pyc")) for path in paths if path.suffix == ".py"]; \
+	archive.close()' $@
 	@echo $@
 
 environment: build/environment.tar.gz
 
 # A virtual environment with the installed packages that executors import, and nothing else. Its bin/python is a link to
-# the Python that .venv was made with: that one has to be at the same place on every node.
+# the Python that .venv was made with: that one has to be at the same place on every node. Every executor unpacks it: what
+# no task imports is left out, and compiled modules are not.
 EXECUTOR_PACKAGES := numpy pyarrow google-crc32c cramjam
-build/environment.tar.gz: $(STAMPS)/packages
+EXECUTOR_UNUSED := (^|/)(tests?|includes?|src|f2py|distutils)/|flight|_cuda|cpp_tests|\.(pyx|pxd|pxi|pyi|h|hpp|cc|a)$$|/libarrow_python\w*\.so(\.\d+\.\d+\.\d+)?$$
+build/environment.tar.gz: $(STAMPS)/packages Makefile
 	@mkdir -p build
-	@$(RUN) -c 'import pathlib, sys, tarfile, tempfile, venv; from importlib import metadata; \
+	@$(RUN) -c 'import pathlib, re, sys, tarfile, tempfile, venv; from importlib import metadata; \
 	home = tempfile.TemporaryDirectory(); venv.create(home.name, symlinks=True); \
 	packages = next(pathlib.Path(home.name).glob("lib/python3.*/site-packages")).relative_to(home.name); \
-	archive = tarfile.open(sys.argv[1], "w:gz", compresslevel=1); archive.add(home.name, "."); \
-	[archive.add(file.locate(), packages / file) for name in sys.argv[2:] for file in metadata.files(name) \
-	if ".." not in file.parts and file.suffix != ".pyc"]; archive.close()' $@ $(EXECUTOR_PACKAGES)
+	archive = tarfile.open(sys.argv[1], "w:gz", compresslevel=6); archive.add(home.name, "."); \
+	[archive.add(file.locate(), packages / file) for name in sys.argv[3:] for file in metadata.files(name) \
+	if ".." not in file.parts and not re.search(sys.argv[2], str(file)) and file.locate().exists()]; archive.close()' $@ '$(EXECUTOR_UNUSED)' $(EXECUTOR_PACKAGES)
 	@echo $@
 
 # One lock for each Python, since their newest packages differ; no registry's address is written.

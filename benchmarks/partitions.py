@@ -72,6 +72,16 @@ def write_snapshot(directory: Path, partitions: int) -> None:
     (directory / "leadership.json").write_text(json.dumps(leadership))
 
 
+def code_of(revision: str, place: Path) -> Path:
+    """The library of an earlier revision, below `place`; it runs with the packages of this one."""
+    packed = subprocess.run(
+        ["git", "archive", revision, "lib", "conf", "pyproject.toml"], cwd=ROOT, capture_output=True, check=True
+    )
+    with tarfile.open(fileobj=BytesIO(packed.stdout)) as archive:
+        archive.extractall(place, filter="data")
+    return place
+
+
 def audit(snapshot: Path, code: Path, diverged: int) -> tuple[float, float]:
     """Seconds of an audit by the code below `code`, and the peak of the driver's Python in MB."""
     with tempfile.TemporaryDirectory() as directory:
@@ -104,15 +114,7 @@ def main() -> int:
     try:
         codes = {"now": ROOT}
         if arguments.before:
-            packed = subprocess.run(
-                ["git", "archive", arguments.before, "lib", "conf", "pyproject.toml"],
-                cwd=ROOT,
-                capture_output=True,
-                check=True,
-            )
-            with tarfile.open(fileobj=BytesIO(packed.stdout)) as archive:
-                archive.extractall(place / "before", filter="data")
-            codes["before"] = place / "before"
+            codes["before"] = code_of(arguments.before, place / "before")
         write_snapshot(place / "few", 3)
         write_snapshot(place / "many", arguments.partitions)
         for name, code in codes.items():
