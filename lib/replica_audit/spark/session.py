@@ -7,11 +7,13 @@ jobs and no SQL, which takes two seconds to start, so that half waits until it i
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import re
 import socket
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -55,6 +57,11 @@ class LazySession:
         return self._session
 
     def stop(self) -> None:
+        # This server of Spark's looks once a second whether it is to end; nobody has to wait for that.
+        server = getattr(self.sparkContext, "_accumulatorServer", None)
+        if server is not None:
+            self.sparkContext._accumulatorServer = None
+            threading.Thread(target=server.shutdown, name="accumulators", daemon=True).start()
         (self._session or self.sparkContext).stop()
 
     def __getattr__(self, name: str) -> Any:
@@ -161,8 +168,11 @@ def _start_local_context(app_name: str, settings: Mapping[str, str]) -> None:
     # The JVM's own words go to stderr; stdout belongs to results.
     reader, writer = os.pipe()
     relay = Relay(os.fdopen(reader, "rb", buffering=0))
+    ahead = threading.Thread(target=_import_ahead, name="imports")
+    ahead.start()
     try:
         gateway = launch_gateway(conf, {"stdout": writer, "stderr": writer})
+        ahead.join()
     except PySparkRuntimeError as error:
         os.close(writer)
         relay.thread.join(timeout=5)
@@ -172,6 +182,13 @@ def _start_local_context(app_name: str, settings: Mapping[str, str]) -> None:
         SparkContext(conf=conf, gateway=gateway)
     except Py4JJavaError as error:
         raise EngineError(f"Spark did not start: {error.java_exception.getMessage()}") from error
+
+
+def _import_ahead() -> None:
+    """Import, while Java starts, what takes about as long: the stages, and what Spark imports when values go to Java (it
+    looks for numpy's among them, with a module that has pandas too)."""
+    for name in ("pyspark.testing.utils", "replica_audit.spark.pipeline"):
+        importlib.import_module(name)
 
 
 def _provided_session(app_name: str, settings: Mapping[str, str]) -> LazySession:
