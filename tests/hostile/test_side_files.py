@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from tests.auditing.scenario import Broker, audit, written
 from tests.hostile.bounds import check_rows, cpu_seconds
@@ -133,3 +135,45 @@ def test_names_of_partitions_within_bounds(name):
     with pytest.raises(ValueError, match="topic"):
         TopicPartition.parse(name)
     assert TopicPartition.parse("t-" + "0" * 100 + "7") == TopicPartition("t", 7)
+
+
+def _parquet(columns: dict[str, list], *renamed: tuple[bytes, bytes]) -> bytes:
+    sink = pa.BufferOutputStream()
+    table = pa.table(list(columns.values()), names=[name.rstrip("!") for name in columns])
+    pyarrow.parquet.write_table(table, sink, compression="none", use_dictionary=False)
+    data = sink.getvalue().to_pybytes()
+    for old, new in renamed:
+        assert old in data and len(old) == len(new)
+        data = data.replace(old, new)
+    return data
+
+
+BATCH = {"broker_id": [1], "topic": ["orders"], "partition": [0], "base_offset": [0], "last_offset": [9]}
+OBSERVED = {"topic": ["orders"], "partition": [0], "time_ms": [1], "broker_id": [1]}
+#: Bytes that are not UTF-8 as a value, in the name of a column, and a column that is there twice.
+TABLES = {
+    f"{name}{ending}": data
+    for name, row in (("batches", BATCH), ("replica_progress", OBSERVED))
+    for ending, data in (
+        (
+            ".jsonl",
+            json.dumps({key: one[0] for key, one in row.items()}).encode().replace(b'"orders"', b'"\xfforders"'),
+        ),
+        (".csv", (",".join(row) + "\n" + ",".join(str(one[0]) for one in row.values())).encode() + b"\xff"),
+        ("-1.parquet", _parquet(row, (b"orders", b"\xffrders"))),
+        ("-2.parquet", _parquet(row, (b"broker_id", b"br\xffker_id"))),
+        ("-3.parquet", _parquet({**row, "topic!": ["x"], "partition!": [7]})),
+        ("-4.parquet", _parquet(row)[:-20]),
+    )
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_of_bytes_that_are_not_text_leaves_the_others_answered(name, tmp_path):
+    log = written(0, 20, 1)
+    answer = audit(
+        tmp_path, {1: Broker(log), 2: Broker(log)}, before_audit=lambda: (tmp_path / name).write_bytes(TABLES[name])
+    )
+    check_rows(answer.tables, str(tmp_path))
+    assert answer.replica(1)["log_end_offset"] == 20 and not answer.codes("critical"), answer
+    assert name in {row["path"] for row in answer.tables["quarantine"]}, answer

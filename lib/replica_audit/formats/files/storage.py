@@ -30,6 +30,10 @@ GREATEST_SMALL_FILE = 64 << 20
 _ARCHIVES = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tar.lz4", ".zip", ".7z", ".gz", ".zst")
 
 
+#: What pyarrow raises for a table that it cannot read, with names that are not UTF-8 or a column that is there twice too.
+TABLE_ERRORS = (pyarrow.ArrowException, UnicodeDecodeError, KeyError)
+
+
 class Snapshot:
     """A directory of copied log dirs, opened for reading. Pickles: an executor opens it again from its URI."""
 

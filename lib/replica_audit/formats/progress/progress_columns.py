@@ -55,6 +55,8 @@ def from_columns(table: pa.Table) -> pa.Table:
         if pa.types.is_timestamp(column.type):
             column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
         column = column.cast(field.type)
+        if pa.types.is_string(field.type):
+            column.validate(full=True)  # neither JSON nor Parquet has been checked for UTF-8
         if field.name in _MINUS_ONE_IS_NONE:
             column = pc.if_else(pc.less(column, 0), pa.scalar(None, field.type), column)
         columns.append(column)

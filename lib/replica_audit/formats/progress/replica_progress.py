@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from replica_audit.formats.files.storage import Snapshot
+from replica_audit.formats.files.storage import TABLE_ERRORS, Snapshot
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.progress.progress_columns import HINT, REQUIRED, from_columns
 from replica_audit.formats.progress.progress_text import from_text
@@ -60,7 +60,7 @@ def plan_progress(snapshot: Snapshot, files: Iterable[tuple[str, int]]) -> Itera
         try:
             with snapshot.open_file(path) as stream:
                 groups = pq.ParquetFile(stream).num_row_groups
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, *TABLE_ERRORS) as error:
             yield _unreadable(path, None, str(error))
             continue
         yield from (ProgressPart(path, form, group, group + 1) for group in range(groups))
@@ -79,7 +79,7 @@ def read_progress(
             else:
                 header, data, position = _cut(stream, part)
                 found, bad = from_text(part.path, part.form, header, data, position)
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+    except (OSError, *TABLE_ERRORS) as error:
         yield _unreadable(part.path, part.start if part.form != "parquet" else None, str(error))
         return
     except FormatError as error:

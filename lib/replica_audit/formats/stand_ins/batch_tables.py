@@ -19,7 +19,7 @@ import pyarrow.json
 import pyarrow.parquet
 
 from replica_audit.formats.files.side_files import parse_json
-from replica_audit.formats.files.storage import Snapshot
+from replica_audit.formats.files.storage import TABLE_ERRORS, Snapshot
 from replica_audit.formats.format_error import FormatError
 from replica_audit.tables import BRONZE_TABLES
 
@@ -125,7 +125,7 @@ def read_table(snapshot: Snapshot, path: str, kind: str) -> Iterator[pa.RecordBa
             for batch in batches:
                 if batch.num_rows:
                     yield _named(batch, types)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+    except TABLE_ERRORS as error:
         raise FormatError(path, None, "columns of the types in docs/capture.md", _reason(error), _HINT) from None
 
 
@@ -168,7 +168,10 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
         values = values.dictionary_decode()
     if pa.types.is_timestamp(values.type):
         values = values.cast(pa.timestamp("ms", values.type.tz), safe=False)
-    return values.cast(kind)
+    values = values.cast(kind)
+    if pa.types.is_string(kind):
+        values.validate(full=True)  # neither JSON nor Parquet has been checked for UTF-8
+    return values
 
 
 def _column_names(snapshot: Snapshot, path: str) -> set[str]:
@@ -177,7 +180,7 @@ def _column_names(snapshot: Snapshot, path: str) -> set[str]:
         if path.endswith(".parquet"):
             try:
                 names: Sequence[str] = pa.parquet.read_schema(stream).names
-            except pa.ArrowInvalid as error:
+            except TABLE_ERRORS as error:
                 raise FormatError(path, None, "a Parquet file", _reason(error), _HINT) from None
         else:
             head = stream.read(_HEAD_BYTES).decode("utf-8-sig", "replace").lstrip()
