@@ -322,19 +322,19 @@ QUORUM_LOG = metadata_log.batch(
 )
 
 TARGETS: dict[str, Target] = {
-    "segment": Target(_segment, (), 1536, 4, runs=30000),
-    "segment_checksums_right": Target(lambda data: _segment(with_right_checksums(data)), (), 1536, 4, runs=30000),
+    "segment": Target(_segment, (), 768, 4, runs=30000),
+    "segment_checksums_right": Target(lambda data: _segment(with_right_checksums(data)), (), 768, 4, runs=30000),
     "records": Target(_records, (RecordError,), 1024, 2),
     "records_compressed": Target(_compressed, (RecordError,), 1024, 2, runs=30000),
     **{name: Target(_codec(number), (CodecError,), 512, 0.5) for number, name in enumerate(CODEC_NAMES) if number},
     "metadata_message": Target(_message, (MessageError,), 256),
     "metadata_control": Target(_control, (MessageError,), 128, 0.5),
-    "metadata_log": Target(_metadata(LOG), (), 2048, 5, runs=30000),
+    "metadata_log": Target(_metadata(LOG), (), 1280, 5, runs=30000),
     "metadata_snapshot": Target(_metadata("00000000000000000042-0000000001.checkpoint"), (), 2560, 1, runs=30000),
     "quorum_state": Target(_quorum_state, (), 256, runs=30000),
     "consumer_offsets": Target(_consumer_offsets, (), 1024, 2, runs=30000),
     "transaction_state": Target(_transactions, (), 1024, 2, runs=30000),
-    "dump_text": Target(_dump_text, (FormatError,), 2048, 4, runs=30000),
+    "dump_text": Target(_dump_text, (FormatError,), 1536, 4, runs=30000),
     "dump_stand_in": Target(_stand_in("dump/broker-1.orders-0.dump.txt"), (), 2048, runs=30000),
     "table_csv": Target(_stand_in("batches.csv"), (), 1024, runs=5000),
     "table_jsonl": Target(_stand_in("batches.jsonl"), (), 2048, runs=5000),
@@ -357,5 +357,5 @@ TARGETS: dict[str, Target] = {
     "accepted_yaml": Target(_file(_accepted), (UsageError,), 512),
     "baseline_json": Target(_file(_baseline), (UsageError,), 4096),
     "client_properties": Target(_file(read_client_properties), (UsageError,), 512, 0.5),
-    "snapshot": Target(show_changed_snapshot, (), 512, 8, runs=5000),
+    "snapshot": Target(show_changed_snapshot, (), 512, 4, runs=5000),
 }
