@@ -1,7 +1,7 @@
 """Makes the archive of seeds: inputs from the captures, and what the fuzzer found beyond them.
 
 python -m tests.fuzz.gather          corpora below build/fuzz/corpus from the captures and the archive
-python -m tests.fuzz.gather --pack   the corpora, merged into as few inputs as cover the same (atheris), into the archive
+python -m tests.fuzz.gather --pack   the corpora that are there, merged into as few inputs as cover the same, into the archive
 """
 
 from __future__ import annotations
@@ -81,8 +81,13 @@ def _of_capture(path: Path) -> Iterator[tuple[str, bytes]]:
         yield "metadata_snapshot", data
     elif path.suffix in (".log", ".deleted") and folder.startswith("__cluster_metadata"):
         yield "metadata_log", data[: TARGETS["metadata_log"].greatest]
-        yield "metadata_log", b"\1\4\0" + data[: TARGETS["metadata_log"].greatest - 3]
-        yield from _messages(data)
+        found = list(_messages(data))
+        yield from found
+        values = [value for name, value in found if name == "metadata_message" and len(value) < 255]
+        for start in range(0, len(values), 8):
+            batches = (values[at : at + 3] for at in range(start, min(start + 8, len(values)), 3))
+            records = (b"".join(bytes([len(one)]) + one for one in batch) for batch in batches)
+            yield "metadata_records", bytes([start & 1]) + b"\xff".join(records)
     elif path.suffix in (".log", ".deleted") and path.name[:20].isdigit():
         yield from _of_segment(data, folder)
     if path.name[:20].isdigit():
@@ -175,12 +180,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pack", action="store_true", help="merge the corpora and write the archive")
     arguments = parser.parse_args()
+    if arguments.pack:
+        pack()
+        return
     for target, data in gather():
         add(target, data[: TARGETS[target].greatest])
     if ARCHIVE.exists():
         unpack()
-    if arguments.pack:
-        pack()
 
 
 if __name__ == "__main__":

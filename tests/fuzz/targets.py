@@ -177,32 +177,41 @@ def _control(data: bytes) -> Any:
 
 
 def _metadata(name: str) -> Callable[[bytes], Any]:
-    """One file of a metadata log; a log may be cut in two copies, which the first byte tells."""
+    """One file of a metadata log, with right checksums."""
+    return lambda data: _read_metadata({f"c/{name}": with_right_checksums(data)})
 
-    def read(data: bytes) -> Any:
-        files = {f"c/{name}": with_right_checksums(data)}
-        if name == LOG and data[:1] > b"\0":
-            cut, rest = data[1:3], data[3:]
-            files = {
-                f"c/{LOG}": with_right_checksums(rest),
-                f"d/{LOG}": with_right_checksums(rest[: int.from_bytes(cut, "big")]),
-            }
-        logs = [
-            MetadataLog(
-                node,
-                path[0],
-                path[0],
-                (path,) if path.endswith(".log") else (),
-                (path,) if path.endswith(".checkpoint") else (),
-            )
-            for node, path in enumerate(files, 1)
-        ]
-        reading = read_metadata(MemorySnapshot(files), logs)
-        for one in reading.leaderships:
-            leadership_of_rows(state_rows(one))
-        return reading
 
-    return read
+def _metadata_records(data: bytes) -> Any:
+    """Records of a metadata log, each with its length before it; 255 begins a batch, which an odd first byte keeps from a copy."""
+    batches: list[list[bytes]] = [[]]
+    first, data = data[:1], data[1:]
+    while data:
+        size = data[0]
+        if size == 255:
+            batches.append([])
+            data = data[1:]
+        else:
+            batches[-1].append(data[1 : 1 + size])
+            data = data[1 + size :]
+    written, offset = [], 0
+    for records in filter(None, batches):
+        written.append(metadata_log.batch(offset, records))
+        offset += len(records)
+    files = {f"c/{LOG}": b"".join(written)}
+    if first and first[0] & 1:
+        files[f"d/{LOG}"] = b"".join(written[:-1])
+    return _read_metadata(files)
+
+
+def _read_metadata(files: Mapping[str, bytes]) -> Any:
+    logs = []
+    for node, path in enumerate(files, 1):
+        segments, checkpoints = ((path,), ()) if path.endswith(".log") else ((), (path,))
+        logs.append(MetadataLog(node, path[0], path[0], segments, checkpoints))
+    reading = read_metadata(MemorySnapshot(files), logs)
+    for one in reading.leaderships:
+        leadership_of_rows(state_rows(one))
+    return reading
 
 
 def _quorum_state(data: bytes) -> Any:
@@ -329,7 +338,8 @@ TARGETS: dict[str, Target] = {
     **{name: Target(_codec(number), (CodecError,), 512, 0.5) for number, name in enumerate(CODEC_NAMES) if number},
     "metadata_message": Target(_message, (MessageError,), 256),
     "metadata_control": Target(_control, (MessageError,), 128, 0.5),
-    "metadata_log": Target(_metadata(LOG), (), 1280, 5, runs=30000),
+    "metadata_log": Target(_metadata(LOG), (), 1280, 3, runs=30000),
+    "metadata_records": Target(_metadata_records, (), 1024, 4, runs=30000),
     "metadata_snapshot": Target(_metadata("00000000000000000042-0000000001.checkpoint"), (), 2560, 1, runs=30000),
     "quorum_state": Target(_quorum_state, (), 256, runs=30000),
     "consumer_offsets": Target(_consumer_offsets, (), 1024, 2, runs=30000),
