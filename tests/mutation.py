@@ -33,7 +33,10 @@ class Room(NamedTuple):
 
 _HISTORIES = tuple(f"tests/property/test_{name}.py" for name in ("truncation", "timeline", "leaders", "elections"))
 ROOMS = {
-    "protocol": Room("lib/replica_audit/protocol", ("tests/protocol", *_HISTORIES, "tests/auditing")),
+    "protocol": Room(
+        "lib/replica_audit/protocol",
+        ("tests/protocol", *_HISTORIES, "tests/verifying/test_elections_replayed.py", "tests/auditing"),
+    ),
     "rules": Room("lib/replica_audit/auditing/findings/families", ("tests/auditing",)),
 }
 
@@ -69,9 +72,7 @@ def main() -> int:
     parser.add_argument("rooms", nargs="*", choices=[*ROOMS, []], help="protocol, rules; both when none is named")
     parser.add_argument("--module", action="append", metavar="M", help="mutants of this module only")
     parser.add_argument("--function", action="append", metavar="F", help="mutants of this function only")
-    parser.add_argument(
-        "--seconds", type=float, default=20.0, metavar="S", help="of tests against each mutant, at most"
-    )
+    parser.add_argument("--seconds", type=float, default=5.0, metavar="S", help="of tests against each mutant, at most")
     parser.add_argument("--tests", nargs="+", metavar="T", help="these tests in place of the rooms' own")
     arguments = parser.parse_args()
     rooms = [ROOMS[name] for name in arguments.rooms or ROOMS]

@@ -94,3 +94,65 @@ def test_below_min_isr_those_that_leave_are_eligible_until_enough_are_back() -> 
     assert (left.leader_id, left.isr, left.elr) == (1, frozenset({1}), frozenset({0}))
     assert catch_up(left, {1, 2}).elr == frozenset()
     assert catch_up(stop_broker(left, 1, {2}), {2}).isr == frozenset()
+
+
+def test_every_change_of_leader_also_to_none_is_one_epoch_more() -> None:
+    alone = replace(LED, isr=frozenset({1}))
+    assert stop_broker(alone, 1, {0}).leader_epoch == 6
+    assert prefer(replace(LED, replicas=(2, 1, 0)), {0, 1, 2}).leader_epoch == 6
+    assert stop_broker(LED, 2, {0, 1}).leader_epoch == 5, "the leader stays"
+
+
+def test_of_several_eligible_ones_those_that_are_not_elected_stay_eligible() -> None:
+    led = elect(replace(LEADERLESS, isr=frozenset(), elr=frozenset({1, 2}), has_elr=True), {0, 2})
+    assert (led.leader_id, led.isr, led.elr) == (2, frozenset({2}), frozenset({1}))
+
+
+def test_after_an_unclean_election_nobody_is_eligible() -> None:
+    led = elect(replace(LEADERLESS, isr=frozenset(), elr=frozenset({1}), has_elr=True), {0, 2}, unclean=True)
+    assert (led.leader_id, led.isr, led.elr) == (0, frozenset({0}), frozenset())
+
+
+def test_without_anybody_known_nobody_is_elected() -> None:
+    assert next_leader(replace(LEADERLESS, isr=frozenset(), has_elr=True), {0, 1, 2}, unclean=False) is None
+
+
+@pytest.mark.parametrize(
+    ("right", "clean"), [("stays", True), ("isr", True), ("elr", True), ("last_known", False), ("unclean", False)]
+)
+def test_elections_of_those_that_are_entitled_are_clean(right: str, clean: bool) -> None:
+    assert NextLeader(1, right).clean is clean
+
+
+@pytest.mark.parametrize(
+    ("isr", "min_isr", "has_elr"),
+    [
+        # As many as the minimum are left, and more.
+        ({0, 1, 2}, 2, True),
+        ({0, 1, 2}, 1, True),
+        # Too few, but without eligible leader replicas.
+        ({0, 1}, 2, False),
+    ],
+)
+def test_who_leaves_an_isr_that_is_large_enough_is_not_eligible(isr: set[int], min_isr: int, has_elr: bool) -> None:
+    led = replace(LED, isr=frozenset(isr), min_isr=min_isr, has_elr=has_elr)
+    after = stop_broker(led, 0, {1, 2})
+    assert (after.leader_id, after.elr) == (1, frozenset())
+
+
+def test_a_minimum_that_is_not_given_is_one() -> None:
+    assert stop_broker(replace(LED, has_elr=True), 2, {0, 1}).elr == frozenset()
+
+
+def test_the_last_leader_is_noted_only_when_the_isr_becomes_empty() -> None:
+    left = stop_broker(replace(LED, has_elr=True), 1, {0})
+    assert (left.leader_id, left.isr, left.last_known) == (None, frozenset({2}), ())
+    before = replace(LEADERLESS, last_known=(2,), has_elr=True)
+    assert stop_broker(before, 1, set()).last_known == (2,)
+
+
+def test_of_those_alive_only_replicas_catch_up_and_with_enough_of_them_nobody_is_eligible() -> None:
+    led = Registration((0, 1, 2, 3), 1, 5, frozenset({1}), frozenset({0}), min_isr=2, has_elr=True)
+    back = catch_up(led, {1, 2, 3, 7})
+    assert (back.isr, back.elr) == (frozenset({1, 2, 3}), frozenset())
+    assert catch_up(replace(led, min_isr=4), {1, 2, 3}).elr == frozenset({0})

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from replica_audit.model import PartitionState
-from replica_audit.protocol.election import elections, first_known_epoch, last_led
+from replica_audit.protocol.election import CleanElections, elections, first_known_epoch, last_led
 
 
 def history(*changes: dict) -> tuple[PartitionState, ...]:
@@ -98,3 +100,34 @@ def test_the_last_leader():
     )
     assert last_led(states) == states[2]
     assert last_led(()) is None
+
+
+def test_a_history_that_begins_with_a_snapshot_knows_the_elections_after_it():
+    states = history(
+        {"leader_id": 2}, {"leader_id": 3, "isr": (1, 2)}, {"leader_id": 1, "isr": (1,), "occasion": "changed"}
+    )
+    since = (replace(states[1], occasion="snapshot"), *states[2:])
+    assert first_known_epoch(since) == 1
+    assert first_known_epoch(states) == -1, "the first state counts, not the last"
+
+
+def test_clean_elections_are_known_between_epochs():
+    # 1 clean; 2 unclean; 3 clean; 4 unclean.
+    states = history(
+        {"leader_id": 2, "isr": (2,)},
+        {"leader_id": 3, "isr": (1, 3)},
+        {"leader_id": 1, "isr": (1,)},
+        {"leader_id": 2, "isr": (2,)},
+    )
+    clean = CleanElections.of(states)
+    assert (clean.known_from, clean.unclean_epochs) == (-1, (2, 4))
+    assert clean.between(-1, 1) and clean.between(0, 1) and clean.between(2, 3)
+    assert not clean.between(0, 2) and not clean.between(1, 2) and not clean.between(1, 3) and not clean.between(3, 4)
+    assert clean.between(4, 9)
+
+
+def test_what_was_before_the_history_is_not_known_to_be_clean():
+    late = CleanElections(3, ())
+    assert late.between(3, 5) and late.between(4, 5)
+    assert not late.between(2, 5)
+    assert not CleanElections(None, ()).between(0, 1)

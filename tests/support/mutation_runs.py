@@ -17,7 +17,9 @@ import importlib.abc
 import importlib.util
 import inspect
 import json
+import math
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -34,10 +36,12 @@ from tests.support.mutants import ROOT, Mutant
 
 #: Set in a process that imports a changed module: its path, and where the changed source is.
 CHANGED, SOURCE = "MUTANT_PATH", "MUTANT_SOURCE"
-#: A mutant that takes this many times longer than its tests do is caught in a loop, and noticed.
-PATIENCE, LEAST_PATIENCE = 10.0, 30.0
+#: A mutant that takes this many times longer than its tests do, in seconds of a processor, is caught in a loop: noticed.
+PATIENCE, LEAST_PATIENCE = 10.0, 10.0
+#: Seconds of a processor that a test may take by itself, and seconds after which a process that waits is ended.
+LONGEST, LONGEST_WAIT = 120.0, 900.0
 #: As many cases of one test are tried.
-CASES = 5
+CASES = 24
 #: What each test reached in an earlier run of the very same sources.
 REACH = ROOT / "build" / "mutation" / "reach.json"
 _PROBE = "_mutation_probe"
@@ -81,7 +85,7 @@ class Runner:
         return True
 
     def find_out_what_reaches(self) -> None:
-        """Run each test by itself; note the statements it reaches and the seconds it takes."""
+        """Run each test by itself; note the statements it reaches and the seconds of a processor it takes."""
         hits: set[tuple[str, int]] = set()
         kept = {id(one): (one, one.__code__) for found in self.functions.values() for one in found}
         for path in sorted({one.path for one in self.mutants}):
@@ -97,9 +101,7 @@ class Runner:
                 for path, line in hits_of_test:
                     self.reached[path, line].add(name)
                 continue
-            since = time.monotonic()
-            answer = _fork(lambda name=name: {**self._run([name]), "hits": sorted(hits)}, LEAST_PATIENCE * PATIENCE)
-            self.took[name] = time.monotonic() - since
+            answer, self.took[name] = _fork(lambda name=name: {**self._run([name]), "hits": sorted(hits)}, LONGEST)
             if answer is None or answer["failed"]:
                 self.unfit.append(name)
                 self.say(f"fails without any mutant: {name}")
@@ -142,7 +144,7 @@ class Runner:
                 self.functions[(mutant.path, *place)][0].__code__ = code
             return self._run(tests)
 
-        answer = _fork(work, max(LEAST_PATIENCE, PATIENCE * sum(self.took[test] for test in tests)))
+        answer, _ = _fork(work, max(LEAST_PATIENCE, PATIENCE * sum(self.took[test] for test in tests)))
         if answer is None:
             return "its process ended or hung"
         return answer["failed"][0] if answer["failed"] else None
@@ -200,7 +202,12 @@ def _try_apart(mutant: Mutant, tests: list[str]) -> str | None:
         environment = {**os.environ, CHANGED: mutant.path, SOURCE: str(source)}
         try:
             done = subprocess.run(
-                [*command, f"@{names}"], cwd=ROOT, env=environment, capture_output=True, timeout=300, check=False
+                [*command, f"@{names}"],
+                cwd=ROOT,
+                env=environment,
+                capture_output=True,
+                timeout=LONGEST_WAIT,
+                check=False,
             )
         except subprocess.TimeoutExpired:
             return "its process hung"
@@ -315,25 +322,29 @@ def _compiled(path: str) -> CodeType:
     return compile((ROOT / path).read_text(encoding="utf-8"), str(ROOT / path), "exec")
 
 
-def _fork(work: Callable[[], dict[str, Any]], limit: float) -> dict[str, Any] | None:
-    """What work says in a process of its own; None where that ends badly or takes more seconds than the limit."""
+def _fork(work: Callable[[], dict[str, Any]], limit: float) -> tuple[dict[str, Any] | None, float]:
+    """What work says in a process of its own, and the seconds of a processor that it takes; None where that ends badly.
+
+    These seconds are limited, not those of the clock: the machine may have other work.
+    """
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         with contextlib.suppress(BaseException):
             os.close(reader)
+            resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(limit), math.ceil(limit)))
             answer = json.dumps(work())
             with os.fdopen(writer, "w") as pipe:
                 pipe.write(answer)
         os._exit(0)
     os.close(writer)
     previous = signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGKILL))
-    signal.setitimer(signal.ITIMER_REAL, limit)
+    signal.setitimer(signal.ITIMER_REAL, LONGEST_WAIT)
     try:
         with os.fdopen(reader) as pipe:
             text = pipe.read()
-        os.waitpid(child, 0)
+        _, _, used = os.wait4(child, 0)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
-    return json.loads(text) if text else None
+    return json.loads(text) if text else None, used.ru_utime + used.ru_stime
