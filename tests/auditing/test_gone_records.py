@@ -40,7 +40,7 @@ def seen_by(results: Results, finished: str = "2026-11-20T10:00:00.000Z") -> lis
         for row in results.rows("divergences")
         if row["committed"] or (*place(row), row["broker_id"], row["start_offset"]) in unclean
     ]
-    return rows + [row for row in results.rows("findings") if row["code"] == "HWM-GONE"]
+    return rows + [row for row in results.rows("findings") if row["code"] in ("HWM-GONE", "HWM-UNSEEN")]
 
 
 def audit(name: str, seen: list[dict] = (), monkeypatch=None, change=lambda evidence: evidence, **settings) -> Results:
@@ -171,6 +171,36 @@ def test_what_else_explains_it_is_believed(monkeypatch, name):
 
     assert gone(audit("diverged-healed", rows, monkeypatch))
     assert not gone(audit("diverged-healed", rows, monkeypatch, change))
+
+
+@pytest.mark.parametrize(("name", "absent"), [("the holder is not here", 0), ("another replica is not here", 2)])
+def test_where_a_log_is_missing_they_are_not_gone_for_sure_but_told_once(monkeypatch, name, absent):
+    rows = _rows_of_ledger_0()
+
+    def change(evidence):
+        is_it = (evidence.topic_partition.topic, evidence.topic_partition.partition) == ("ledger", 0)
+        return HARMLESS[name](evidence) if is_it else evidence
+
+    def unseen(results):
+        return [row for row in results.rows("findings") if row["code"] == "HWM-UNSEEN"]
+
+    second = audit("diverged-healed", rows, monkeypatch, change)
+    (row,) = unseen(second)
+    assert row["message"] == (
+        "45 committed records that only broker 0 held on 2026-11-20 are on no replica in the snapshot (offsets 34 to 78 of "
+        f"epoch 0), and the log of broker {absent} is not in it, or not whole"
+    )
+    assert (row["severity"], row["confidence"], row["status"]) == ("medium", "proven", "new") and not gone(second)
+    verdicts = {(one["topic"], one["partition"]): one["verdict"] for one in second.rows("partitions")}
+    assert verdicts["ledger", 0] == "INCONCLUSIVE"
+
+    # The next audit knows it; one that has every log says that they are gone, as news.
+    third = audit("diverged-healed", [*rows, row], monkeypatch, change)
+    assert [one["status"] for one in unseen(third)] == ["known"]
+    verdicts = {(one["topic"], one["partition"]): one["verdict"] for one in third.rows("partitions")}
+    assert verdicts["ledger", 0] not in ("INCONCLUSIVE", "COMMITTED_LOSS")
+    fourth = audit("diverged-healed", [*rows, row], monkeypatch)
+    assert [one["status"] for one in gone(fourth)] == ["new"] and not unseen(fourth)
 
 
 def test_a_snapshot_from_before_the_loss_says_nothing(monkeypatch):

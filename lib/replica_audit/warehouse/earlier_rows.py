@@ -1,4 +1,4 @@
-"""What earlier audits of a cluster saw that may be gone by now, out of the warehouse (HWM-GONE)."""
+"""What earlier audits of a cluster saw that may be gone by now, out of the warehouse (HWM-GONE, HWM-UNSEEN)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ from replica_audit.warehouse.delta_tables import Warehouse
 
 #: Only partitions of these verdicts can have had records that were committed, or left behind by an unclean election.
 _LOSSES = VERDICTS[: VERDICTS.index("WILL_LOSE_ON_TRUNCATION") + 1]
+#: Audits with partitions of these verdicts are looked into: INCONCLUSIVE is what HWM-UNSEEN asks for.
+_TELLING = (*_LOSSES, "INCONCLUSIVE")
+#: Codes that tell of what an earlier audit saw.
+_TOLD = ("HWM-GONE", "HWM-UNSEEN")
 
 _RUN = (
     "audit_id", "topic", "partition", "broker_id", "start_offset", "end_offset", "replica_epoch", "record_count",
@@ -36,7 +40,7 @@ def earlier_rows(
     partitions = {
         (row["audit_id"], row["topic"], row["partition"]): row
         for row in warehouse.read("partitions", names, audit_id=list(finished))
-        if row["verdict"] in _LOSSES and row["topic_id"] is not None and (row["topic"], row["partition"]) in known
+        if row["verdict"] in _TELLING and row["topic_id"] is not None and (row["topic"], row["partition"]) in known
     }
     audits = sorted({audit_id for audit_id, _, _ in partitions})
     if not audits:
@@ -45,7 +49,7 @@ def earlier_rows(
     unclean = set()
     for row in warehouse.read("findings", _FINDING, audit_id=audits):
         place = (row["topic"], row["partition"])
-        if row["code"] == "HWM-GONE" and place in known:
+        if row["code"] in _TOLD and place in known:
             found[place].append({"finding_id": row["finding_id"], "evidence": row["evidence"]})
         elif row["code"] == "DIV-EPOCH" and row["severity"] == "high":
             unclean.add((row["audit_id"], *place, row["broker_id"], row["start_offset"]))

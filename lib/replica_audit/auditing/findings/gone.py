@@ -43,7 +43,8 @@ class EarlierRun:
 
 @dataclass(frozen=True, slots=True)
 class EarlierLosses:
-    """What earlier finished audits saw of one partition, and the ids of the findings that told of its end (HWM-GONE)."""
+    """What earlier finished audits saw of one partition, and the ids of the findings that told of its end (HWM-GONE,
+    HWM-UNSEEN)."""
 
     runs: tuple[EarlierRun, ...] = ()
     told: frozenset[str] = frozenset()

@@ -56,14 +56,31 @@ HWM_GONE = Code(
     traps="Retention that has passed the range, a topic created again, compaction and tiered storage are left out; so are "
     "partitions where the log of an assigned replica, or of the one that held the records, is not in the snapshot.",
 )
+HWM_UNSEEN = Code(
+    "HWM-UNSEEN",
+    severities=("medium",),
+    verdicts=("INCONCLUSIVE",),
+    summary="Records that an earlier audit saw are on no replica in the snapshot, and not all replicas are in it",
+    meaning="An earlier audit of this cluster in the warehouse found records that one replica held and the leader did not. "
+    "No log in this snapshot has them; the log of the broker that held them, or of another assigned one, is missing. They "
+    "may be there, or gone.",
+    proof="The earlier audit with its date, and what it saw: offsets, leader epoch, brokers. What each replica in the snapshot "
+    "has there now, and whose log is missing.",
+    remedy="Add the missing log directories to the snapshot and audit again. Until then keep the broker that held the records "
+    "from following: it deletes them when it does.",
+    traps="As for HWM-GONE, retention, a topic created again, compaction and tiered storage are left out. It is reported once; "
+    "a later audit knows it.",
+)
 CODES = (
     HWM_LOSS,
     HWM_GONE,
+    HWM_UNSEEN,
 )
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    """HWM-LOSS, one for each run of a replica with records that were committed; HWM-GONE, one for each earlier run."""
+    """HWM-LOSS, one for each run of a replica with records that were committed; HWM-GONE or HWM-UNSEEN, one for each
+    earlier run."""
     for item in case.comparisons:
         for run in item.runs:
             if run.committed_end is not None and run.proof is not None:
@@ -136,13 +153,13 @@ def _history(run: Run) -> list[Evidence]:
 
 
 def _gone(case: Case) -> Iterator[Finding]:
-    """Records that an earlier audit saw on a replica, and that no replica holds any more.
+    """Records that an earlier audit saw on a replica, and that no replica here holds any more.
 
-    Nothing is said where a replica's log is missing, which may hold them; of compacted and tiered logs; and of a topic
+    They are gone where every log is here that may hold them. Nothing is said of compacted and tiered logs, and of a topic
     without an id, which may be another one. Once an earlier audit has told it, it is known and asks for no verdict.
     """
     topic_id = case.reference.facts.directory.topic_id
-    if not case.losses.runs or case.unread_replicas or topic_id is None:
+    if not case.losses.runs or topic_id is None:
         return
     if case.is_tiered or any(facts.compacted for facts in case.replicas):
         return
@@ -150,10 +167,11 @@ def _gone(case: Case) -> Iterator[Finding]:
         if run.topic_id != topic_id:
             continue
         left = _left_of(case, run)
-        # A broker that is not asked may have them still, also one that the partition was moved away from.
-        at_hand = {facts.broker_id for facts in (*case.replicas, *case.duplicates)}
-        if left and at_hand.issuperset(run.broker_ids) and not _is_told_by_log(case, run) and _is_later(case, run):
-            item = _finding(case, run, left)
+        if left and not _is_told_by_log(case, run) and _is_later(case, run):
+            # A broker that is not asked may have them still, also one that the partition was moved away from.
+            at_hand = {facts.broker_id for facts in (*case.replicas, *case.duplicates)}
+            unseen = tuple(sorted({*case.unread_replicas, *run.broker_ids} - (at_hand - {*case.unread_replicas})))
+            item = _finding(case, run, left, unseen)
             told = finding_id(item, case.topic_partition, topic_id, case.cluster_id) in case.losses.told
             yield replace(item, status="known", verdict=None) if told else item
 
@@ -184,7 +202,8 @@ def _is_told_by_log(case: Case, run: EarlierRun) -> bool:
     )
 
 
-def _finding(case: Case, run: EarlierRun, left: Sequence[OffsetRange]) -> Finding:
+def _finding(case: Case, run: EarlierRun, left: Sequence[OffsetRange], unseen: Sequence[int]) -> Finding:
+    """HWM-GONE, or HWM-UNSEEN where the logs of the brokers `unseen` are not here, or not whole."""
     whole = sum(part.end_offset - part.start_offset for part in left)
     count = run.records
     is_all = whole == run.end_offset - run.start_offset
@@ -193,10 +212,18 @@ def _finding(case: Case, run: EarlierRun, left: Sequence[OffsetRange]) -> Findin
     where = ", ".join(offsets(part.start_offset, part.end_offset) for part in left)
     date, holders = run.finished[:10], _brokers(run.broker_ids)
     reference = case.reference.facts
+    said = f"{_count(count, is_all, run.committed)} that only {holders} held on {date} {'is' if count == 1 else 'are'}"
+    if unseen:
+        logs = "log" if len(unseen) == 1 else "logs"
+        message = (
+            f"{said} on no replica in the snapshot ({where} of epoch {run.replica_epoch}), and the {logs} of {_brokers(unseen)} "
+            f"{'is' if len(unseen) == 1 else 'are'} not in it, or not whole"
+        )
+    else:
+        message = f"{said} gone: no replica has {where} of epoch {run.replica_epoch} any more"
     return finding(
-        HWM_GONE,
-        f"{_count(count, is_all, run.committed)} that only {holders} held on {date} {'is' if count == 1 else 'are'} gone: no replica "
-        f"has {where} of epoch {run.replica_epoch} any more",
+        HWM_UNSEEN if unseen else HWM_GONE,
+        message,
         broker_id=run.broker_ids[0] if len(run.broker_ids) == 1 else None,
         start_offset=run.start_offset,
         end_offset=run.end_offset,
@@ -215,7 +242,11 @@ def _finding(case: Case, run: EarlierRun, left: Sequence[OffsetRange]) -> Findin
                        f"{reference.log_start_offset}"),
             considered("the topic was created again: no, its id is the same"),
             considered("compaction and tiered storage: no, the topic has neither"),
-            considered("a replica that was not copied: no, the log of every assigned replica is here"),
+            considered(
+                f"a replica that was not copied: yes, that of {_brokers(unseen)}"
+                if unseen
+                else "a replica that was not copied: no, the log of every assigned replica is here"
+            ),
         ],
     )  # fmt: skip
 
