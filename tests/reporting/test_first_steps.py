@@ -88,3 +88,34 @@ def test_a_loss_that_several_partitions_have_is_said_of_each():
         "Then decide: for each of orders-0 and orders-1 elect broker 0, which loses 6 committed records; for orders-2 elect "
         "broker 0, which loses 4 committed records; for orders-3 and orders-4 elect broker 0, which loses nothing"
     )
+
+
+def _stood_in_for(is_here: bool) -> list[str]:
+    """Broker 3 leads after an unclean election; broker 1 is compared with where its log is not here."""
+    brokers = (1, 2, 3) if is_here else (1, 2)
+    reference = 3 if is_here else 1
+    found = results(
+        [partition(verdict="COMMITTED_LOSS", leader_id=3, reference_id=reference, lost_records=4, lost_committed=4)],
+        [finding("META-UNCLEAN-ELECTION", "info", broker_id=3)],
+        replicas=[
+            row("replicas", topic="orders", partition=0, broker_id=broker, log_dir=f"broker-{broker}", role="compared",
+                record_count=20, lost_held=4 * (broker == 2), lost_committed_held=4 * (broker == 2))
+            for broker in brokers
+        ],
+        divergences=[row("divergences", topic="orders", partition=0, broker_id=2, code="DIV-EPOCH", start_offset=10,
+                         end_offset=14, lost_records=4, committed=True)],
+        truncations=[row("truncations", topic="orders", partition=0, broker_id=2, protocol="fetch", truncate_to=10)],
+    )  # fmt: skip
+    return [plain_text(step) for step in build_answer(found, build_verdict(found, "high")).first_steps]
+
+
+def test_where_the_leader_is_not_in_the_snapshot_nothing_is_said_of_what_it_lacks():
+    steps = _stood_in_for(is_here=False)
+    assert "it holds 4 committed records that broker 1 does not have, in orders-0" in steps[0]
+    assert (
+        "Copy the log directories of brokers 1 and 2 before they follow broker 3: it was elected uncleanly and leads orders-0, "
+        "and its log is not in the snapshot, so that nothing tells what it lacks. An audit with its log does."
+    ) in steps
+    whole = _stood_in_for(is_here=True)
+    assert "4 committed records that the leader does not have" in whole[0]
+    assert not [step for step in whole if "before they follow" in step]

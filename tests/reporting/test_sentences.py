@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 import pytest
 from tests.auditing.scenario import Broker, audit, written
-from tests.reporting.rows import AUDIT, finding, partition, results
+from tests.reporting.rows import AUDIT, finding, partition, results, row
 from tests.support.fixtures import ATTACKS, FIXTURES, truth
 from tests.support.some import some
 
@@ -413,6 +413,13 @@ def _rows(verdict: str, code: str, severity: str, **values: Any) -> Callable[[Pa
     return lambda path: results([partition(verdict=verdict, **values)], [finding(code, severity, start_offset=7)])
 
 
+def _absent_leader(path: Path) -> Results:
+    """Broker 3 leads after an unclean election, and broker 1, which is here, is compared with."""
+    replicas = [row("replicas", topic="orders", partition=0, broker_id=1, log_dir="broker-1", record_count=20)]
+    rows = [partition(verdict="LAGGING", leader_id=3, reference_id=1)]
+    return results(rows, [finding("META-UNCLEAN-ELECTION", "info", broker_id=3)], replicas=replicas)
+
+
 def _without_costs(path: Path) -> Results:
     """As the warehouse of an earlier version has an audit."""
     whole = audit_all(str(FIXTURES / "diverged-unclean"), Settings())
@@ -442,6 +449,9 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
      "Records that an earlier audit saw in orders-0 are gone from every replica."),
     (headlines.WILL_LOSE, _rows("WILL_LOSE_ON_TRUNCATION", "DIV-EPOCH", "high"),
      "The next truncation or election may lose records in the only partition."),
+    (first_step_text.ABSENT_LEADER, _absent_leader,
+     "Copy the log directory of broker 1 before it follows broker 3: it was elected uncleanly and leads orders-0, and its log "
+     "is not in the snapshot, so that nothing tells what it lacks. An audit with its log does."),
     (headlines.NONE_LACKED, _rows("UNCOMMITTED_DIVERGENCE", "DIV-EPOCH", "medium", lost_records=0, lost_committed=0),
      "Replicas differ in the only partition, but the leader has every record that producers sent."),
     (headlines.UNPROVEN, _rows("UNCOMMITTED_DIVERGENCE", "DIV-EPOCH", "medium"),

@@ -40,6 +40,16 @@ class Leaderless:
 
 
 @dataclass(frozen=True, slots=True)
+class AbsentLeader:
+    """A broker that was elected uncleanly and leads, and whose log is not in the snapshot: nothing tells what it lacks."""
+
+    leader: int
+    places: tuple[Place, ...]
+    brokers: tuple[int, ...]
+    """Those that hold records there."""
+
+
+@dataclass(frozen=True, slots=True)
 class Hanging:
     """A transaction that nobody will end."""
 
@@ -64,6 +74,7 @@ class FirstSteps:
     """Everything that has to be done, most urgent first in each of the parts."""
 
     keeping: tuple[Keeping, ...]
+    absent_leaders: tuple[AbsentLeader, ...]
     short_members: tuple[tuple[int, Row], ...]
     """Leader, and the finding of a member in sync that lacks committed records."""
     leaderless: tuple[Leaderless, ...]
@@ -87,6 +98,7 @@ def find_first_steps(results: Results, outcome: Outcome) -> FirstSteps:
     best = best_rows(results.rows("elections"))
     return FirstSteps(
         keeping=tuple(_keeping(urgent, up)),
+        absent_leaders=tuple(_absent_leaders(results)),
         short_members=tuple(_short_members(results)),
         leaderless=tuple(_leaderless(results, outcome, up, urgent)),
         hanging=tuple(map(_hanging, outcome.conditions.hanging)),
@@ -104,6 +116,28 @@ def _keeping(urgent: Mapping[int, tuple[Held, ...]], up: Mapping[int, bool]) -> 
         groups[everything if all(one.is_all for one in held) else broker, up.get(broker)].append(broker)
     for (_, state), brokers in groups.items():
         yield Keeping(tuple(sorted(brokers)), urgent[brokers[0]], state)
+
+
+def _absent_leaders(results: Results) -> Iterator[AbsentLeader]:
+    held: dict[Place, set[int]] = defaultdict(set)
+    here: dict[Place, set[int]] = defaultdict(set)
+    for row in results.rows("replicas"):
+        here[place_of(row)].add(row["broker_id"])
+        if (row["record_count"] or 0) > 0:
+            held[place_of(row)].add(row["broker_id"])
+    leaders = {place_of(row): row["leader_id"] for row in results.rows("partitions")}
+    elected = {
+        place_of(row)
+        for row in present(results.rows("findings"))
+        if row["code"] == "META-UNCLEAN-ELECTION" and row["broker_id"] == leaders.get(place_of(row))
+    }
+    by_leader: dict[int, list[Place]] = defaultdict(list)
+    for place in sorted(elected):
+        if leaders[place] not in here[place] and held[place]:
+            by_leader[leaders[place]].append(place)
+    for leader, places in sorted(by_leader.items()):
+        brokers = sorted({broker for place in places for broker in held[place]})
+        yield AbsentLeader(leader, tuple(places), tuple(brokers))
 
 
 def _short_members(results: Results) -> Iterator[tuple[int, Row]]:

@@ -64,6 +64,10 @@ END_TRANSACTION = Template(
     "*End the transaction of {place}*: kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic {topic} "
     "--partition {partition} --start-offset {offset}, after find-hanging has confirmed it{committed}."
 )
+ABSENT_LEADER = Template(
+    "*Copy the log {directories} of {brokers} before {follow} broker {leader}*: it was elected uncleanly and leads {places}, and "
+    "its log is not in the snapshot, so that nothing tells what it lacks. An audit with its log does."
+)
 SHORT_MEMBER = Template(
     "*Keep broker {leader} up until broker {member} has caught up in {place}*; if broker {leader} must stop, stop broker "
     "{member} first."
@@ -86,6 +90,15 @@ def tell_first_steps(results: Results, outcome: Outcome) -> Iterator[Sentence]:
     steps = find_first_steps(results, outcome)
     for keeping in steps.keeping[:GROUP_LIMIT]:
         yield from _protect(results, keeping)
+    for absent in steps.absent_leaders[:GROUP_LIMIT]:
+        many = len(absent.brokers) > 1
+        yield ABSENT_LEADER.say(
+            directories="directories" if many else "directory",
+            brokers=name_brokers(absent.brokers),
+            follow="they follow" if many else "it follows",
+            leader=absent.leader,
+            places=name_partitions(absent.places),
+        )
     for leader, row in steps.short_members[:CODE_LIMIT]:
         yield SHORT_MEMBER.say(leader=leader, member=row["broker_id"], place=name_partitions([place_of(row)]))
     for group in steps.leaderless[:GROUP_LIMIT]:
@@ -141,7 +154,7 @@ def _protect(results: Results, keeping: Keeping) -> Iterator[Sentence]:
     gone = verb(records, "it is deleted", "they are deleted")
     values = {
         "brokers": name_brokers(brokers, "or"),
-        "held": f"{said} that the leader does not have, in {where}; {gone}",
+        "held": f"{said} that {_whose_log_lacks(results, keeping)} not have, in {where}; {gone}",
     }
     templates = {
         False: (KEEP_DOWN, KEEP_DOWN_EQUAL),
@@ -169,6 +182,16 @@ def _protect(results: Results, keeping: Keeping) -> Iterator[Sentence]:
             broker=brokers[0],
             command=command,
         )
+
+
+def _whose_log_lacks(results: Results, keeping: Keeping) -> str:
+    """Subject and verb: the leader, or who stands in for leaders that are not in the snapshot, or not there at all."""
+    places = {item.place for item in keeping.held}
+    rows = [row for row in results.rows("partitions") if place_of(row) in places]
+    if all(row["leader_id"] == row["reference_id"] for row in rows):
+        return "the leader does"
+    compared = {row["reference_id"] for row in rows}
+    return f"broker {min(compared)} does" if len(compared) == 1 else "the logs that they are compared with do"
 
 
 def _cost(broker: int, cost: Cost) -> str:
