@@ -229,21 +229,22 @@ def _state(text: str | None, path: str) -> dict | None:
 
 def _place(groups: Mapping[str, str | None], text: str) -> tuple[str, int] | None:
     for topic, number in (("topic", "number"), ("topic2", "number2")):
-        if groups.get(topic):
-            return groups[topic], _number(groups[number], INT32)
+        name, partition = groups.get(topic), groups.get(number)
+        if name and partition is not None:
+            return name, _whole(partition, INT32)
     name = groups.get("tp")
     if name is None:
         for pattern in (_ON_PARTITION, _OLD_PLACE, _PLACE):
             found = pattern.search(text)
             if found and "topic" in found.groupdict():
-                return found["topic"], _number(found["number"], INT32)
+                return found["topic"], _whole(found["number"], INT32)
             if found:
                 name = found["tp"]
                 break
         else:
             return None
     topic, _, number = name.rpartition("-")
-    return (topic, _number(number, INT32)) if topic else None
+    return (topic, _whole(number, INT32)) if topic else None
 
 
 def _clock(text: str) -> tuple[int | None, str | None]:
@@ -262,8 +263,10 @@ def _clock(text: str) -> tuple[int | None, str | None]:
 
 
 def _number(text: str | None, greatest: int = INT64) -> int | None:
-    if text is None:
-        return None
+    return None if text is None else _whole(text, greatest)
+
+
+def _whole(text: str, greatest: int) -> int:
     value = parse_whole(text, -1, greatest)
     if value is None:
         raise ValueError(f"a number up to {greatest}")
@@ -271,4 +274,4 @@ def _number(text: str | None, greatest: int = INT64) -> int | None:
 
 
 def _ids(text: str | None) -> tuple[int, ...] | None:
-    return None if text is None else tuple(sorted(_number(one, INT32) for one in re.split(r"[,\s]+", text) if one))
+    return None if text is None else tuple(sorted(_whole(one, INT32) for one in re.split(r"[,\s]+", text) if one))

@@ -71,10 +71,11 @@ def find_offsets_copies(snapshot: Snapshot, log_dirs: Iterable[str]) -> list[Off
     for log_dir in sorted(set(log_dirs)):
         for folder in snapshot.list_directory(log_dir):
             name = parse_directory_name(folder.path.rsplit("/", 1)[-1]) if folder.is_dir else None
-            if name is not None and name.kind == "current" and name.topic_partition.topic == TOPIC:
+            at = name.topic_partition if name is not None and name.kind == "current" else None
+            if at is not None and at.topic == TOPIC:
                 files = [one for one in snapshot.list_directory(folder.path) if not one.is_dir]
                 logs = sorted((one for one in files if one.path.endswith(".log")), key=lambda one: one.path)
-                found.append(OffsetsCopy(name.topic_partition.partition, folder.path, tuple(logs)))
+                found.append(OffsetsCopy(at.partition, folder.path, tuple(logs)))
     return found
 
 

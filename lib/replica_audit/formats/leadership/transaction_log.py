@@ -47,7 +47,8 @@ def find_transaction_logs(snapshot: Snapshot, log_dirs: Iterable[str]) -> list[E
     for log_dir in sorted(set(log_dirs)):
         for folder in snapshot.list_directory(log_dir):
             name = parse_directory_name(folder.path.rsplit("/", 1)[-1]) if folder.is_dir else None
-            if name is not None and name.kind == "current" and name.topic_partition.topic == TOPIC:
+            at = name.topic_partition if name is not None and name.kind == "current" else None
+            if at is not None and at.topic == TOPIC:
                 files = snapshot.list_directory(folder.path)
                 found += [file for file in files if not file.is_dir and file.path.endswith(".log")]
     return found

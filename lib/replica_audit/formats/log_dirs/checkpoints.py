@@ -17,6 +17,7 @@ from replica_audit.formats.format_error import FormatError
 from replica_audit.model import TopicPartition
 
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|$)")
+_PROPERTY = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.S)
 _HINT = "Kafka refuses such a file or reads other values from it: compare with the other replicas before repairing it"
 
 
@@ -90,7 +91,9 @@ def parse_meta_properties(data: bytes, path: str) -> MetaProperties:
     for line in _lines(data, path):
         text = line.text.lstrip(" \t\f")
         if text and text[0] not in "#!":
-            key, value = re.match(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", text, re.S).groups()
+            match = _PROPERTY.match(text)
+            assert match is not None  # each of its parts may be empty
+            key, value = match.groups()
             properties[re.sub(r"\\(.)", r"\1", key)] = line, re.sub(r"\\(.)", r"\1", value).rstrip()
 
     def text_of(key: str) -> str | None:
@@ -130,12 +133,10 @@ def _lines(data: bytes, path: str) -> Iterator[Line]:
     """Lines as `BufferedReader.readLine` gives them."""
     # latin-1 keeps byte positions; topic names, numbers and keys are ASCII.
     text = data.decode("latin-1")
-    position = index = 0
-    while position < len(text):
-        match = _LINE.match(text, position)
-        index += 1
-        yield Line(path, index, position, match.group(1))
-        position = match.end()
+    for index, match in enumerate(_LINE.finditer(text), 1):
+        if match.start() == len(text):
+            return  # after the last line end comes no line
+        yield Line(path, index, match.start(), match.group(1))
 
 
 def _parse_entries(data: bytes, path: str, width: int, shape: str) -> Iterator[tuple[Line, list[str]]]:

@@ -97,9 +97,9 @@ def read_replica(
     live_logs = sum(name.kind == "log" and name.state == "live" for name, _ in files)
     kept_live = sum(parse_file_name(segment.path.rpartition("/")[2]).state == "live" for segment in segments)
     others = {
-        name.base_offset
-        for name, _ in files
-        if name.kind in ("index", "timeindex") and name.state == "live" and name.base_offset not in chosen
+        base
+        for (kind, state, base), _ in files
+        if kind in ("index", "timeindex") and state == "live" and base is not None and base not in chosen
     }
     values = {name: file.entries.get(topic_partition) for name, file in offsets.items()}
     replica = ReplicaDir(
@@ -136,10 +136,10 @@ def resolve_segments(
     `.deleted` and `.cleaned` are gone. A `.swap` at or above the least `.cleaned` is an incomplete split and gone too;
     any other replaces the live segments from the least swap's base up to the greatest offset after one (`next_offset`).
     """
-    logs = [(name, entry) for name, entry in files if name.kind == "log"]
-    cleaned = [name.base_offset for name, _ in files if name.state == "cleaned" and name.base_offset is not None]
-    live = {name.base_offset: entry for name, entry in logs if name.state == "live"}
-    swaps = {name.base_offset: entry for name, entry in logs if name.state == "swap"}
+    based = [(kind, state, base, entry) for (kind, state, base), entry in files if base is not None]
+    cleaned = [base for _, state, base, _ in based if state == "cleaned"]
+    live = {base: entry for kind, state, base, entry in based if kind == "log" and state == "live"}
+    swaps = {base: entry for kind, state, base, entry in based if kind == "log" and state == "swap"}
     swaps = {base: entry for base, entry in swaps.items() if not cleaned or base < min(cleaned)}
     if not swaps:
         return live

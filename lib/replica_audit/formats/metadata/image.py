@@ -141,7 +141,8 @@ class MetadataImage:
         if not self._uncommitted:
             name = self._names.pop(message.topic_id, None)
             self._states.pop(message.topic_id, None)
-            self._configs.pop((TOPIC_RESOURCE, name), None)
+            if name is not None:
+                self._configs.pop((TOPIC_RESOURCE, name), None)
 
     def _set(self, entry: Entry, message: PartitionSet, occasion: str) -> None:
         states = self._partitions(message.topic_id).setdefault(message.partition, [])

@@ -42,7 +42,7 @@ def weigh_copies(copies: Sequence[MetadataCopy], voters: Sequence[int] | None) -
     counted).
     """
     newest = newest_copy(copies)
-    agreed = {copy.log.path: min(_parting(newest, copy) or copy.end_offset, newest.end_offset) for copy in copies}
+    agreed = {copy.log.path: min(_agreed_end(newest, copy), newest.end_offset) for copy in copies}
     lineage = [
         one
         for copy in copies
@@ -54,8 +54,14 @@ def weigh_copies(copies: Sequence[MetadataCopy], voters: Sequence[int] | None) -
     committed = _committed_end(copies, agreed, voters)
     if committed is not None and lineage:
         committed = max(committed, lineage[-1].end_offset)
-    whole = [copy for copy in copies if copy.node_id in (voters or ()) and copy.reach <= copy.newness]
-    return Quorum(newest, agreed, committed, forks, bool(voters) and len(whole) > len(voters) // 2, tuple(lineage))
+    return Quorum(newest, agreed, committed, forks, _is_whole(copies, voters), tuple(lineage))
+
+
+def _is_whole(copies: Sequence[MetadataCopy], voters: Sequence[int] | None) -> bool:
+    """Whether the copies of a majority of the voters were read to their ends."""
+    if not voters:
+        return False
+    return sum(copy.node_id in voters and copy.reach <= copy.newness for copy in copies) > len(voters) // 2
 
 
 def newest_copy(copies: Sequence[MetadataCopy]) -> MetadataCopy:
@@ -83,6 +89,12 @@ def _parting(one: MetadataCopy, other: MetadataCopy) -> int | None:
         longer = mine if len(mine) > len(theirs) else theirs
         return int(longer["base_offset"][length])
     return None
+
+
+def _agreed_end(one: MetadataCopy, other: MetadataCopy) -> int:
+    """Up to where `other` has nothing that contradicts `one`: its end, or where the two part, which may be offset 0."""
+    parting = _parting(one, other)
+    return other.end_offset if parting is None else parting
 
 
 def _committed_end(
@@ -121,7 +133,7 @@ def _forks(copies: Sequence[MetadataCopy], newest: MetadataCopy, voters: Sequenc
     majority = len(voters) // 2 + 1
     if voters and len(dissenters) >= majority:
         first = min(dissenters, key=lambda copy: copy.log.path)
-        together = [copy for copy in dissenters if (_parting(first, copy) or first.end_offset) > apart[first.log.path]]
+        together = [copy for copy in dissenters if _agreed_end(copy, first) > apart[first.log.path]]
         if len(together) >= majority and not any(fork.copy is first for fork in found):
             names = ", ".join(str(copy.node_id) for copy in together)
             found.append(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from replica_audit.model import Leadership, PartitionState, SoleIsr
 
@@ -81,12 +82,12 @@ def mark_sole_isr(
     for one in leaderships:
         states = [state for state in one.history if not state.uncommitted]
         found = {}
-        for state, rest, end in _sole_terms(states):
-            known = _describe(state, rest, end, course)
+        for term in _sole_terms(states):
+            known = _describe(term, course)
             if known.applied is None and known.others_fenced == "throughout" and known_epochs is not None:
-                came_back = course.registered_after(state.leader_id, state.batch_end)
-                known = replace(known, applied=known_epochs.find(state, end, one, came_back))
-            found[id(state)] = known
+                came_back = course.registered_after(term.leader_id, term.since)
+                known = replace(known, applied=known_epochs.find(term, one, came_back))
+            found[id(term.states[0])] = known
         history = tuple(
             replace(state, sole_isr=found[id(state)]) if id(state) in found else state for state in one.history
         )
@@ -94,10 +95,24 @@ def mark_sole_isr(
     return marked
 
 
-def _sole_terms(
-    states: Sequence[PartitionState],
-) -> Iterator[tuple[PartitionState, Sequence[PartitionState], PartitionState | None]]:
-    """(the state with which the leader is alone for the rest of its epoch, that rest, the state that ends the epoch)."""
+class _SoleTerm(NamedTuple):
+    """The rest of an epoch, in which its leader is alone in the ISR."""
+
+    leader_id: int
+    states: Sequence[PartitionState]
+    since: int
+    """End of the batch with the first of them."""
+    until: int | None
+    """End of the batch that ends the epoch; None where nothing does."""
+
+
+def _applied_at(state: PartitionState) -> int:
+    # Known while the metadata log is read, of which this is a part.
+    assert state.batch_end is not None
+    return state.batch_end
+
+
+def _sole_terms(states: Sequence[PartitionState]) -> Iterator[_SoleTerm]:
     begin = 0
     while begin < len(states):
         epoch = states[begin].leader_epoch
@@ -106,21 +121,18 @@ def _sole_terms(
         first = end
         while first > begin and leader is not None and states[first - 1].isr == (leader,):
             first -= 1
-        if first < end and len(states[first].replicas) > 1:
-            yield states[first], states[first:end], states[end] if end < len(states) else None
+        if leader is not None and first < end and len(states[first].replicas) > 1:
+            until = _applied_at(states[end]) if end < len(states) else None
+            yield _SoleTerm(leader, states[first:end], _applied_at(states[first]), until)
         begin = end
 
 
-def _describe(
-    state: PartitionState,
-    rest: Sequence[PartitionState],
-    end: PartitionState | None,
-    course: ClusterCourse,
-) -> SoleIsr:
-    leader, since = state.leader_id, state.batch_end
-    minima = [_min_isr(one, course) for one in rest]
-    others = {broker for one in rest for broker in one.replicas} - {leader}
-    term_end = course.end_offset if end is None else end.batch_end
+def _describe(term: _SoleTerm, course: ClusterCourse) -> SoleIsr:
+    leader, since = term.leader_id, term.since
+    minima = [_min_isr(one, course) for one in term.states]
+    known_minima = [one for one in minima if one is not None]
+    others = {broker for one in term.states for broker in one.replicas} - {leader}
+    term_end = course.end_offset if term.until is None else term.until
     own_end = course.copy_ends.get(leader)
     until = term_end if own_end is None or course.came_back(leader) else min(own_end, term_end)
     fenced = {broker: list(course.fenced_from(broker, since)) for broker in others}
@@ -134,7 +146,7 @@ def _describe(
             f"its own copy of the metadata log goes on to {own_end}, past the batch that says so, which ends at {since}"
         )
     return SoleIsr(
-        min_isr=None if None in minima else max(minima),
+        min_isr=max(known_minima) if len(known_minima) == len(minima) else None,
         others_fenced="throughout" if at_once and stays else "later" if ever else "no",
         applied=applied,
     )
@@ -143,7 +155,7 @@ def _describe(
 def _min_isr(state: PartitionState, course: ClusterCourse) -> int | None:
     said = state.configs.get(_MIN_ISR)
     if said is None:
-        return 1 if course.has_elr(state.batch_end) else None
+        return 1 if course.has_elr(_applied_at(state)) else None
     return min(int(said), len(state.replicas)) if said.isdigit() else None
 
 
@@ -163,18 +175,19 @@ class _KnownEpochs:
                     for broker in state.replicas if state.occasion != "snapshot" else ():
                         self._begun[broker].append((state, one))
         for begun in self._begun.values():
-            begun.sort(key=lambda pair: -pair[0].batch_end)
+            begun.sort(key=lambda pair: -_applied_at(pair[0]))
 
-    def find(self, state: PartitionState, end: PartitionState | None, own: Leadership, came_back: bool) -> str | None:
+    def find(self, term: _SoleTerm, own: Leadership, came_back: bool) -> str | None:
         """An epoch in the leader's files of another partition that came with the same metadata batch or a later one.
 
         What a broker that came back has may be of then, except for epochs that it led itself before this one ended.
         """
-        leader = state.leader_id
+        leader = term.leader_id
         for begun, other in self._begun.get(leader, ()):
-            if begun.batch_end < state.batch_end:
+            begun_at = _applied_at(begun)
+            if begun_at < term.since:
                 return None
-            led = begun.leader_id == leader and end is not None and begun.batch_end <= end.batch_end
+            led = begun.leader_id == leader and term.until is not None and begun_at <= term.until
             if other is own or (came_back and not led) or begun.leader_epoch not in self._of(leader, other):
                 continue
             return (
@@ -186,5 +199,6 @@ class _KnownEpochs:
     def _of(self, broker_id: int, one: Leadership) -> set[int]:
         key = broker_id, one.topic, one.partition
         if key not in self._files:
-            self._files[key] = {epoch for epoch, _ in self._epochs(*key, one.topic_id) or ()}
+            entries = None if one.topic_id is None else self._epochs(*key, one.topic_id)
+            self._files[key] = {epoch for epoch, _ in entries or ()}
         return self._files[key]

@@ -54,6 +54,8 @@ def plan_progress(snapshot: Snapshot, files: Iterable[tuple[str, int]]) -> Itera
     """Parts of the files (path, size); a quarantine row for a file that cannot be divided."""
     for path, size in files:
         form = progress_form(path)
+        if form is None:
+            raise ValueError(f"{path} is not called as observations are")
         if form != "parquet":
             yield from (ProgressPart(path, form, at, min(size, at + PART_BYTES)) for at in range(0, size, PART_BYTES))
             continue

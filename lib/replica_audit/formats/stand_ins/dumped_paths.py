@@ -41,13 +41,14 @@ def read_dumped_path(dumped: str, text_path: str, log_dirs: Sequence[LogDir], sn
     """What the path of a `Dumping` line ('' without one) says, completed from `text_path`, relative to the snapshot."""
     parts = _components(dumped or posixpath.basename(text_path)[:_LOG_NAME])
     file = parse_file_name(parts[-1])
-    parsed = parse_directory_name(parts[-2]) if len(parts) > 1 else None
-    named = parsed is not None and parsed.topic_partition is not None
-    at = parsed.topic_partition if named else _partition_of(text_path)
+    kind, at = parse_directory_name(parts[-2]) if len(parts) > 1 else ("other", None)
+    named = at is not None
     above = parts[:-2] if named else parts[:-1]
     if at is None:
+        at = _partition_of(text_path)
+    if at is None:
         return _unnamed(f"{dumped}: {_NO_PARTITION}")
-    kept = file.state == "live" and (not named or parsed.kind == "current")
+    kept = file.state == "live" and (not named or kind == "current")
     if not kept:
         return DumpedPath(-1, "", at, file.base_offset or 0, False)
     folder = "/".join(above) if named else ""
