@@ -20,7 +20,8 @@ _CONNECT = ("pyspark.sql.connect.dataframe", "pyspark.sql.connect.session")
 def _without_connect() -> Iterator[None]:
     used = "SPARK_REMOTE" in os.environ and importlib.util.find_spec("grpc") is not None
     hidden = [] if used else [name for name in _CONNECT if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(hidden))  # None makes an import fail
+    # None makes an import fail, though the declared type of sys.modules leaves it out.
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
     try:
         yield
     finally:

@@ -26,10 +26,11 @@ HEADER_DTYPE = np.dtype([(disk.name or name, ">" + disk.code) for disk, name in 
 HEADER_BYTES = HEADER_DTYPE.itemsize
 #: Bytes before the part that `length` counts.
 PREFIX_BYTES = 12
-_LENGTH_AT = HEADER_DTYPE.fields["length"][1]
-MAGIC_AT = HEADER_DTYPE.fields["magic"][1]
+_PLACES = {disk.name or name: disk.position for disk, name in _ON_DISK}
+_LENGTH_AT = _PLACES["length"]
+MAGIC_AT = _PLACES["magic"]
 #: The CRC of magic 2 covers everything from here to the end of the batch.
-CRC_FROM = HEADER_DTYPE.fields["attributes"][1]
+CRC_FROM = _PLACES["attributes"]
 #: Smallest entry of any version: prefix and a magic-0 message without key and value.
 LEAST_ENTRY_BYTES = PREFIX_BYTES + 14
 

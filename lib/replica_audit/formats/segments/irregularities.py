@@ -75,8 +75,8 @@ class IrregularityFinder:
         first = self._base_offset
         outside = (base < first) | (last - first > GREATEST_SPAN)
         self._keep("segment_name", batches, outside, None, lambda b, _: f"not what a segment named {first} may hold")
-        begins = self._last_offset is None
-        previous = np.concatenate(([base[0] - 1 if begins else self._last_offset], last[:-1]))
+        before = int(base[0]) - 1 if self._last_offset is None else self._last_offset
+        previous = np.concatenate(([before], last[:-1]))
         gap = base > previous + 1
         gap[0] &= not self._after_damage
         back = base <= previous

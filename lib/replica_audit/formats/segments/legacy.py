@@ -59,6 +59,14 @@ def entry_timestamp(entry: memoryview, magic: int) -> int:
     return _TIMESTAMP.unpack_from(entry, _TIMESTAMP_AT)[0] if magic else -1
 
 
+def wrapped_value(entry: memoryview, magic: int) -> memoryview:
+    """The value of a compressed wrapper, which the messages inside are; raises ValueError where it has none."""
+    _, value = entry_content(entry, magic)
+    if value is None:
+        raise ValueError("a compressed wrapper has no value")
+    return value
+
+
 def parse_wrapper(
     entry: memoryview, offset: int, magic: int, attributes: int, limit: int = GREATEST_EXPANSION
 ) -> Inner:
@@ -67,10 +75,7 @@ def parse_wrapper(
     Raises ValueError (CodecError among them) for a wrapper that Kafka would refuse: no value, nothing inside, a
     message of another magic, nested compression, or an offset below that of its last message (librdkafka's 0 excepted).
     """
-    _, value = entry_content(entry, magic)
-    if value is None:
-        raise ValueError("a compressed wrapper has no value")
-    inside = decompress(attributes & CODEC_MASK, value, limit)
+    inside = decompress(attributes & CODEC_MASK, wrapped_value(entry, magic), limit)
     position, first, last, count, timestamp = 0, None, -1, 0, -1
     while position < len(inside):
         if position + OVERHEAD_BYTES[magic] > len(inside):

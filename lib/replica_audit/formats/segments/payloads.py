@@ -14,7 +14,7 @@ import numpy as np
 from replica_audit.batch_header import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from replica_audit.formats.segments.batches import HEADER_BYTES, HEADER_DTYPE, MAGIC_AT, PREFIX_BYTES
 from replica_audit.formats.segments.codecs import GREATEST_EXPANSION, decompress
-from replica_audit.formats.segments.legacy import entry_content, entry_timestamp, parse_wrapper
+from replica_audit.formats.segments.legacy import entry_content, entry_timestamp, parse_wrapper, wrapped_value
 from replica_audit.formats.segments.record_fields import RecordError, read_records
 
 _LEGACY_PREFIX = struct.Struct(">qiIbb")
@@ -81,11 +81,17 @@ def _decode_new(entry: bytes, limit: int) -> Iterator[Payload]:
         previous = offset
         timestamp = greatest_ms if appended else first_ms + timestamp_delta
         sequence = -1 if first_sequence < 0 else (first_sequence + offset_delta) % _SEQUENCES
-        named = tuple((name.decode("utf-8"), part) for name, part in zip(headers[::2], headers[1::2], strict=True))
+        named = tuple(_named(headers))
         yield Payload(
             *(offset, epoch, 2, timestamp, appended, producer_id, producer_epoch, sequence),
             *(transactional, control, key, value, named),
         )
+
+
+def _named(headers: tuple[bytes | None, ...]) -> Iterator[tuple[str, bytes | None]]:
+    for name, value in zip(headers[::2], headers[1::2], strict=True):
+        assert name is not None  # `read_records` refuses a header without a name
+        yield name.decode("utf-8"), value
 
 
 def _decode_legacy(entry: bytes, magic: int, limit: int) -> Iterator[Payload]:
@@ -98,7 +104,7 @@ def _decode_legacy(entry: bytes, magic: int, limit: int) -> Iterator[Payload]:
         return
     # Checks the wrapper by all of Kafka's rules, so that what is read below fits.
     first = parse_wrapper(view, offset, magic, attributes, limit).base_offset
-    inside = memoryview(decompress(attributes & CODEC_MASK, entry_content(view, magic)[1], limit))
+    inside = memoryview(decompress(attributes & CODEC_MASK, wrapped_value(view, magic), limit))
     shift = first - _INNER.unpack_from(inside, 0)[0]
     position = 0
     while position < len(inside):

@@ -16,7 +16,7 @@ import numpy as np
 from replica_audit.batch_header import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from replica_audit.formats.segments.batches import HEADER_BYTES, HEADER_DTYPE, MAGIC_AT, PREFIX_BYTES
 from replica_audit.formats.segments.codecs import GREATEST_EXPANSION, decompress
-from replica_audit.formats.segments.legacy import entry_content, entry_timestamp, parse_wrapper
+from replica_audit.formats.segments.legacy import entry_content, entry_timestamp, parse_wrapper, wrapped_value
 from replica_audit.formats.segments.record_fields import RecordError, read_records
 
 #: One record. Absent is -1. `key`, `content` and `headers` are keyed hashes; `content` covers key and value, so that
@@ -46,7 +46,7 @@ ABORT, COMMIT = 0, 1
 
 _CODES = {"i8": "q", "i4": "i", "i2": "h", "i1": "b", "b1": "?", "u8": "8s"}
 #: A row of RECORD_DTYPE, whose fields lie without gaps; hashes are packed as the bytes that they are made as.
-_ROW = struct.Struct("=" + "".join(_CODES[RECORD_DTYPE[name].str[1:]] for name in RECORD_DTYPE.names))
+_ROW = struct.Struct("=" + "".join(_CODES[code[1:]] for _, code in RECORD_DTYPE.descr))
 _CONTROL_KEY = struct.Struct(">hh")
 _LEGACY_PREFIX = struct.Struct(">qiIbb")
 _INNER = struct.Struct(">qi")
@@ -146,12 +146,11 @@ def _decode_new(entry: bytes, hasher: RecordHasher, limit: int) -> list[bytes]:
 def _decode_legacy(entry: bytes, magic: int, hasher: RecordHasher, limit: int) -> list[bytes]:
     offset, _, _, _, attributes = _LEGACY_PREFIX.unpack_from(entry)
     view = memoryview(entry)
-    _, value = entry_content(view, magic)
     if not attributes & CODEC_MASK:
         return [_legacy_row(view, magic, offset, entry_timestamp(view, magic), hasher)]
     # Checks the wrapper by all of Kafka's rules, so that what is read below fits.
     first = parse_wrapper(view, offset, magic, attributes, limit).base_offset
-    inside = memoryview(decompress(attributes & CODEC_MASK, value, limit))
+    inside = memoryview(decompress(attributes & CODEC_MASK, wrapped_value(view, magic), limit))
     append_ms = entry_timestamp(view, magic) if magic == 1 and attributes & LOG_APPEND_TIME else None
     rows: list[bytes] = []
     position = 0

@@ -116,7 +116,7 @@ def _row(line: BatchLine, spread: Spread | None, expected: int, unproven: set[st
         spread = None
     if is_old and spread is not None:
         base = spread.first_offset
-    elif is_old:
+    elif base is None:
         base = min(expected, last)
         unproven.add("base_offsets")
     if spread is not None:

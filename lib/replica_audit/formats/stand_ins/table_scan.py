@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replica_audit.batch_header import ABSENT
+from replica_audit.batch_header import ABSENT, BATCH_FIELDS
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import SegmentFile
@@ -79,7 +79,7 @@ def _assemble_batches(table: pa.Table, columns: set[str], file: SegmentFile) -> 
     order = "position" if "position" in columns else "base_offset"
     table = table.take(pc.sort_indices(table[order]))
     batches = np.zeros(table.num_rows, BATCH_DTYPE)
-    for name in BATCH_DTYPE.names:
+    for name in BATCH_FIELDS:
         _fill(batches, name, table[name], file, {"magic": 2, "size": 0, "attributes": 0}.get(name, ABSENT))
     _check_offsets(batches, file)
     if "max_timestamp" not in columns:
