@@ -144,7 +144,7 @@ class Warehouse:
             raise
         self.append_files(table, [file] if file else [], ids.get(key_of(table) or ""))
 
-    def put(self, table: str, rows: Sequence[Mapping[str, Any]], ids: Mapping[str, str], *, again: bool) -> None:
+    def put(self, table: str, rows: Sequence[Mapping[str, Any]], ids: Mapping[str, str | None], *, again: bool) -> None:
         """Add rows of an audit; `again`: in place of those that it has, in the same commit."""
         from deltalake import write_deltalake
 
@@ -152,12 +152,15 @@ class Warehouse:
         if handle is None:
             self.append(table, rows, ids)
             return
+        owner = ids[key]
+        if owner is None:
+            raise ValueError(f"rows of {table} need their {key}")
         data = rows_to_arrow([{**row, **ids} for row in rows], arrow_schema(columns_of(table)))
         write_deltalake(
             handle,
             _with_dropped_columns(data, handle),
             mode="overwrite",
-            predicate=f"{key} = {_literals([ids[key]])}",
+            predicate=f"{key} = {_literals([owner])}",
             commit_properties=self._properties_of_commit(),
         )
 

@@ -46,7 +46,7 @@ ABORT, COMMIT = 0, 1
 
 _CODES = {"i8": "q", "i4": "i", "i2": "h", "i1": "b", "b1": "?", "u8": "8s"}
 #: A row of RECORD_DTYPE, whose fields lie without gaps; hashes are packed as the bytes that they are made as.
-_ROW = struct.Struct("=" + "".join(_CODES[code[1:]] for _, code in RECORD_DTYPE.descr))
+_ROW = struct.Struct("=" + "".join(_CODES[field[1][1:]] for field in RECORD_DTYPE.descr))
 _CONTROL_KEY = struct.Struct(">hh")
 _LEGACY_PREFIX = struct.Struct(">qiIbb")
 _INNER = struct.Struct(">qi")
