@@ -12,6 +12,7 @@ from replica_audit.auditing.findings.log_dirs import LogDirTally
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.partitions.conclusion import conclude
 from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
+from replica_audit.auditing.rows.accounting import account_for_input, check_answered
 from replica_audit.auditing.rows.evidence import AuditOptions, options_row, resolve_options
 from replica_audit.auditing.rows.failures import failure_rows
 from replica_audit.auditing.rows.lost_producers import transactional_producers, with_transactions
@@ -236,6 +237,7 @@ class _Gathered:
         inventory, unplaced = self._opened.inventory, self._opened.unplaced
         self._tables["findings"] += self._log_dirs.findings(unplaced, inventory.cluster_id)
         verdicts = [row["verdict"] for row in self._tables["partitions"]]
+        check_answered(self._opened.partitions, len(self._tables["partitions"]))
         columns = [column.name for column in REPORT_TABLES["quarantine"]]
         rows = [*unplaced, *self._tables["quarantine"], *unread]
         self._tables["quarantine"] = [{name: row[name] for name in columns} for row in rows]
@@ -253,6 +255,7 @@ class _Gathered:
                 "replicas": self._replica_count,
                 "segments": segment_count,
                 "size_bytes": size_bytes,
+                **account_for_input(self._tables["quarantine"]),
                 "files": dict(inventory.counts),
                 "brokers": self._opened.options.times.kinds(),
             },

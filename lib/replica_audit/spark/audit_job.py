@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from replica_audit.auditing.findings.log_dirs import LogDirTally
 from replica_audit.auditing.leadership.capture_times import times_of_manifest
 from replica_audit.auditing.partitions.group_offsets import rows_of_offsets
+from replica_audit.auditing.rows.accounting import check_answered
 from replica_audit.auditing.rows.evidence import (
     EARLIER,
     EVIDENCE_TABLES,
@@ -91,6 +92,8 @@ def audit(
         bronze = (warehouse.directory("batches"), warehouse.directory(SEGMENTS))
         work = PartitionWork(options, location, *bronze, *limits, directories, ids)
         answers = audit_partitions(spark, groups, work)
+        of_tasks = sum(file.row_count for file in answers.files.get("partitions", ()))
+        check_answered(groups, len(answers.rows["partitions"]) + of_tasks)
         answers.rows["findings"] += _log_dir_findings(warehouse, attempt, groups, ids["cluster_id"])
         for table in REPORTED_TABLES:
             warehouse.append_files(table, answers.files.get(table, ()), ids["audit_id"])

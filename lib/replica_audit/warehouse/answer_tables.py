@@ -9,6 +9,7 @@ from typing import Any
 
 from replica_audit.auditing.findings.catalogue import audit_verdict
 from replica_audit.auditing.leadership.capture_times import times_of_manifest
+from replica_audit.auditing.rows.accounting import account_for_input
 from replica_audit.results import Results
 from replica_audit.tables import REPORT_TABLES, sort_rows
 from replica_audit.warehouse.attempts import latest_attempt, own_rows
@@ -106,6 +107,7 @@ def assemble_results(
             "replicas": snapshot.get("replica_count"),
             "segments": snapshot.get("segment_count"),
             "size_bytes": snapshot.get("size_bytes"),
+            **account_for_input(tables["quarantine"]),
             "files": snapshot.get("inventory"),
             **({"observations": observations} if observations else {}),
             "brokers": times_of_manifest(manifest.get("brokers") or ()).kinds(),

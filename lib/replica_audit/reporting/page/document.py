@@ -138,6 +138,8 @@ def _facts(results: Results) -> list[str]:
     facts.append(f"{partitions:,} partition{'' if partitions == 1 else 's'}")
     if inputs.get("size_bytes") is not None:
         facts.append(f"{render_size(inputs['size_bytes'])} of logs read")
+        if lost := inputs.get("quarantined_bytes"):
+            facts.append(f"{render_size(lost)} of them in no batch")
     unused = len(results.rows("quarantine"))
     facts.append(f"{render_count(unused, 'piece')} of input unusable" if unused else "all of it accounted for")
     if results.audit.get("finished"):
