@@ -95,7 +95,7 @@ def test_an_executor_answers_with_the_failure(monkeypatch, kind):
     options = AuditOptions("fetch", None, None, "cluster")
     group = (("ledger", 1), {"replica_dirs": [{}]})
     for transactions in (None, {}):
-        work = partition_jobs.PartitionWork(options, "nowhere", "nowhere", 1, 1, transactions=transactions)
+        work = partition_jobs.PartitionWork(options, "nowhere", "nowhere", "nowhere", 1, 1, transactions=transactions)
         answer = partition_jobs.audit_group(group, work)
         assert not answer.producers and not answer.pieces
         holds_the_failure(answer.rows, message, path)
