@@ -132,9 +132,11 @@ def _families(results: Results, verdict: Mapping[str, Any]) -> Iterable[Family]:
     if inputs.get("size_bytes") is not None:
         yield "input_bytes", "Bytes of segments that the audit covers.", [({}, inputs["size_bytes"])]
     if inputs.get("quarantined_bytes") is not None:
-        text = "Bytes of segments that are in no batch, by what they are."
-        kinds = [({"kind": kind}, inputs[f"{kind}_bytes"]) for kind in ("quarantined", "padding")]
-        yield "input_bytes_outside_batches", text, kinds
+        yield (
+            "input_bytes_outside_batches",
+            "Bytes of segments that are in no batch, by what they are.",
+            [({"kind": kind}, inputs[f"{kind}_bytes"]) for kind in ("quarantined", "padding")],
+        )
 
 
 def _sum(rows: Iterable[Mapping[str, Any]], column: str) -> int:
