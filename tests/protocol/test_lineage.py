@@ -174,3 +174,8 @@ def test_kafka_writes_entries_that_rise_in_epoch_and_offset(entries, expected):
 
 def test_assigning_the_latest_epoch_at_its_start_gives_the_very_same_lineage():
     assert GOLDEN.assign(7, 35) is GOLDEN
+
+
+@pytest.mark.parametrize("refused", [(-1, 0), (0, -1), (3, -1)])
+def test_entries_that_assign_refuses_are_left_out(refused):
+    assert _entries(Lineage.of([refused, (5, 7)])) == {5: 7}

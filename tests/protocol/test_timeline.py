@@ -264,3 +264,50 @@ def test_without_the_leaders_view_nothing_is_stuck_but_too_much_is_ahead():
     # Nothing at all is known of broker 1: it may have everything.
     lone = Observation(3, 0, 0, (0, 1), (ReplicaProgress(0, None, 20, None, 19),))
     assert deviations(lone) == [None]
+
+
+def below_three(time, mark, ends, isr, **more):
+    """One of three replicas, of which all have to be in sync."""
+    return at(time, ends, isr, observed=mark, min_insync_replicas=3, **more)
+
+
+@pytest.mark.parametrize(("mark", "found"), [(5, None), (8, None), (9, "ahead"), (12, "ahead")])
+def test_when_the_gate_closed_the_mark_was_no_more_than_as_many_as_are_needed_have_fetched(mark, found):
+    first = below_three(0, 5, {0: 5, 1: 5, 2: 5}, (0, 1, 2))
+    # The ISR alone would allow 9; broker 2, which the gate needs, has 8. Before 3.7 broker 2 may still count as caught up.
+    then = below_three(1, mark, {0: 12, 1: 9, 2: 8}, (0, 1))
+    assert deviations(first, then) == [None, found]
+    assert deviations(first, then, rule=rule_of((3, 6)))[1] == (
+        "ahead" if mark == 12 else "stuck" if mark < 8 else None
+    )
+
+
+def test_the_slowest_that_is_not_needed_bounds_nothing_when_the_gate_closed():
+    first = at(0, {0: 5, 1: 5, 2: 5}, (0, 1, 2), observed=5, min_insync_replicas=2)
+    for mark, found in ((9, None), (10, "ahead")):
+        then = at(1, {0: 12, 1: 9, 2: 6}, (0,), observed=mark, min_insync_replicas=2)
+        assert deviations(first, then) == [None, found]
+
+
+def test_what_a_replica_without_a_row_has_fetched_is_not_known():
+    first = at(0, {0: 5, 1: 5, 2: 5}, (0, 1, 2), observed=5, min_insync_replicas=2)
+    then = at(1, {0: 12, 1: 6}, (0,), observed=12, min_insync_replicas=2)
+    assert deviations(first, then) == [None, None]
+    # Of two that are needed besides the leader one is known.
+    first, then = (replace(one, min_insync_replicas=3) for one in (first, then))
+    assert deviations(first, then) == [None, "ahead"]
+    assert deviations(first, replace(then, min_insync_replicas=None)) == [None, None]
+
+
+def test_a_replica_that_went_back_bounds_nothing_when_the_gate_closed():
+    first = below_three(0, 5, {0: 8, 1: 8, 2: 5}, (0, 1, 2))
+    then = below_three(1, 7, {0: 12, 1: 6, 2: 7}, (0, 2))
+    assert deviations(first, then) == [None, None]
+    assert deviations(first, below_three(1, 8, {0: 12, 1: 6, 2: 7}, (0, 2))) == [None, "ahead"]
+
+
+@pytest.mark.parametrize(("settings", "found"), [((3, 2), None), ((2, 3), None), ((3, 3), "ahead")])
+def test_of_a_minimum_that_changed_the_lower_one_bounds(settings, found):
+    first = at(0, {0: 5, 1: 5, 2: 5}, (0, 1, 2), observed=5, min_insync_replicas=settings[0])
+    then = at(1, {0: 12, 1: 9, 2: 8}, (0,), observed=9, min_insync_replicas=settings[1])
+    assert deviations(first, then) == [None, found]
