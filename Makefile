@@ -131,13 +131,15 @@ test-fast: $(STAMPS)/project
 	wait $$others || status=$$?; \
 	cat build/tests-fast.log; exit $$status
 
+# Where tests of Spark are; pytest refuses one that is elsewhere (tests/conftest.py). To look through all takes ten seconds.
+SPARK_TESTS := tests/spark tests/api tests/cli/test_interruption.py tests/test_readme.py
 # Two processes side by side: the tests that start Spark, those that share a session first, and all others, whose output is
 # shown at the end.
 test: install
 	@mkdir -p build; \
 	$(RUN) -m pytest -m "not session and not spark and $(OPT_IN)" $(PYTEST_ARGS) > build/tests.log 2>&1 & others=$$!; \
-	status=0; $(RUN) -m pytest -m "session and $(OPT_IN)" $(PYTEST_ARGS) || status=$$?; \
-	$(RUN) -m pytest -m "spark and not session and $(OPT_IN)" $(PYTEST_ARGS) || status=$$?; \
+	status=0; $(RUN) -m pytest -m "session and $(OPT_IN)" $(SPARK_TESTS) $(PYTEST_ARGS) || status=$$?; \
+	$(RUN) -m pytest -m "spark and not session and $(OPT_IN)" $(SPARK_TESTS) $(PYTEST_ARGS) || status=$$?; \
 	wait $$others || status=$$?; \
 	cat build/tests.log; exit $$status
 

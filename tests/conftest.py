@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
+
+ROOT = Path(__file__).parents[1]
+#: What has a target of its own in the Makefile.
+OPT_IN = ("airflow", "s3", "brokers")
 
 
 @pytest.fixture(scope="session")
@@ -18,8 +25,16 @@ def spark():
 
 
 def pytest_collection_modifyitems(items):
-    """Whatever asks for the session is marked `session` and `spark`, so that `-m 'not spark'` needs no Java."""
+    """Whatever asks for the session is marked `session` and `spark`, so that `-m 'not spark'` needs no Java.
+
+    A test of Spark has to be where `make test` looks for it.
+    """
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    places = tuple(re.search(r"^SPARK_TESTS := (.*)$", makefile, re.MULTILINE)[1].split())
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.session)
             item.add_marker(pytest.mark.spark)
+        opted = any(item.get_closest_marker(name) for name in OPT_IN)
+        if item.get_closest_marker("spark") and not opted and not item.nodeid.startswith(places):
+            raise pytest.UsageError(f"{item.nodeid} needs Spark, but is not in SPARK_TESTS of the Makefile")

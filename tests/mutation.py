@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import sys
 from typing import NamedTuple
 
@@ -72,6 +73,7 @@ def main() -> int:
     parser.add_argument("rooms", nargs="*", choices=[*ROOMS, []], help="protocol, rules; both when none is named")
     parser.add_argument("--module", action="append", metavar="M", help="mutants of this module only")
     parser.add_argument("--function", action="append", metavar="F", help="mutants of this function only")
+    parser.add_argument("--sample", type=int, metavar="N", help="N mutants, always the same, in place of all")
     parser.add_argument("--seconds", type=float, default=5.0, metavar="S", help="of tests against each mutant, at most")
     parser.add_argument("--tests", nargs="+", metavar="T", help="these tests in place of the rooms' own")
     arguments = parser.parse_args()
@@ -79,12 +81,14 @@ def main() -> int:
     paths = [path for room in rooms for path in sorted((ROOT / room.modules).glob("*.py"))]
     chosen = [one for path in paths if path.stem in (arguments.module or [path.stem]) for one in mutants(path)]
     chosen = [one for one in chosen if one.function in (arguments.function or [one.function])]
+    if arguments.sample and arguments.sample < len(chosen):
+        chosen = sorted(random.Random(1).sample(chosen, arguments.sample))
     print(f"{len(chosen)} mutants", flush=True)
     tests = arguments.tests or list(dict.fromkeys(test for room in rooms for test in room.tests))
     runner = run(tests, chosen, arguments.seconds)
     survivors = {one.name for one in runner.survivors}
     known = {name for name in listed() if name.startswith(tuple(room.modules for room in rooms))}
-    if arguments.module or arguments.function:
+    if arguments.module or arguments.function or arguments.sample:
         known &= {one.name for one in chosen}
     wrong = [f"survives, but is not listed: {name}" for name in sorted(survivors - known)]
     wrong += [f"fails without any mutant: {name}" for name in runner.unfit]

@@ -56,7 +56,7 @@ def submit(archive, executors_python, tmp_path_factory):
         "SPARK_LOCAL_IP": "127.0.0.1",
     }  # fmt: skip
 
-    def run(job: str, *arguments: str) -> subprocess.CompletedProcess:
+    def run(job: Path, *arguments: str) -> subprocess.CompletedProcess:
         return subprocess.run(
             [str(home / "bin" / "spark-submit"), "--master", "local[2]",
              "--properties-file", str(ROOT / "conf" / "spark-defaults.conf"),
@@ -65,20 +65,41 @@ def submit(archive, executors_python, tmp_path_factory):
              "--conf", "spark.ui.enabled=false", "--conf", "spark.log.level=WARN",
              "--conf", "spark.sql.shuffle.partitions=2",
              "--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-             "--py-files", str(archive), str(ROOT / "jobs" / job), *arguments],
+             "--py-files", str(archive), str(job), *arguments],
             env=environment, cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=400,
         )  # fmt: skip
 
     return run
 
 
-def last_line(result: subprocess.CompletedProcess) -> str:
-    return result.stdout.splitlines()[-1]
+#: Runs mains of jobs/ one after the other, each with a session of its own, in one Java.
+JOBS_IN_TURN = """
+import json, runpy, sys
+
+for job, *arguments in json.loads(sys.argv[1]):
+    sys.argv = [job, *arguments]
+    try:
+        runpy.run_path(job, run_name="__main__")
+    except SystemExit as end:
+        print("exit status", end.code, flush=True)
+"""
 
 
-def answer(result: subprocess.CompletedProcess) -> list[str]:
-    """What the job itself wrote to stdout: spark-submit adds a line of Ivy's, and the job's stderr."""
-    return [line for line in result.stdout.splitlines() if not line.startswith((":: loading settings", "report: "))]
+def in_turn(submit, directory: Path, *jobs: list[str]) -> list[tuple[int, list[str]]]:
+    """The status of each job, and what it wrote to stdout itself: spark-submit adds a line of Ivy's, and stderr."""
+    program = directory / "jobs_in_turn.py"
+    program.write_text(JOBS_IN_TURN, encoding="utf-8")
+    ran = submit(program, json.dumps([[str(ROOT / "jobs" / job), *arguments] for job, *arguments in jobs]))
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    answers, own = [], []
+    for line in ran.stdout.splitlines():
+        if line.startswith("exit status "):
+            answers.append((int(line.split()[2]), own))
+            own = []
+        elif not line.startswith((":: loading settings", "report: ", "replica-audit: ")):
+            own.append(line)
+    assert len(answers) == len(jobs), ran.stdout + ran.stderr[-3000:]
+    return answers
 
 
 CRITICAL = "CRITICAL: 1 partition, COMMITTED_LOSS; findings: 2 critical, 1 medium, 1 low"
@@ -86,31 +107,25 @@ CRITICAL = "CRITICAL: 1 partition, COMMITTED_LOSS; findings: 2 critical, 1 mediu
 
 def test_the_stages_one_after_the_other_then_the_main_job(submit, tmp_path):
     place = ["--warehouse", str(tmp_path / "warehouse"), "--report", str(tmp_path / "report")]
+    never = ["--fail-on", "never"]
     verdict = tmp_path / "report" / "verdict.json"
 
-    ingest = submit("ingest.py", str(SAMPLE), *place)
-    assert ingest.returncode == 0, ingest.stderr[-3000:]
-    word, snapshot_id = last_line(ingest).split()
-    assert word == "snapshot" and len(snapshot_id) == 32
-
-    audit = submit("audit.py", *place)
-    assert (audit.returncode, last_line(audit)) == (1, CRITICAL), audit.stderr[-3000:]
+    ingest, audit = in_turn(submit, tmp_path, ["ingest.py", str(SAMPLE), *place], ["audit.py", *place])
+    word, snapshot_id = ingest[1][-1].split()
+    assert (ingest[0], word, len(snapshot_id)) == (0, "snapshot", 32)
+    assert (audit[0], audit[1][-1]) == (1, CRITICAL)
     assert not verdict.exists()
 
+    quality, report = in_turn(submit, tmp_path, ["quality.py", *place, *never], ["report.py", *place, *never])
     # The suites, and the frames of Data Docs, come out of the zip.
-    quality = submit("quality.py", *place, "--fail-on", "never")
-    assert quality.returncode == 0, quality.stderr[-3000:]
-    assert last_line(quality) == "WARNING: 15 expectations; failed: 1 critical, 1 medium, 1 low"
+    assert (quality[0], quality[1][-1]) == (0, "WARNING: 15 expectations; failed: 1 critical, 1 medium, 1 low")
     assert (tmp_path / "report" / "data_docs" / "index.html").is_file()
-
-    report = submit("report.py", *place, "--fail-on", "never")
-    assert report.returncode == 0, report.stderr[-3000:]
-    assert answer(report)[:-1] == answer(audit)[:-1]
+    assert (report[0], report[1][:-1]) == (0, audit[1][:-1])
     first = json.loads(verdict.read_text())
     assert (first["exit_status"], first["fail_on"], first["verdict"]) == (0, "never", "COMMITTED_LOSS")
 
-    run = submit("run.py", str(SAMPLE), *place)
-    assert (run.returncode, last_line(run)) == (1, CRITICAL), run.stderr[-3000:]
+    run = submit(ROOT / "jobs" / "run.py", str(SAMPLE), *place)
+    assert (run.returncode, run.stdout.splitlines()[-1]) == (1, CRITICAL), run.stderr[-3000:]
     assert f"of snapshot {snapshot_id}" in run.stdout
     second = json.loads(verdict.read_text())
     assert (second["exit_status"], second["status"]) == (1, "CRITICAL")
