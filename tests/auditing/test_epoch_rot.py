@@ -204,3 +204,13 @@ def test_another_replica_that_is_behind_and_one_that_retention_shortened(tmp_pat
     assert {row["broker_id"] for row in answer.found("LOG-CRC-BLIND")} == {2}, answer
     assert not answer.codes("critical") and not answer.tables["divergences"], answer
     assert answer.cut(3)["truncate_to"] == 25
+
+
+def test_a_batch_changed_to_the_epoch_that_follows_it_is_told_apart_from_what_follows(tmp_path):
+    """Broker 2 led in epoch 4 from 35 on, and its batch before that was changed from 3 to 4."""
+    tail = written(35, 50, 4, "old ")
+    broken = [*TWO[:6], *_changed(TWO[6:7], 4, 30), *tail]
+    brokers = {1: Broker([*TWO[:7], *written(35, 45, 5, "new ")]), 2: Broker(broken, epochs=[*EPOCHS, (4, 35)])}
+    answer = audit(tmp_path, brokers, isr=(1,))
+    assert [row["start_offset"] for row in answer.found("LOG-CRC-BLIND", 2)] == [30], answer
+    assert answer.runs(2)[0][:3] == ("DIV-EPOCH", 35, 45), answer

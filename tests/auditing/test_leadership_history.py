@@ -310,6 +310,23 @@ def test_scene_a_clean_election_left_the_tail_before_an_unclean_one(tmp_path):
     assert "broker 2 still has 10 records" in election["message"] and "broker 1 still" not in election["message"]
 
 
+def test_scene_of_several_elections_none_is_blamed_that_nothing_proves(tmp_path):
+    """Broker 3 was elected uncleanly in epoch 1, and 2 in epoch 2: 3 follows 2 now, so nothing tells what it had."""
+    old = Broker([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
+    new = Broker([*COMMON, *written(50, 60, 2, "new ")])
+    moves = [
+        change(isr=(1,)),
+        change(leader=3, isr=(3,), recovering=True),
+        change(leader=2, isr=(2,)),
+        change(isr=(2, 3)),
+    ]
+    answer = scene(tmp_path, {1: old, 2: new, 3: new}, *moves)
+    told = {row["message"].rpartition("; ")[2] for row in answer.found("DIV-EPOCH")}
+    assert told == {
+        "left behind by one of 2 elections, among them the unclean election of broker 3 at 2023-11-14T22:13:22.000Z"
+    }, answer
+
+
 def test_scene_elections_before_the_history_begins_are_unknown(tmp_path):
     old = Broker([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
     new = Broker([*COMMON, *written(50, 60, 4, "new ")])

@@ -10,7 +10,7 @@ from functools import cache
 
 from tests.property.capture import to_model
 from tests.property.cluster import Cluster
-from tests.property.history import HISTORIES, go_on, histories, narrate
+from tests.property.history import HISTORIES, go_on, histories, narrate, play
 from tests.property.replica import Batch, Replica
 from tests.support.some import some
 
@@ -71,6 +71,15 @@ def test_what_a_replica_kept_is_what_its_two_logs_share():
                 assert row["kept_to"] == _kept_to(old, new, floor), f"{row}\n{pair.story}"
                 kept[row["kept_to"] < old.disk_end] += 1
     assert kept[True] > COUNT / 10 and kept[False] > COUNT / 10, kept
+
+
+def test_a_follower_that_another_leader_cut_in_between_has_not_followed_yet():
+    """Found among 4,000 histories: cut at 9 by the leader of epoch 3, before an unclean election brought back the older log."""
+    seed = 3_000_784
+    pair = _pair(seed, play(seed, lost_tails=False), lost_tails=False)
+    (row,) = [row for row, _, _ in pair.rows if row["broker_id"] == 0]
+    assert (row["kept_to"], row["expected"], row["verdict"]) == (9, 12, "not_yet"), pair.story
+    assert "it followed the leader of epoch 3 in between" in row["reason"]
 
 
 def test_followers_of_a_sound_cluster_are_never_said_to_have_cut_wrongly():

@@ -460,7 +460,8 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
      "A transaction that will never end stops read_committed consumers at offset 7 of orders-0."),
     (first_step_text.DECIDE, _without_costs,
      "Then decide for ledger-0, ledger-1 and ledger-2: elect broker 0, which loses what the present leader took since, or "
-     "take the records out of the copy and produce them again."),
+     "take the records out of the copy and produce them again. This audit has not worked out what each choice costs: "
+     f"replica-audit elect {FIXTURES / 'diverged-unclean'} does."),
     (first_step_text.COPY_NOW, _up,
      "Stop broker 2 or copy its log directory now: it holds 10 committed records that the leader does not have, in "
      "orders-0; they are deleted as soon as it follows. No partition of this audit becomes unavailable by that."),

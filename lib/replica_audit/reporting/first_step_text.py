@@ -56,7 +56,7 @@ IN_SNAPSHOT = Template(
 )
 DECIDE = Template(
     "Then decide for {places}: elect {brokers}, which loses what the present leader took since{besides}, or take the records "
-    "out of the copy and produce them again."
+    "out of the copy and produce them again. This audit has not worked out what each choice costs: {command} does."
 )
 DECIDE_BY_COST = Template("Then decide: {choices}. The steps, and what every other choice costs: {command}.")
 NO_LEADER = Template("*Restore a leader for {places}*: {how}.")
@@ -112,7 +112,8 @@ def tell_first_steps(results: Results, outcome: Outcome) -> Iterator[Sentence]:
             name_brokers(choice.brokers, "or"),
             "" if choice.is_whole else " and what only the others have",
         )
-        yield DECIDE.say(places=name_partitions(choice.places), brokers=brokers, besides=besides)
+        command = render_command(results, "elect")
+        yield DECIDE.say(places=name_partitions(choice.places), brokers=brokers, besides=besides, command=command)
 
 
 def tell_costed_choices(best: Mapping[Place, Row], results: Results) -> Iterator[Sentence]:

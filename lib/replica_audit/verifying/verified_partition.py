@@ -110,6 +110,10 @@ def _judge(after: Case, old: ReplicaFacts, new: ReplicaFacts, kept: Kept, lost: 
         where = f"its files begin at {new.local_start_offset}, those of {other} at {leader.local_start_offset}"
         return "correct", f"nothing of it is left to keep: {where}"
     if kept.kept_to < kept.expected:
+        between = _led_between(old, new, leader, kept.kept_to)
+        if between is not None:
+            cut = f"it followed the leader of epoch {between} in between, whose log parts there from that of {other}"
+            return "not_yet", f"cut at {kept.kept_to}: {cut}, and it has not followed {other} since"
         return (
             "over_truncated",
             f"{other} has its records up to {kept.expected}, and it kept them up to {kept.kept_to} only",
@@ -132,6 +136,13 @@ def _judge(after: Case, old: ReplicaFacts, new: ReplicaFacts, kept: Kept, lost: 
         return "correct", f"cut at {kept.kept_to}, where its log parts from that of {other}"
     why = "its own recovery" if kept.kept_to == kept.recovered else "its protocol"
     return "correct", f"cut at {kept.kept_to} by {why}; {other} has what it dropped"
+
+
+def _led_between(old: ReplicaFacts, new: ReplicaFacts, leader: ReplicaFacts, offset: int) -> int | None:
+    """The epoch that a replica has at `offset` by now, where it is new to it and the present leader's log never had it."""
+    epoch = new.lineage.epoch_for_offset(offset) if offset < new.log_end_offset else None
+    known = {one for facts in (old, leader) for one, _ in (*facts.lineage, *(facts.directory.checkpoint_epochs or ()))}
+    return None if epoch in known else epoch
 
 
 def _absent(after: Case, old: ReplicaFacts) -> dict[str, Any]:

@@ -20,6 +20,8 @@ class Cause:
     """None where that is not known."""
     promised_records: int | None
     """Records that were promised to producers with acks=all at most; None where that is not known."""
+    suspects: int = 1
+    """It was that election or one of so many, of whose leaders no log tells any more whether they had the records."""
     elections: tuple[Election, ...] = ()
     """Every one that left them behind: a deposed leader that comes back uncleanly may have brought them back in between."""
 

@@ -143,9 +143,17 @@ def _stretches(facts: ReplicaFacts) -> list[tuple[int, int, int]]:
     return [(max(start, floor), end, epoch) for (epoch, start), end in zip(starts, ends, strict=True) if end > floor]
 
 
+def _split_by_file(facts: ReplicaFacts) -> Iterator[tuple[int, int, int]]:
+    """`_stretches`, split where the replica's own file begins an epoch: a batch changed to its neighbour's is not one with it."""
+    starts = sorted(start for _, start in facts.directory.checkpoint_epochs or ())
+    for start, end, epoch in _stretches(facts):
+        places = [start, *(place for place in starts if start < place < end), end]
+        yield from ((low, high, epoch) for low, high in zip(places, places[1:]))
+
+
 def _differing(facts: ReplicaFacts, other: ReplicaFacts) -> Iterator[_Stretch]:
     """Where both have batches in two epochs; stretches of batches that go back in offset are left alone."""
-    own, theirs = _stretches(facts), _stretches(other)
+    own, theirs = list(_split_by_file(facts)), _stretches(other)
     at = 0
     for index, (start, end, epoch) in enumerate(own):
         falls = index + 1 < len(own) and 0 <= own[index + 1][2] < epoch

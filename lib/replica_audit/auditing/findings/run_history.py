@@ -20,7 +20,10 @@ def left_by(run: Run) -> str:
     if cause is None or election is None or cause.clean is None:
         return ""
     kind = "clean" if cause.clean else "unclean"
-    return f"; left behind by the {kind} election of broker {election.leader_id} at {render_time(election.time_ms)}"
+    which = f"the {kind} election of broker {election.leader_id} at {render_time(election.time_ms)}"
+    if cause.suspects == 1:
+        return f"; left behind by {which}"
+    return f"; left behind by one of {cause.suspects} elections, among them {which}"
 
 
 def told_by_history(run: Run) -> list[Evidence]:

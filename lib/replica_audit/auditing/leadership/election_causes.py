@@ -82,8 +82,9 @@ def _with_cause(run: Run, past: PastElections, leadership: Leadership) -> Run:
     named = tuple(next((one for one in group if not one.clean), group[-1]) for group in groups)
     parted = next((one for one in named if clean is not False or not one.clean), None)
     promised = _promised(run, epoch, suspects if clean is not None else (), past, leadership)
-    cause = Cause(named[-1] if clean and named else parted, clean, promised, named)
-    return replace(run, cause=cause)
+    chosen = named[-1] if clean and named else parted
+    of = next((group for group in groups if chosen in group), ())
+    return replace(run, cause=Cause(chosen, clean, promised, max(1, len(of)), named))
 
 
 def _abandonments(run: Run, epoch: int, past: PastElections) -> list[tuple[Election, ...]]:
