@@ -88,7 +88,7 @@ def test_a_deleted_key_that_came_back(tmp_path, leads):
     (row,) = answer.found("DIV-KEY-STATE")
     assert (row["severity"], row["start_offset"], row["end_offset"]) == ("high", 1, 2)
     assert row["broker_id"] == (2 if leads == 1 else 1)
-    assert "1 deleted on broker 1 and still there on broker 2" in row["message"]
+    assert "1 gone from broker 1 and still there on broker 2" in row["message"]
     assert answer.verdict == "COMMITTED_DIVERGENCE"
     assert answer.tables["divergences"] == []
 
@@ -119,7 +119,7 @@ def test_a_tombstone_that_only_one_side_still_has_hides_an_older_value_on_both(t
     without = {offset: one for offset, one in full.items() if offset != 5}
     answer = _audit(tmp_path, full, without, 10)
     assert answer.one("DIV-KEY-STATE", 2)[2:] == (0, 6)
-    assert "1 deleted on broker 1 and still there on broker 2" in answer.found("DIV-KEY-STATE", 2)[0]["message"]
+    assert "1 gone from broker 1 and still there on broker 2" in answer.found("DIV-KEY-STATE", 2)[0]["message"]
 
 
 @pytest.mark.parametrize("ahead", ["leader", "follower"])

@@ -357,6 +357,17 @@ def test_scene_a_leader_copied_before_it_led_proves_nothing(tmp_path):
     assert any("copied before it began to lead" in row["message"] for row in answer.found("CAP-SKEW"))
 
 
+def test_scene_who_came_into_the_isr_after_the_copies_were_made_is_not_accused(tmp_path):
+    """Broker 1 has followed broker 2 since, and is in sync by a metadata log that was copied later."""
+    old = Broker([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
+    new = Broker([*COMMON, *written(50, 60, 1, "new ")])
+    moves = [change(isr=(1,)), change(leader=2, isr=(2,), recovering=True), change(isr=(2, 1, 3))]
+    early = scene(tmp_path / "early", {1: old, 2: new, 3: new}, *moves)
+    assert early.found("HWM-ABOVE-ISR-PREFIX", 1), early
+    late = scene(tmp_path / "late", {1: old, 2: new, 3: new}, *moves, change(leader=3), change(leader=2))
+    assert not late.codes("critical") and late.found("CAP-SKEW"), late
+
+
 def test_scene_the_end_of_a_leader_that_was_copied_before_it_led_bounds_nothing(tmp_path):
     """Broker 1 led in epoch 1 and was copied then; the others were copied when it led again, in epoch 3."""
     early = Broker(COMMON, epochs=[(0, 0), (1, 50)])

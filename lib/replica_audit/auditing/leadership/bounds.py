@@ -132,7 +132,12 @@ def _limiting(end: LogEnd) -> int | None:
 
 
 def _lowest_suffix(reference: Reference, comparisons: Sequence[Comparison], lower: int) -> tuple[int, int] | None:
-    """The in-sync replica that provably cannot serve up to `lower`: it conflicts there, or its end is unreadable."""
+    """The in-sync replica that provably cannot serve up to `lower`: it conflicts there, or its end is unreadable.
+
+    None where the reference was copied before it led: who is in sync since may have been cut to it meanwhile.
+    """
+    if reference.predates:
+        return None
     found = []
     members = {*(reference.isr or ()), *reference.elr}
     for item in comparisons:

@@ -23,8 +23,8 @@ DIV_KEY_STATE = Code(
     meaning="The latest record of a key differs from the leader's, for instance a deleted key that is alive on a "
     "replica that was down while its tombstone came and went. Log ends, epochs and ISR all agree.",
     proof="The number of keys, and the offsets of the records in question; never a key.",
-    remedy="Rebuild the replica that kept the old value; use a longer delete.retention.ms than the longest "
-    "time for which a broker may be down.",
+    remedy="Rebuild the replica that kept the old value; if it leads, move leadership first. Use a longer "
+    "delete.retention.ms than the longest time for which a broker may be down.",
     traps="Records of aborted transactions are left out of the comparison, as are keys with records past the shorter "
     "log's end, and keys that the longer log may have deleted there.",
 )
@@ -101,8 +101,8 @@ def _key_state(case: Case, item: Comparison, outcome: Compaction) -> Iterator[Fi
     if not keys.differing:
         return
     parts = [
-        (keys.alive_on_follower, f"deleted on broker {leader} and still there on broker {follower}"),
-        (keys.alive_on_reference, f"deleted on broker {follower} and still there on broker {leader}"),
+        (keys.alive_on_follower, f"gone from broker {leader} and still there on broker {follower}"),
+        (keys.alive_on_reference, f"gone from broker {follower} and still there on broker {leader}"),
         (keys.other_value, "with another latest value on each"),
     ]
     named = ", ".join(str(offset) for offset in keys.offsets)
