@@ -9,6 +9,7 @@ import pytest
 from tests.auditing.captures import CAPTURES, EXPECTED, FIXTURES, audit_by_listing, audit_capture, told, truth
 from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
 from tests.support import metadata_log as write
+from tests.support.encoder import encode_marker
 from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
 from tests.support.some import some
 
@@ -277,6 +278,14 @@ def test_scene_unclean_election(tmp_path):
     assert answer.one("META-UNCLEAN-ELECTION") == ("high", "proven", 50, 70)
     assert answer.tables["partitions"][0]["promised_dropped"] == 20
     assert "2023-11-14T22:13:22.000Z" in answer.found("META-UNCLEAN-ELECTION")[0]["message"]
+
+
+def test_scene_an_unclean_election_that_left_only_the_end_of_a_transaction(tmp_path):
+    marker = encode_marker(50, "COMMIT", 0, producer_id=7, producer_epoch=0)
+    old, new = Broker([*COMMON, marker]), Broker([*COMMON, *written(50, 60, 1, "new ")])
+    moves = [change(isr=(1,)), change(leader=2, isr=(2,), recovering=True), change(isr=(2, 3))]
+    (told,) = scene(tmp_path, {1: old, 2: new, 3: new}, *moves).found("META-UNCLEAN-ELECTION")
+    assert "broker 1 still has only ends of transactions or empty batches from 50 on; none of" in told["message"]
 
 
 def test_scene_clean_election(tmp_path):

@@ -103,6 +103,8 @@ def _loss(runs: list[Run]) -> str:
     known = promised_in_all(run.cause for run in runs if run.cause is not None)
     more = "" if known is None else f", at most {known} promised by acks=all"
     start = min(run.start_offset for run in runs)
+    if records == 0:
+        return f"only ends of transactions or empty batches from {start} on"
     return f"{count(records, 'record')} from {start} on ({committed} proven committed{more})"
 
 
