@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from functools import cache
@@ -261,3 +262,45 @@ def _run(program: str) -> None:
     environment["PYTHONPATH"] = str(LIBRARY.parent)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
+
+
+#: Public, in spite of their names.
+_OF_NAMED_TUPLES = ("_asdict", "_fields", "_make", "_replace")
+
+
+def _private(name: str) -> bool:
+    return name.startswith("_") and not name.endswith("_") and name not in _OF_NAMED_TUPLES
+
+
+def _private_uses(path: Path) -> list[str]:
+    """Where a test or a benchmark imports, patches or reads a private name of the library, also in a program in a text."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    of_library = {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+        if (node.module or "" if isinstance(node, ast.ImportFrom) else alias.name).startswith("replica_audit")
+    }
+    found = []
+    for node in ast.walk(tree):
+        used: list[str] = []
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("replica_audit"):
+            used = [alias.name for alias in node.names]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in of_library:
+            used = [node.attr]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "setattr":
+            texts = [part.value for part in node.args[:2] if isinstance(part, ast.Constant)]
+            used = [str(text).rpartition(".")[2] for text in texts]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "import replica_audit" in node.value:
+            used = re.findall(r"\.(_\w+)", node.value)
+        found += [f"{path}:{node.lineno}: {name}" for name in used if _private(name)]
+    return found
+
+
+def test_tests_use_no_private_name_of_the_library() -> None:
+    """What a test needs to reach is public: else it holds how something is done, not what it does."""
+    root = LIBRARY.parent.parent
+    paths = [*(root / "tests").rglob("*.py"), *(root / "benchmarks").rglob("*.py")]
+    found = [line for path in paths for line in _private_uses(path)]
+    assert not found, "\n".join(found)

@@ -85,7 +85,7 @@ def quiet_engine(places: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> No
     cluster = FakeCluster(CLUSTER_ID)
     monkeypatch.setattr(replica_audit.spark.session, "start_session", lambda *_: Session())
     monkeypatch.setattr(replica_audit.restoring.contact, "Contact", lambda *_: cluster)
-    monkeypatch.setattr(failure, "_TEMPORARY", str(places["temporary"]))
+    monkeypatch.setattr(failure, "TEMPORARY", str(places["temporary"]))
     monkeypatch.setenv("TMPDIR", str(places["temporary"]))
     monkeypatch.chdir(places["work"])
 

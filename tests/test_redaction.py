@@ -70,11 +70,11 @@ def test_an_error_of_the_storage_names_the_place_without_its_credentials() -> No
 
 
 def test_the_place_of_a_snapshot_is_stored_without_credentials(tmp_path: Path) -> None:
-    from replica_audit.spark.ingest import _snapshot_row
+    from replica_audit.spark.ingest import snapshot_row
 
     snapshot = Snapshot(URI, fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem()), "/")
     assert snapshot.location == URI  # executors open it again
-    row = _snapshot_row(snapshot, discover(Snapshot.open(tmp_path)), None)
+    row = snapshot_row(snapshot, discover(Snapshot.open(tmp_path)), None)
     assert row["location"] == "s3://bucket/snapshots"
     assert not _leaks(json.dumps(row))
 
@@ -107,7 +107,7 @@ def test_a_failed_run_shows_no_credentials_anywhere(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(failure, "_TEMPORARY", str(tmp_path))
+    monkeypatch.setattr(failure, "TEMPORARY", str(tmp_path))
     engine.error, engine.logged = error, f"ERROR fs.s3a.secret.key={SECRET} {URI}"
     report = tmp_path / "report"
     assert (
@@ -154,7 +154,7 @@ def test_whatever_argument_has_credentials_shows_none(
     session = InProcessSession()
     monkeypatch.setattr(InProcessSession, "stop", lambda _: None, raising=False)
     monkeypatch.setattr("replica_audit.spark.session.start_session", lambda *_: session)
-    monkeypatch.setattr(failure, "_TEMPORARY", str(tmp_path))
+    monkeypatch.setattr(failure, "TEMPORARY", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     uri = f"gopher://{KEY}:{secret}@bucket/snapshots"
     actions = parsers_of(build_parser())[command]._actions

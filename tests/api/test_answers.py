@@ -6,6 +6,7 @@ import ast
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,9 @@ def test_the_types_are_shipped_and_name_what_the_package_has():
     typed = {
         alias.asname: f"{node.module}" for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
     }
-    assert typed == replica_audit._PLACES
+    assert set(typed) == set(replica_audit.__all__) - {"__version__"}
+    for name, module in typed.items():
+        assert getattr(replica_audit, name) is getattr(import_module(module), name)
     for name in ("audit", "show", "read_batches", "read_records", "read_metadata_log"):
         annotations = getattr(replica_audit, name).__annotations__
         assert "return" in annotations and all(annotations.values()), name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+
 import numpy as np
 import pytest
 from tests.auditing.scenario import Broker, audit
@@ -27,7 +29,7 @@ def _sorted(rows: np.ndarray) -> list[tuple]:
 
 @pytest.mark.parametrize("held", [0, 3_000, 1 << 20])
 def test_a_store_has_what_was_added_on_one_shelf_for_each_key(monkeypatch, held):
-    monkeypatch.setattr(key_store, "_HELD_BYTES", held)
+    monkeypatch.setattr(key_store, "HELD_BYTES", held)
     store, parts = KeyStore(), [_rows(count, seed) for seed, count in enumerate((70, 0, 500, 1))]
     for part in parts:
         store.add(part)
@@ -50,15 +52,15 @@ def test_states_of_other_keys_add_up():
 
 
 def test_a_bound_that_everything_passes_changes_no_answer(tmp_path, monkeypatch):
-    told = written = 0
-    real = KeyStore._write
+    told = files = 0
+    real = tempfile.TemporaryFile
 
-    def count_and_write(store: KeyStore) -> None:
-        nonlocal written
-        written += 1
-        real(store)
+    def count_and_open(**named):
+        nonlocal files
+        files += named.get("prefix") == "replica-audit-keys-"
+        return real(**named)
 
-    monkeypatch.setattr(KeyStore, "_write", count_and_write)
+    monkeypatch.setattr(tempfile, "TemporaryFile", count_and_open)
     for seed in range(40):
         history = History(seed)
         brokers = {
@@ -67,10 +69,10 @@ def test_a_bound_that_everything_passes_changes_no_answer(tmp_path, monkeypatch)
         }
         answers = []
         for held in (1 << 30, 0):
-            monkeypatch.setattr(key_store, "_HELD_BYTES", held)
+            monkeypatch.setattr(key_store, "HELD_BYTES", held)
             place = tmp_path / f"{seed}-{held}"
             answers.append(audit(place, brokers, leader=history.leader, configs={"cleanup.policy": "compact"}))
         assert answers[0].tables == answers[1].tables, seed
         told += bool(answers[0].found("DIV-KEY-STATE"))
     assert told > 1
-    assert written > 40
+    assert files > 40

@@ -33,12 +33,12 @@ class Engine:
 
     def start_session(self, app_name: str, settings: Any) -> Any:
         self.calls.append(("session", dict(settings)))
-        return SimpleNamespace(stop=self._stop)
+        return SimpleNamespace(stop=self.stop)
 
     def logged_errors(self) -> str:
         return self.logged
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
         self.stopped += 1
 
     def run_ingest(self, spark: Any, snapshot: str, settings: Any, progress: Any) -> str:
@@ -136,7 +136,7 @@ def test_a_fault_of_the_engine_is_one_sentence_and_its_trace_a_file(
     engine: Engine, capsys: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "tmp").mkdir()
-    monkeypatch.setattr(failure, "_TEMPORARY", str(tmp_path / "tmp"))
+    monkeypatch.setattr(failure, "TEMPORARY", str(tmp_path / "tmp"))
     engine.logged = "ERROR x"
     engine.error = OSError(errno.ENOSPC, "No space left on device", "replica-audit-warehouse/x.parquet")
     assert main(["run", "snapshot"]) == 4
@@ -147,7 +147,7 @@ def test_a_fault_of_the_engine_is_one_sentence_and_its_trace_a_file(
     assert "Traceback" in trace.read_text() and "ERROR x" in trace.read_text() and captured.out.startswith("UNKNOWN: ")
     verdict = json.loads(Path("replica-audit-report/verdict.json").read_text())
     assert verdict["exit_status"] == 4 and verdict["untrusted"].startswith("no space is left")
-    monkeypatch.setattr(failure, "_TEMPORARY", str(tmp_path / "gone"))
+    monkeypatch.setattr(failure, "TEMPORARY", str(tmp_path / "gone"))
     monkeypatch.setattr(failure.tempfile, "mkstemp", _no_space)
     assert main(["ingest", "snapshot"]) == 4
     assert capsys.readouterr().err.endswith("and run again\n")
@@ -166,7 +166,7 @@ def test_errors_of_java_that_stopped_nothing_are_told_in_a_line(engine: Engine, 
 
 def test_a_session_that_cannot_be_stopped_hides_no_error(engine: Engine, capsys: Any, monkeypatch: Any) -> None:
     engine.error = EngineError("what happened")
-    monkeypatch.setattr(engine, "_stop", lambda: 1 / 0)
+    monkeypatch.setattr(engine, "stop", lambda: 1 / 0)
     assert main(["run", "snapshot"]) == 4
     assert capsys.readouterr().err == "replica-audit: what happened\n"
 

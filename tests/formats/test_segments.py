@@ -23,7 +23,7 @@ from tests.support.some import some
 
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.segments.batches import BATCH_DTYPE
-from replica_audit.formats.segments.resynchronisation import _CREDIT_PER_BYTE
+from replica_audit.formats.segments.resynchronisation import CREDIT_PER_BYTE
 from replica_audit.formats.segments.scan import account_for_bytes, scan_segment
 from replica_audit.formats.segments.windows import SegmentWindow
 from replica_audit.model import Damage
@@ -355,9 +355,9 @@ def _bytes_checked(data: bytes, monkeypatch) -> int:
 def test_searching_bytes_made_to_look_like_headers_checks_no_byte_many_times(pattern, monkeypatch):
     data = b"\xff" * 100 + pattern * ((8 << 20) // len(pattern))
     credit = 8 << 20
-    monkeypatch.setattr("replica_audit.formats.segments.resynchronisation._FIRST_CREDIT", credit)
+    monkeypatch.setattr("replica_audit.formats.segments.resynchronisation.FIRST_CREDIT", credit)
     # So much for each byte searched, whatever the lengths in it claim (the huge ones together some 600 GB).
-    assert _bytes_checked(data, monkeypatch) <= credit + _CREDIT_PER_BYTE * len(data)
+    assert _bytes_checked(data, monkeypatch) <= credit + CREDIT_PER_BYTE * len(data)
 
 
 def test_a_scan_of_many_damaged_places_finds_every_sound_batch():
@@ -371,7 +371,7 @@ def test_a_scan_of_many_damaged_places_finds_every_sound_batch():
 
 def test_the_budget_of_the_search_is_not_used_up_by_damage_between_sound_batches(monkeypatch):
     # Zeros in records pass for legacy headers; each such candidate used to cost a checksum that was never earned back.
-    monkeypatch.setattr("replica_audit.formats.segments.resynchronisation._FIRST_CREDIT", 100_000)
+    monkeypatch.setattr("replica_audit.formats.segments.resynchronisation.FIRST_CREDIT", 100_000)
     batches = [bytearray(encode_batch(number, 1, 0, mark="x" * 60)) for number in range(3000)]
     for number in range(0, 3000, 2):
         batches[number][8] = 0xFF

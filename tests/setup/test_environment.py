@@ -40,7 +40,7 @@ def no_java(monkeypatch):
     """A machine without any Java."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(environment, "_usual_places", list)
+    monkeypatch.setattr(environment, "usual_places", list)
 
 
 @pytest.mark.parametrize("release", [17, 21])
@@ -70,14 +70,14 @@ def test_a_usable_java_is_preferred_over_a_wrong_one_on_the_path(tmp_path, monke
     on_path = a_java(tmp_path / "new", 25)
     usual = a_java(tmp_path / "usual", 17)
     monkeypatch.setenv("PATH", str(on_path.parent))
-    monkeypatch.setattr(environment, "_usual_places", lambda: [usual])
+    monkeypatch.setattr(environment, "usual_places", lambda: [usual])
     assert find_java().executable == usual
 
 
 def test_no_usable_java_lists_what_was_found(tmp_path, monkeypatch, no_java):
     wrong = a_java(tmp_path / "new", 25)
     broken = a_java(tmp_path / "broken", 17, status=1)
-    monkeypatch.setattr(environment, "_usual_places", lambda: [wrong, broken])
+    monkeypatch.setattr(environment, "usual_places", lambda: [wrong, broken])
     said = rf"expected 17 or 21, found {wrong} is Java 25; {broken} did not say its version"
     with pytest.raises(EngineError, match=said):
         find_java()

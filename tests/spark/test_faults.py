@@ -107,7 +107,7 @@ def test_a_fault_of_the_program_is_none_of_the_engine() -> None:
 def test_what_java_logs_as_errors_is_held_back_with_its_traces(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(relay_module, "_HELD_BACK", deque(maxlen=100))
+    monkeypatch.setattr(relay_module, "HELD_BACK", deque(maxlen=100))
     lines = [
         b"OpenJDK 64-Bit Server VM warning: odd",
         b"2026-11-22T16:28:41.781Z ERROR Executor: Exception in task 0.0",

@@ -15,7 +15,7 @@ from replica_audit.errors import UsageError
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.spark.kafka_log import FORMAT, KafkaLogSource, parse_options
 from replica_audit.spark.pipeline import open_warehouse, run_ingest
-from replica_audit.spark.record_rows import _wanted
+from replica_audit.spark.record_rows import wanted_batches
 from replica_audit.spark.row_filters import Condition, may_match
 from replica_audit.tables import BRONZE_TABLES
 from replica_audit.warehouse.attempts import latest_attempt, own_rows
@@ -157,7 +157,7 @@ def test_batches_outside_the_offsets_that_are_asked_for_are_not_decoded():
     batches["base_offset"], batches["last_offset"] = [0, 10, 20], [9, 19, 29]
 
     def wanted(kind, value):
-        return _wanted(batches, [Condition("offset", kind, value), Condition("topic", "EqualTo", "t")]).tolist()
+        return wanted_batches(batches, [Condition("offset", kind, value), Condition("topic", "EqualTo", "t")]).tolist()
 
     assert wanted("EqualTo", 10) == [False, True, False]
     assert wanted("In", (9, 29, None)) == [True, False, True]

@@ -92,8 +92,8 @@ def test_of_two_ingests_of_one_snapshot_the_first_that_finished_is_used(spark, r
     first = run_stages(path)
     with pytest.MonkeyPatch.context() as patch:
         # A second run that began before the first had finished sees nothing of it.
-        patch.setattr(ingest, "_ingested_before", lambda *_: None)
-        patch.setattr(ingest, "_finished", lambda *_: [])
+        patch.setattr(ingest, "ingested_before", lambda *_: None)
+        patch.setattr(ingest, "finished_here", lambda *_: [])
         assert ingest.ingest(spark, warehouse, str(path), first.settings, SILENT) == first.snapshot_id
     assert len(warehouse.read("batches", snapshot_id=first.snapshot_id)) == 6
     again = run_audit(spark, first.snapshot_id, first.settings, SILENT)

@@ -51,7 +51,7 @@ def test_parts_of_one_number_come_together_in_their_order(spark):
         yield from ((number, task, f"{number}/{task}") for number in range(task % 3, 3))
 
     # The way of Spark Connect works on a classic session too.
-    for join in (run_joined, tasks._join_frame):
+    for join in (run_joined, tasks.join_frames):
         found = join(spark, [4, 0, 2, 1], work, lambda number, parts: (number, parts))
         assert sorted(found) == [(0, ["0/0"]), (1, ["1/0", "1/1", "1/4"]), (2, ["2/0", "2/1", "2/2", "2/4"])]
     assert run_joined(spark, [], work, None) == []

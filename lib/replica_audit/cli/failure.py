@@ -17,7 +17,7 @@ from replica_audit.redaction import redact
 from replica_audit.reporting.files import write_failure
 
 #: Not the directory of this process, which goes with it.
-_TEMPORARY = tempfile.gettempdir()
+TEMPORARY = tempfile.gettempdir()
 
 
 def discard_verdict(settings: Settings) -> None:
@@ -58,7 +58,7 @@ def _keep_trace(error: BaseException) -> str | None:
     relay = sys.modules.get("replica_audit.spark.relay")
     logged = relay.logged_errors() if relay is not None else ""
     text = "".join(traceback.format_exception(error)) + ("\nJava's log:\n" + logged + "\n" if logged else "")
-    for directory in (_TEMPORARY, "."):
+    for directory in (TEMPORARY, "."):
         try:
             handle, path = tempfile.mkstemp(prefix="replica-audit-error-", suffix=".log", dir=directory)
             with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:

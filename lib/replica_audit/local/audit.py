@@ -156,13 +156,13 @@ def _audit(
     size_bytes = sum(file.size_bytes for file in files)
     progress.begin("auditing", len(files), size_bytes)
     try:
-        unread = _conclude_all(opened, gathered, progress)
+        unread = conclude_all(opened, gathered, progress)
     finally:
         progress.end()
     return gathered.results(started, len(files), size_bytes, unread)
 
 
-def _conclude_all(opened: OpenedSnapshot, gathered: _Gathered, progress: Progress) -> list[Row]:
+def conclude_all(opened: OpenedSnapshot, gathered: _Gathered, progress: Progress) -> list[Row]:
     """Audit partition after partition; returns what of the coordinator's log could not be read."""
     waiting = []
     for partition in opened.partitions:

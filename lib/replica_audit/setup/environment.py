@@ -56,7 +56,8 @@ def probe_java(executable: Path) -> Java:
     return Java(executable, Path(home[1].strip()), int(release[1]), version[1].strip())
 
 
-def _usual_places() -> list[Path]:
+def usual_places() -> list[Path]:
+    """Executables of Java where packages of a distribution put them."""
     return sorted(Path("/usr/lib/jvm").glob("*/bin/java"))
 
 
@@ -80,7 +81,7 @@ def find_java() -> Java:
         return java
     on_path = shutil.which("java")
     refused = []
-    for executable in [*([Path(on_path)] if on_path else []), *_usual_places()]:
+    for executable in [*([Path(on_path)] if on_path else []), *usual_places()]:
         try:
             java = probe_java(executable)
         except EngineError as error:

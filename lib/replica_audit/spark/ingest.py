@@ -60,7 +60,7 @@ def ingest(spark: SparkSession, warehouse: Warehouse, uri: str, settings: Settin
     snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership, settings.leadership_source)
     lines = inventory_lines(inventory, settings.topics)
     changes = hash_changes(snapshot, inventory, lines)
-    same = None if settings.full else _ingested_before(warehouse, changes)
+    same = None if settings.full else ingested_before(warehouse, changes)
     if same is not None:
         progress.tell_reading(ReadBytes(known_bytes=_size(inventory), known_segments=len(inventory.segments)))
         return same
@@ -74,9 +74,9 @@ def ingest(spark: SparkSession, warehouse: Warehouse, uri: str, settings: Settin
         attempt["options"] = json.dumps({"full": settings.full, **read._asdict(), "rows": counts}, sort_keys=True)
         snapshot_id = identify_snapshot(lines, digests, hash_texts(spark, snapshot, text_files(inventory)))
         ids = {"cluster_id": cluster_id, "snapshot_id": snapshot_id, "ingest_id": ingest_id}
-        row = _snapshot_row(snapshot, inventory, changes)
+        row = snapshot_row(snapshot, inventory, changes)
         warehouse.describe_commits(stage="ingest", snapshot_id=snapshot_id, ingest_id=ingest_id)
-        if before := _finished(warehouse, snapshot_id):
+        if before := finished_here(warehouse, snapshot_id):
             warehouse.discard_files(files)
             warehouse.put("snapshots", [row], {**ids, "ingest_id": before[0]["ingest_id"]}, again=True)
             progress.tell_reading(read)
@@ -95,7 +95,7 @@ def ingest(spark: SparkSession, warehouse: Warehouse, uri: str, settings: Settin
     return snapshot_id
 
 
-def _finished(warehouse: Warehouse, snapshot_id: str) -> list[dict[str, Any]]:
+def finished_here(warehouse: Warehouse, snapshot_id: str) -> list[dict[str, Any]]:
     """The attempt that counts of a snapshot that is there, as `finished_attempts`, if this version made it."""
     found = finished_attempts(warehouse, "ingest", snapshot_id=snapshot_id)
     return [row for row in found if row["tool_version"] == __version__]
@@ -116,7 +116,7 @@ def hash_changes(snapshot: Snapshot, inventory: Inventory, lines: Iterable[str])
     return hash_lines([json.dumps(["location", snapshot.location]), *files, *lines])
 
 
-def _ingested_before(warehouse: Warehouse, changes: str | None) -> str | None:
+def ingested_before(warehouse: Warehouse, changes: str | None) -> str | None:
     """The snapshot of which nothing changed since it was ingested, where it lies now; None where there is none.
 
     Another version may have kept less of a file, so what it ingested is not taken for it.
@@ -198,7 +198,8 @@ def _size(inventory: Inventory) -> int:
     return sum(file.size_bytes for file in inventory.segments)
 
 
-def _snapshot_row(snapshot: Snapshot, inventory: Inventory, changes: str | None) -> dict[str, Any]:
+def snapshot_row(snapshot: Snapshot, inventory: Inventory, changes: str | None) -> dict[str, Any]:
+    """The row of `snapshots`; `changes` as from `hash_changes`."""
     manifest = None if inventory.manifest is None else json.dumps(asdict(inventory.manifest), sort_keys=True)
     return {
         "uri": snapshot.name,

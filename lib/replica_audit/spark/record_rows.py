@@ -65,12 +65,12 @@ def _rows(
                 if isinstance(item, Damage):
                     yield {"problem": f"{item.length} bytes at position {item.position} are not a batch: {item.reason}"}
                 else:
-                    yield from _rows_of_batches(reader, file.path, item[_wanted(item, conditions)], payloads)
+                    yield from _rows_of_batches(reader, file.path, item[wanted_batches(item, conditions)], payloads)
     except (OSError, FormatError) as error:
         yield {"problem": f"the file could not be read: {error}"}
 
 
-def _wanted(batches: np.ndarray, conditions: Sequence[Condition]) -> np.ndarray:
+def wanted_batches(batches: np.ndarray, conditions: Sequence[Condition]) -> np.ndarray:
     """Mask of the batches that may have records that satisfy the conditions on `offset`."""
     first, last = batches["base_offset"], batches["last_offset"]
     mask = np.ones(len(batches), bool)

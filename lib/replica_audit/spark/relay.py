@@ -15,7 +15,7 @@ _NOISE = (b"WARNING: Using incubator modules",)
 
 #: The beginning of an entry of the JVM's log, as conf/log4j2.properties has it.
 _LOG_ENTRY = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+Z ([A-Z]+) ")
-_HELD_BACK: deque[bytes] = deque(maxlen=20_000)
+HELD_BACK: deque[bytes] = deque(maxlen=20_000)
 
 
 class Relay:
@@ -48,7 +48,7 @@ class Relay:
         if entry := _LOG_ENTRY.match(line):
             self._holding = entry[1] in (b"ERROR", b"FATAL")
         if self._holding:
-            _HELD_BACK.append(line)
+            HELD_BACK.append(line)
         else:
             target.write(redact(line.decode(errors="surrogateescape")).encode(errors="surrogateescape") + b"\n")
 
@@ -58,4 +58,4 @@ class Relay:
 
 def logged_errors() -> str:
     """What the JVMs of this process logged as errors so far, traces included; the latest lines of very many."""
-    return b"\n".join(_HELD_BACK).decode(errors="replace")
+    return b"\n".join(HELD_BACK).decode(errors="replace")

@@ -77,7 +77,7 @@ def run_joined(
     if not tasks:
         return []
     if is_remote(spark):
-        return _join_frame(spark, tasks, work, conclude)
+        return join_frames(spark, tasks, work, conclude)
 
     def run(of_task: Iterable[Task]) -> Iterator[tuple[int, tuple[int, Any]]]:
         for task in of_task:
@@ -151,7 +151,8 @@ def _run_frame(spark: SparkSession, tasks: Sequence[Any], work: Callable, ended:
     return results
 
 
-def _join_frame(spark: SparkSession, tasks: Sequence[Any], work: Callable, conclude: Callable) -> list[Any]:
+def join_frames(spark: SparkSession, tasks: Sequence[Any], work: Callable, conclude: Callable) -> list[Any]:
+    """What `run_joined` does on Spark Connect, where there are no RDDs; at least one task."""
     import pyarrow as pa
     from pyspark import cloudpickle
 

@@ -18,7 +18,7 @@ _SHELF_BITS = 6
 SHELVES = 1 << _SHELF_BITS
 
 #: Rows that a store holds before it writes them to its file.
-_HELD_BYTES = 16 << 20
+HELD_BYTES = 16 << 20
 
 
 class KeyStore:
@@ -41,7 +41,7 @@ class KeyStore:
         self.producers |= rows.producers()
         self._held.append(rows.rows)
         self._held_bytes += rows.rows.nbytes
-        if self._held_bytes > _HELD_BYTES:
+        if self._held_bytes > HELD_BYTES:
             self._write()
 
     def shelf(self, number: int | None) -> KeyRows:

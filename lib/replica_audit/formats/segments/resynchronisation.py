@@ -29,8 +29,8 @@ from replica_audit.formats.segments.windows import SegmentWindow
 _FIRST_STEP = 4 * 1024
 _GREATEST_STEP = 256 * 1024
 #: Bytes of CRC that each byte searched pays for, and what a scan has to begin with.
-_CREDIT_PER_BYTE = 64
-_FIRST_CREDIT = 256 << 20
+CREDIT_PER_BYTE = 64
+FIRST_CREDIT = 256 << 20
 
 
 class Candidate(NamedTuple):
@@ -87,7 +87,7 @@ class Resynchroniser:
 
     def __init__(self, window: SegmentWindow, base_offset: int) -> None:
         self._window = window
-        self._credit = _FIRST_CREDIT
+        self._credit = FIRST_CREDIT
         self.end_offset = base_offset + GREATEST_SPAN + 1
         self.skipped = 0
         """Candidates that were not checked, for lack of credit, since the last search began."""
@@ -151,7 +151,7 @@ class Resynchroniser:
             position = start
             data = self._window.peek(position, min(step + HEADER_BYTES - 1, stop - position))
             start += step
-            self._credit += min(step, len(data)) * _CREDIT_PER_BYTE
+            self._credit += min(step, len(data)) * CREDIT_PER_BYTE
             step = min(2 * step, _GREATEST_STEP)
             if data.count(0) == len(data):
                 continue
@@ -162,7 +162,7 @@ class Resynchroniser:
                     continue
                 if expected is None or candidate.base_offset >= expected or self._is_followed(candidate):
                     # Only what was searched pays.
-                    self._credit = max(0, self._credit - max(0, start - candidate.position) * _CREDIT_PER_BYTE)
+                    self._credit = max(0, self._credit - max(0, start - candidate.position) * CREDIT_PER_BYTE)
                     return candidate
         return None
 
