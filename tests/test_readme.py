@@ -14,11 +14,12 @@ import pytest
 from tests.spark.planted import write_small
 
 from replica_audit.auditing.findings.catalogue import CATALOGUE, SEVERITIES, VERDICTS
+from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.cli.commands import COMMANDS
 from replica_audit.config import FAIL_LEVELS
 from replica_audit.errors import EngineError, InputError, UsageError
 from replica_audit.model import PROTOCOLS
-from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES
+from replica_audit.tables import REPORT_TABLES
 
 ROOT = Path(__file__).parents[1]
 #: In the order in which a reader would type their examples; the first leaves the audit that the others look at.

@@ -1,7 +1,7 @@
 """The header of a record batch: each of its fields once, with what it is on disk, in memory, in the table and in words.
 
 The field list is `Batch` itself. From it come the arrays of a scan (`BATCH_DTYPE`) and the bytes on disk (`HEADER_DTYPE`,
-both in `formats.segments.batches`), the columns of the table `batches` (`tables`), and their list in docs/reference.md. What
+both in `formats.segments.batches`), the columns of the table `batches` (`bronze_tables`), and their list in docs/reference.md. What
 a header has not is -1 in all but the table, where it is null; `formats.segments.header_columns` converts.
 """
 

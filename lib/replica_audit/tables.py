@@ -1,15 +1,14 @@
-"""The tables of the warehouse and of audit.json: names, columns, types. Nothing else spells a column's type.
+"""Columns, and the tables of answers: in the warehouse, in audit.json, and in what `verify` prints.
 
-A column is (name, type); types are Spark DDL, since that is what the warehouse is made of. Offsets are `bigint`.
-Rows travel as plain dicts with exactly these keys.
+A column is (name, type); types are Spark DDL, since that is what the warehouse is made of. Offsets are `bigint`. Rows
+travel as plain dicts with exactly these keys. Tables of what is read are in `bronze_tables`, those that the quality suites look at
+in `fact_tables`; nothing else spells a column's type.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
-
-from replica_audit.batch_header import BATCH_FIELDS
 
 
 class Column(NamedTuple):
@@ -19,7 +18,8 @@ class Column(NamedTuple):
     type: str
 
 
-def _columns(text: str) -> tuple[Column, ...]:
+def columns(text: str) -> tuple[Column, ...]:
+    """Columns out of lines of a name and a type."""
     return tuple(Column(*line.split(None, 1)) for line in text.strip().splitlines())
 
 
@@ -32,7 +32,7 @@ _EVIDENCE = "array<struct<kind:string,broker_id:int,path:string,position:bigint,
 _SEVERITIES = "struct<critical:int,high:int,medium:int,low:int,info:int>"
 
 #: One row per change of a partition's state; a listing or a user gives one without time. `fenced` is in the last row only.
-_PARTITION_STATES = _columns("""
+PARTITION_STATES = columns("""
 topic string
 partition int
 source string
@@ -59,7 +59,7 @@ sole_isr struct<min_isr:int,others_fenced:string,applied:string>
 """)
 
 #: Columns that begin every table.
-SNAPSHOT_COLUMNS = _columns("""
+SNAPSHOT_COLUMNS = columns("""
 cluster_id string
 snapshot_id string
 """)
@@ -70,170 +70,9 @@ INGEST_COLUMNS = (*SNAPSHOT_COLUMNS, Column("ingest_id", "string"))
 #: Columns that begin every report table.
 AUDIT_COLUMNS = (*SNAPSHOT_COLUMNS, Column("audit_id", "string"))
 
-#: Columns that name a segment file in front of each of its batches.
-SEGMENT_COLUMNS = _columns("""
-broker_id int
-log_dir string
-topic string
-partition int
-segment_base_offset bigint
-""")
-
-#: As ingested, without `INGEST_COLUMNS`.
-BRONZE_TABLES: dict[str, tuple[Column, ...]] = {
-    "snapshots": _columns("""
-uri string
-location string
-last_changes string
-manifest string
-log_dir_count int
-replica_count int
-segment_count int
-size_bytes bigint
-inventory map<string,bigint>
-"""),
-    "replica_dirs": _columns("""
-broker_id int
-log_dir string
-topic string
-partition int
-path string
-topic_id string
-clean_shutdown boolean
-directory_id string
-epoch_file struct<state:string,path:string,problem:string>
-high_watermark_file struct<state:string,path:string,problem:string>
-recovery_point_file struct<state:string,path:string,problem:string>
-log_start_file struct<state:string,path:string,problem:string>
-cleaner_file struct<state:string,path:string,problem:string>
-problem string
-segment_bases array<bigint>
-index_bases array<bigint>
-"""),
-    "segments": _columns("""
-broker_id int
-log_dir string
-topic string
-partition int
-path string
-base_offset bigint
-size_bytes bigint
-batch_count bigint
-record_count bigint
-last_offset bigint
-tail_kind string
-tail_length bigint
-summary string
-batch_file string
-batch_row bigint
-last_change string
-last_position bigint
-headers string
-"""),
-    "batches": (*SEGMENT_COLUMNS, *(Column(name, stored.ddl) for name, stored in BATCH_FIELDS.items())),
-    "leader_epochs": _columns("""
-broker_id int
-log_dir string
-topic string
-partition int
-entry int
-leader_epoch int
-start_offset bigint
-"""),
-    "offset_checkpoints": _columns("""
-broker_id int
-log_dir string
-file string
-topic string
-partition int
-value bigint
-"""),
-    "partition_states": _PARTITION_STATES,
-    "replica_progress": _columns("""
-topic string
-partition int
-time_ms bigint
-sequence bigint
-leader_id int
-leader_epoch int
-isr array<int>
-pending_isr array<int>
-min_insync_replicas int
-lag_time_ms bigint
-broker_id int
-known_log_end_offset bigint
-log_end_offset bigint
-last_caught_up_ms bigint
-high_watermark bigint
-eligible boolean
-problem string
-"""),
-    "broker_log_events": _columns("""
-topic string
-partition int
-broker_id int
-path string
-line int
-kind string
-clock_ms bigint
-time string
-leader_epoch int
-partition_epoch int
-offset bigint
-high_watermark bigint
-leader_id int
-isr array<int>
-leads boolean
-topic_id string
-final boolean
-problem string
-"""),
-    "quarantine": _columns("""
-broker_id int
-topic string
-partition int
-path string
-position bigint
-length bigint
-code string
-reason string
-"""),
-}
-
-#: Rows of records, which are in no table: the data source makes them. A row with a `problem` has no record.
-RECORD_COLUMNS = _columns("""
-broker_id int
-log_dir string
-topic string
-partition int
-segment_base_offset bigint
-batch_base_offset bigint
-offset bigint
-leader_epoch int
-magic tinyint
-timestamp_ms bigint
-log_append_time boolean
-producer_id bigint
-producer_epoch smallint
-sequence int
-transactional boolean
-control boolean
-key_size int
-value_size int
-header_count int
-problem string
-""")
-
-#: The same with what the record holds, only where the user asks for payloads.
-PAYLOAD_COLUMNS = _columns("""
-key binary
-value binary
-headers array<struct<name:string,value:binary>>
-""")
-
 #: Answers, without `AUDIT_COLUMNS`; in this order in audit.json. Rows are sorted by `SORT_KEYS`.
 REPORT_TABLES: dict[str, tuple[Column, ...]] = {
-    "partitions": _columns(f"""
+    "partitions": columns(f"""
 topic string
 partition int
 topic_id string
@@ -256,7 +95,7 @@ lost_committed bigint
 lost_at_most boolean
 findings {_SEVERITIES}
 """),
-    "replicas": _columns(f"""
+    "replicas": columns(f"""
 topic string
 partition int
 broker_id int
@@ -286,7 +125,7 @@ lost_committed_held bigint
 lost_only_here bigint
 lost_committed_only_here bigint
 """),
-    "high_watermarks": _columns("""
+    "high_watermarks": columns("""
 topic string
 partition int
 leader_id int
@@ -304,8 +143,8 @@ upper_evidence string
 limiting_broker_id int
 leader_log_end_offset bigint
 """),
-    "partition_states": _PARTITION_STATES,
-    "high_watermark_timeline": _columns("""
+    "partition_states": PARTITION_STATES,
+    "high_watermark_timeline": columns("""
 topic string
 partition int
 time_ms bigint
@@ -322,7 +161,7 @@ leader_log_end_offset bigint
 waiting_since_ms bigint
 lasting boolean
 """),
-    "divergences": _columns("""
+    "divergences": columns("""
 topic string
 partition int
 broker_id int
@@ -342,7 +181,7 @@ lost_committed bigint
 first_timestamp_ms bigint
 last_timestamp_ms bigint
 """),
-    "truncations": _columns(f"""
+    "truncations": columns(f"""
 topic string
 partition int
 broker_id int
@@ -359,7 +198,7 @@ committed_dropped bigint
 first_timestamp_ms bigint
 last_timestamp_ms bigint
 """),
-    "verifications": _columns("""
+    "verifications": columns("""
 topic string
 partition int
 broker_id int
@@ -375,7 +214,7 @@ verdict string
 reason string
 predicted bigint
 """),
-    "elections": _columns("""
+    "elections": columns("""
 topic string
 partition int
 candidate_id int
@@ -399,7 +238,7 @@ clean boolean
 choice string
 reason string
 """),
-    "group_offsets": _columns("""
+    "group_offsets": columns("""
 group string
 topic string
 partition int
@@ -409,7 +248,7 @@ committed_ms bigint
 effect string
 parted_at bigint
 """),
-    "lost_producers": _columns("""
+    "lost_producers": columns("""
 topic string
 partition int
 broker_id int
@@ -423,7 +262,7 @@ record_count bigint
 first_timestamp_ms bigint
 last_timestamp_ms bigint
 """),
-    "findings": _columns(f"""
+    "findings": columns(f"""
 finding_id string
 code string
 severity string
@@ -437,7 +276,7 @@ message string
 evidence {_EVIDENCE}
 status string
 """),
-    "quarantine": _columns("""
+    "quarantine": columns("""
 broker_id int
 path string
 position bigint
@@ -445,7 +284,7 @@ length bigint
 code string
 reason string
 """),
-    "quality": _columns("""
+    "quality": columns("""
 suite string
 name string
 table string
@@ -466,7 +305,7 @@ status string
 #: What `verify` prints as JSON: its tables are of two snapshots, and no audit has them.
 VERIFICATION_TABLES: dict[str, tuple[Column, ...]] = {
     "verifications": REPORT_TABLES["verifications"],
-    "gone_records": _columns("""
+    "gone_records": columns("""
 topic string
 partition int
 start_offset bigint
@@ -479,7 +318,7 @@ may_hold array<int>
 first_timestamp_ms bigint
 last_timestamp_ms bigint
 """),
-    "surprises": _columns("""
+    "surprises": columns("""
 topic string
 partition int
 broker_id int
@@ -487,53 +326,11 @@ what string
 predicted string
 found string
 """),
-    "not_verified": _columns("""
+    "not_verified": columns("""
 topic string
 partition int
 reason string
 expected boolean
-"""),
-}
-
-#: What the quality suites look at beside the tables themselves: one row for each replica and for each partition, every
-#: number 0 in a sound log, null where the question does not arise. `place` names the row in words.
-FACT_TABLES: dict[str, tuple[Column, ...]] = {
-    "replica_facts": _columns("""
-place string
-topic string
-partition int
-broker_id int
-log_dir string
-is_leader boolean
-in_isr boolean
-compacted boolean
-tail_kind string
-batch_count bigint
-log_start_offset bigint
-log_end_offset bigint
-wrong_crcs bigint
-offset_gaps bigint
-offset_regressions bigint
-epoch_regressions bigint
-high_watermark_above_end bigint
-recovery_point_above_end bigint
-high_watermark_below_start bigint
-lineage_conflicts bigint
-isr_shortfall bigint
-"""),
-    "partition_facts": _columns("""
-place string
-topic string
-partition int
-verdict string
-hw_lower bigint
-hw_upper bigint
-hw_width bigint
-critical_findings bigint
-high_findings bigint
-medium_findings bigint
-low_findings bigint
-info_findings bigint
 """),
 }
 
@@ -556,7 +353,7 @@ SORT_KEYS = (
     "name",
 )
 
-AUDITS = _columns("""
+AUDITS = columns("""
 cluster_id string
 snapshot_id string
 audit_id string

@@ -11,8 +11,8 @@ from tests.support.some import some
 
 from replica_audit.auditing.findings.catalogue import at_or_above
 from replica_audit.auditing.rows.quality_facts import count_lineage_conflicts, fact_rows, name_place
+from replica_audit.fact_tables import FACT_TABLES
 from replica_audit.quality.suites import load_plan
-from replica_audit.tables import FACT_TABLES
 
 #: What the expectations of type "between" ask, which all on facts are.
 EXPECTATIONS = [

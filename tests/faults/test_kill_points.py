@@ -18,7 +18,8 @@ import pytest
 from tests.faults.stages import KILLED, die_at_commit, die_in_time, run_stages
 from tests.support.fixtures import FIXTURES
 
-from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES, sort_rows
+from replica_audit.bronze_tables import BRONZE_TABLES
+from replica_audit.tables import REPORT_TABLES, sort_rows
 from replica_audit.warehouse.attempts import finished_attempts, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.sweeping import sweep

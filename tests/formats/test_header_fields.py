@@ -11,9 +11,9 @@ from tests.support.fixtures import ROOT
 
 import replica_audit
 from replica_audit.batch_header import ABSENT, BATCH_FIELDS, Batch
+from replica_audit.bronze_tables import BRONZE_TABLES, SEGMENT_COLUMNS
 from replica_audit.formats.segments.batches import BATCH_DTYPE, HEADER_DTYPE, batches_of
 from replica_audit.formats.segments.header_columns import columns_to_headers, headers_to_columns
-from replica_audit.tables import BRONZE_TABLES, SEGMENT_COLUMNS
 from replica_audit.warehouse.arrow_types import arrow_schema
 
 LIBRARY = Path(replica_audit.__file__).parent

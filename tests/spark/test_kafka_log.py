@@ -11,13 +11,13 @@ from tests.spark.conftest import SILENT
 from tests.support.fixtures import FIXTURES
 
 import replica_audit
+from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.errors import UsageError
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.spark.kafka_log import FORMAT, KafkaLogSource, parse_options
 from replica_audit.spark.pipeline import open_warehouse, run_ingest
 from replica_audit.spark.record_rows import wanted_batches
 from replica_audit.spark.row_filters import Condition, may_match
-from replica_audit.tables import BRONZE_TABLES
 from replica_audit.warehouse.attempts import latest_attempt, own_rows
 
 #: Sound and damaged logs, old formats, two log dirs of a broker, and every source of leadership.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.auditing.captures import FIXTURES, audit_capture
 
-from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES, sort_rows
+from replica_audit.bronze_tables import BRONZE_TABLES
+from replica_audit.tables import REPORT_TABLES, sort_rows
 
 CAPTURES = ("diverged-unclean", "last-replica-elr-2-cut", "quorum3-3-uncommitted")
 #: Tables of partitions; what belongs to the snapshot as a whole is not `show`'s.

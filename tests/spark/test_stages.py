@@ -10,12 +10,13 @@ import pytest
 from tests.spark.conftest import SILENT
 from tests.spark.planted import CLUSTER_ID, FAR, UNLED, write_far, write_leadership, write_small
 
+from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.reporting.audit_json import render_audit_json
-from replica_audit.tables import AUDITS, BRONZE_TABLES, REPORT_TABLES
+from replica_audit.tables import AUDITS, REPORT_TABLES
 from replica_audit.warehouse.attempts import attempts, finished_attempts, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 

@@ -10,10 +10,11 @@ import pytest
 from tests.support.observations import observed, random_observations, write_observations
 
 from replica_audit.auditing.leadership.deviations import summary_of_row, timeline_of
+from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.high_watermark import rule_of
-from replica_audit.tables import BRONZE_TABLES, ddl
+from replica_audit.tables import ddl
 from replica_audit.warehouse import answer_tables
 from replica_audit.warehouse.delta_tables import Warehouse
 

@@ -23,6 +23,7 @@ from replica_audit.auditing.rows.evidence import (
     options_row,
     resolve_options,
 )
+from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.config import Settings
 from replica_audit.errors import EngineError
 from replica_audit.formats.files.storage import Snapshot
@@ -32,7 +33,6 @@ from replica_audit.results import Results
 from replica_audit.spark.coordinator_job import read_group_offsets
 from replica_audit.spark.observation_jobs import write_timeline
 from replica_audit.spark.partition_jobs import Group, PartitionWork, audit_partitions, may_be_many
-from replica_audit.tables import BRONZE_TABLES
 from replica_audit.warehouse.answer_tables import (
     REPORTED_TABLES,
     assemble_results,

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from replica_audit.bronze_tables import BRONZE_TABLES, PAYLOAD_COLUMNS, RECORD_COLUMNS, SEGMENT_COLUMNS
 from replica_audit.errors import InputError, UsageError
 from replica_audit.spark.dealing import SegmentWork, deal_work
 from replica_audit.spark.row_filters import Condition, matching_rows, may_match, take_filters
 from replica_audit.spark.tasks import parallelism
-from replica_audit.tables import BRONZE_TABLES, PAYLOAD_COLUMNS, RECORD_COLUMNS, SEGMENT_COLUMNS, Column, ddl
+from replica_audit.tables import Column, ddl
 from replica_audit.warehouse.locations import absolute_location
 
 if TYPE_CHECKING:

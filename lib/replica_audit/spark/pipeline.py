@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from replica_audit.auditing.audits.earlier_audit import Earlier
 from replica_audit.auditing.audits.history import History
 from replica_audit.auditing.rows.segment_counts import in_order_of_replicas, segment_counts
+from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.config import Settings
 from replica_audit.quality.suites import Suite
 from replica_audit.results import Results
@@ -16,7 +17,7 @@ from replica_audit.spark.catalogs import catalog_warehouse
 from replica_audit.spark.ingest import ingest
 from replica_audit.spark.quality_run import quality_frames
 from replica_audit.spark.table_frames import table_frame
-from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES
+from replica_audit.tables import REPORT_TABLES
 from replica_audit.warehouse import answer_tables, past
 from replica_audit.warehouse.attempts import latest_attempt, own_rows
 from replica_audit.warehouse.commit_trial import loses_commits

@@ -9,7 +9,8 @@ from typing import Any
 
 from replica_audit.auditing.audits.earlier_audit import Earlier, build_earlier
 from replica_audit.auditing.audits.history import History, build_history
-from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES
+from replica_audit.bronze_tables import BRONZE_TABLES
+from replica_audit.tables import REPORT_TABLES
 from replica_audit.warehouse.attempts import attempts, finished_attempts, latest_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from replica_audit.tables import BRONZE_TABLES
+from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.warehouse.arrow_types import arrow_schema, arrow_to_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.file_rows import FileRows

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 
-from replica_audit.tables import BRONZE_TABLES, REPORT_TABLES
+from replica_audit.bronze_tables import BRONZE_TABLES
+from replica_audit.tables import REPORT_TABLES
 from replica_audit.warehouse.attempts import finished_attempts
 from replica_audit.warehouse.delta_tables import Warehouse
 

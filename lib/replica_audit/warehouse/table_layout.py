@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from replica_audit.tables import (
-    AUDIT_COLUMNS,
-    AUDITS,
-    BRONZE_TABLES,
-    INGEST_COLUMNS,
-    REPORT_TABLES,
-    Column,
-)
+from replica_audit.bronze_tables import BRONZE_TABLES
+from replica_audit.tables import AUDIT_COLUMNS, AUDITS, INGEST_COLUMNS, REPORT_TABLES, Column
 
 #: Column that each table is partitioned by.
 _BRONZE_KEY, _REPORT_KEY = "snapshot_id", "audit_id"

@@ -93,7 +93,7 @@ def parse_kafka_version(text: str | None) -> tuple[int, ...] | None:
 def partition_evidence(
     topic_partition: TopicPartition, rows: Mapping[str, Iterable[Mapping]], options: AuditOptions
 ) -> PartitionEvidence:
-    """Evidence from the rows of `EVIDENCE_TABLES` of one partition (dicts as in `tables.BRONZE_TABLES`)."""
+    """Evidence from the rows of `EVIDENCE_TABLES` of one partition (dicts as in `bronze_tables.BRONZE_TABLES`)."""
     directories, orphans = directories_of_rows(rows)
     summaries: dict[tuple[int, str], list[SegmentSummary]] = {}
     for row in rows.get("segments", ()):

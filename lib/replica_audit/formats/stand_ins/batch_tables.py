@@ -18,10 +18,10 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
+from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.formats.files.side_files import parse_json
 from replica_audit.formats.files.storage import TABLE_ERRORS, Snapshot
 from replica_audit.formats.format_error import FormatError
-from replica_audit.tables import BRONZE_TABLES
 
 #: The columns of the table `batches`, numbers as wide as they can be: one that does not fit its field is named later.
 BATCH_TABLE = {
