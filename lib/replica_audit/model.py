@@ -8,15 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import get_args
+
+from replica_audit.closed_sets import (
+    DamageKind,
+    FileState,
+    IrregularityKind,
+    LeadershipSource,
+    Occasion,
+    OthersFenced,
+    Protocol,
+    SegmentSource,
+    TailKind,
+)
 
 #: Offsets are compared in chunks of this many; a batch belongs to the chunk of its base offset.
 CHUNK_OFFSETS = 65_536
 
 #: The four generations of follower truncation, oldest first (KIP-101, KIP-279, KIP-595 style fetch).
-PROTOCOLS = ("high-watermark", "kip-101", "kip-279", "fetch")
+PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 
 #: What may say who leads, the one that is believed first; with none of them a leader is inferred.
-LEADERSHIP_SOURCES = ("metadata_log", "zookeeper", "topics_describe", "user")
+LEADERSHIP_SOURCES: tuple[LeadershipSource, ...] = get_args(LeadershipSource)[:-1]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -63,7 +76,7 @@ class Damage:
     length: int
     reason: str
     """One sentence: what was expected there and what was found."""
-    kind: str
+    kind: DamageKind
     """`corrupt` between sound batches or up to the file's end; else the tail kinds `partial`, `zero_filled`, `garbage`."""
     expected_offset: int | None
     """Offset that the next batch should have had there; None at the start of a file that begins with damage."""
@@ -75,7 +88,7 @@ class Damage:
 class Irregularity:
     """A batch that is readable but breaks a rule of its log."""
 
-    kind: str
+    kind: IrregularityKind
     """crc: checksum differs. gap: base > previous last + 1. regression / duplicate: base <= previous last, partly / fully
     known. epoch_regression: leader epoch below the previous one. segment_name: first base below the file's name, or span
     beyond 2^31-1. field: counts, deltas, attribute bits or magic that cannot be. producer_duplicate: same producer id,
@@ -192,7 +205,7 @@ class SegmentSummary:
     irregularity_counts: Mapping[str, int] = field(default_factory=dict)
     """Exact number per kind; `irregularities` holds the first 100 of each kind only."""
     damage: tuple[Damage, ...] = ()
-    tail_kind: str = "clean"
+    tail_kind: TailKind = "clean"
     """clean, partial, zero_filled or garbage: the bytes after the last sound batch."""
     tail_length: int = 0
     chunks: tuple[ChunkDigest, ...] = ()
@@ -209,7 +222,7 @@ class SegmentSummary:
     """As far as this file tells."""
     ended_producers: tuple[int, ...] = ()
     """Producers with a marker in this file."""
-    source: str = "segment"
+    source: SegmentSource = "segment"
     """What was read: segment, dump_text, batch_table or record_table."""
     form: str = "batches"
     """What stands for a record batch (`formats.stand_ins.second_hand`): only logs of one form can be compared batch by batch."""
@@ -227,7 +240,7 @@ class CheckpointFile:
     table only, and nothing says whether there is such a file.
     """
 
-    state: str
+    state: FileState
     path: str
     problem: str | None = None
     """For malformed: line number, what was expected, what was found. For unreadable: why."""
@@ -285,7 +298,7 @@ class SoleIsr:
 
     min_isr: int | None
     """The greatest effective min.insync.replicas meanwhile; None where the metadata log does not tell."""
-    others_fenced: str
+    others_fenced: OthersFenced
     """Every other assigned replica: `throughout` (at once, and for as long as the leader could know), `later` (they were,
     but not at once or not for all of it), or `no`."""
     applied: str | None
@@ -300,7 +313,7 @@ class PartitionState:
     """The controller's clock; for the occasion `snapshot` the state is at least this old."""
     metadata_offset: int
     """Of the record; for the occasion `snapshot` the snapshot's end."""
-    occasion: str
+    occasion: Occasion
     """snapshot, created, changed, configured or elr_cleared."""
     leader_id: int | None
     leader_epoch: int
@@ -330,7 +343,7 @@ class Leadership:
 
     topic: str
     partition: int
-    source: str
+    source: LeadershipSource
     """metadata_log, zookeeper, topics_describe, user or inferred."""
     leader_id: int | None = None
     """None: the newest state has no leader (or, with source inferred, nobody said)."""

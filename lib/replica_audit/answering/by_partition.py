@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from replica_audit.auditing.findings.catalogue import SEVERITIES, VERDICTS
+from replica_audit.closed_sets import Confidence
 from replica_audit.results import Results
 
 Row = Mapping[str, Any]
 Rows = Mapping[str, Sequence[Row]]
 
-_CONFIDENCES = ("proven", "likely", "suspect")
+_CONFIDENCES = get_args(Confidence)
 
 #: Tables that say something of one partition, beside `partitions` itself.
 DETAIL_TABLES = (

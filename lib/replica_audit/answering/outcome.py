@@ -10,6 +10,7 @@ from replica_audit.answering.by_partition import Row, present, told_protocol, wo
 from replica_audit.answering.conditions import Conditions, find_conditions, place_of
 from replica_audit.answering.losses import Held, Place, PlaceLoss, Total, find_holders, loss_at, total_loss
 from replica_audit.auditing.findings.catalogue import CATALOGUE, VERDICTS, at_or_above, codes_with
+from replica_audit.closed_sets import Verdict
 from replica_audit.results import Results
 
 #: Verdicts that say of themselves that nothing is lost.
@@ -64,7 +65,7 @@ class Outcome:
         return self.worst in CALM
 
 
-def find_outcome(results: Results, untrusted: str | None, verdict: str) -> Outcome | None:
+def find_outcome(results: Results, untrusted: str | None, verdict: Verdict) -> Outcome | None:
     """What `results` come to; None without any partition.
 
     `untrusted` is what the audit could not say, `verdict` that of the whole audit, both of verdict.json.
@@ -161,7 +162,7 @@ def _counted(
     return ("perhaps", len(total.places)) if total.records else None
 
 
-def _tone(worst: str, conditions: Conditions, untrusted: str | None, verdict: str) -> str:
+def _tone(worst: Verdict, conditions: Conditions, untrusted: str | None, verdict: Verdict) -> str:
     """Green is for peace only; input that belongs to no partition may make the audit worse than each of them."""
     tone = _TONES[min(verdict, worst, key=VERDICTS.index)]
     if tone != "good":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from replica_audit.closed_sets import CaptureKind, SegmentSource
 from replica_audit.model import Leadership, QuarantineRow, ReplicaDir
 
 
@@ -56,7 +57,7 @@ class SegmentFile:
     base_offset: int
     size_bytes: int
     """Bytes to read."""
-    source: str = "segment"
+    source: SegmentSource = "segment"
     """segment, dump_text, batch_table or record_table."""
     parts: tuple[Part, ...] = ()
 
@@ -115,7 +116,7 @@ class CopiedLogDir:
     log_dir: str
     started_ms: int | None
     finished_ms: int | None
-    kind: str | None
+    kind: CaptureKind | None
     """live, stopped or killed; None if not said."""
 
 

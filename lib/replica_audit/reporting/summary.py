@@ -35,7 +35,7 @@ FINDING_LIMIT = 20
 _HEAD = ("TOPIC", "PART", "VERDICT", "LEADER", "HIGH WATERMARK", "LOST", "DIVERGENT", "WORST FINDING")
 _RIGHT = (1, 3, 4, 5)
 #: Style of each verdict, worst first.
-VERDICT_STYLES = dict(
+VERDICT_STYLES: dict[str, str] = dict(
     zip(VERDICTS, ("critical", "critical", "high", "high", "medium", "medium", "low", "good"), strict=True)
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 
@@ -14,7 +15,10 @@ from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.held_offsets import offsets_of_epoch, without
 from replica_audit.batch_header import Batch
+from replica_audit.closed_sets import Committed
 from replica_audit.model import OffsetRange
+
+_COMMITTED: tuple[Committed, ...] = get_args(Committed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class Gone:
     end_offset: int
     leader_epoch: int | None
     record_count: int
-    committed: str
+    committed: Committed
     """proven, possible (every in-sync replica held them) or no."""
     broker_ids: tuple[int, ...]
     """Who held them."""
@@ -158,15 +162,13 @@ def gone_ranges(lacking: Iterable[Lacking], present: Sequence[tuple[ReplicaFacts
                 part.start_offset,
                 *(min(max(end, part.start_offset), part.end_offset) for end in (committed, possible)),
             )
-            for start, end, word in zip(
-                bounds, (*bounds[1:], part.end_offset), ("proven", "possible", "no"), strict=True
-            ):
+            for start, end, word in zip(bounds, (*bounds[1:], part.end_offset), _COMMITTED, strict=True):
                 if start < end:
                     found.append(_gone(first.batch, start, end, word, tuple(sorted(same))))
     return list(_joined(found))
 
 
-def _gone(batch: Batch, start: int, end: int, committed: str, brokers: tuple[int, ...]) -> Gone:
+def _gone(batch: Batch, start: int, end: int, committed: Committed, brokers: tuple[int, ...]) -> Gone:
     times = batch.timestamps
     count = records_between((batch,), start, end)
     return Gone(start, end, batch.epoch, count, committed, brokers, min(times, default=None), max(times, default=None))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.finding import offsets
 from replica_audit.auditing.partitions.conclusion import PartitionAudit
 from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.closed_sets import FollowerVerdict
 from replica_audit.model import TopicPartition
 from replica_audit.verifying.committed import Gone, Lacking, gone_ranges, lacking_batches
 from replica_audit.verifying.kept import Kept, has_followed, measure_kept
@@ -17,7 +18,7 @@ from replica_audit.verifying.pairing import Pairing
 from replica_audit.wording import count
 
 #: What a replica is said to have done, best first.
-VERDICTS = ("correct", "not_yet", "over_truncated", "under_truncated", "lost_committed")
+VERDICTS = get_args(FollowerVerdict)
 
 
 @dataclass(frozen=True, slots=True)

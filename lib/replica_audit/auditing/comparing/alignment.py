@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.comparing.damaged_pairs import CorruptPair, changed_headers, changed_magic, damaged_pair
 from replica_audit.auditing.replicas.shared_range import shared_start
+from replica_audit.closed_sets import DifferenceKind
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.lineage import Lineage
 
@@ -36,7 +37,7 @@ class Difference:
     `kind`: epoch, content, hole_here, hole_there; batching and format where the records are equal or were not read.
     """
 
-    kind: str
+    kind: DifferenceKind
     start_offset: int
     end_offset: int
     leader_epoch: int | None
@@ -154,7 +155,7 @@ def unmatched_batches(
     )
 
 
-def _conflict_kind(batch: Batch, others: list[Batch], compacted: bool) -> str | None:
+def _conflict_kind(batch: Batch, others: list[Batch], compacted: bool) -> DifferenceKind | None:
     """epoch, content or format; None where a comparison by batch headers sees no contradiction."""
     if any(other.epoch != batch.epoch for other in others if other.epoch is not None and batch.epoch is not None):
         return "epoch"

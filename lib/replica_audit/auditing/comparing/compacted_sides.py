@@ -14,6 +14,7 @@ from replica_audit.auditing.comparing.key_state import Doubts, KeyRows, KeyState
 from replica_audit.auditing.comparing.key_store import KeyStore, shelves_of
 from replica_audit.auditing.replicas.transaction_ends import Decisions
 from replica_audit.batch_header import CONTROL, TRANSACTIONAL, Batch
+from replica_audit.closed_sets import DifferenceKind
 from replica_audit.formats.segments.batches import batches_of
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def _differences(window: Window, floor: int, end: int) -> list[Difference]:
         offset = int(unequal[at])
         epoch = int(window.theirs["leader_epoch"][np.searchsorted(window.theirs["offset"], offset)])
         leader_epoch = None if epoch < 0 else epoch
-        kind = "content" if leader_epoch == batch.epoch else "epoch"
+        kind: DifferenceKind = "content" if leader_epoch == batch.epoch else "epoch"
         found.append(Difference(kind, offset, batch.end_offset, leader_epoch, batch.epoch, (batch,), compared=True))
     return found
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from replica_audit.closed_sets import PairDamage
+
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.facts import ReplicaFacts
     from replica_audit.batch_header import Batch
@@ -17,7 +19,7 @@ _GREATEST_MAGIC = 2
 class CorruptPair:
     """A batch that both hold, readable on one side only (`bad_broker_id`'s is the damaged one), or CRC-blind."""
 
-    kind: str
+    kind: PairDamage
     """crc: the checksum of one side fails; blind: a header field outside the checksum was changed on one side."""
     start_offset: int
     end_offset: int

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from replica_audit.auditing.replicas.written_epochs import EpochRot
+from replica_audit.closed_sets import Confidence
 from replica_audit.protocol.lineage import Lineage
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.facts import ReplicaFacts
     from replica_audit.model import Leadership
 
-_RANKS = ("suspect", "likely", "proven")
+_RANKS: tuple[Confidence, ...] = get_args(Confidence)[::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ def _confidence(
     copies: Sequence[ReplicaFacts],
     leadership: Leadership | None,
     at_rest: bool,
-) -> str | None:
+) -> Confidence | None:
     """How sure it is that `facts`, not `other`, has the changed epoch; None where nothing says so."""
     epoch, start = part.own, part.start_offset
     others = [one for one in copies if one is not facts]

@@ -15,6 +15,7 @@ import numpy as np
 from replica_audit.auditing.comparing.alignment import Alignment, Difference
 from replica_audit.auditing.comparing.contents import Reading, Window, offsets_only_in, unequal_offsets
 from replica_audit.auditing.replicas.shared_range import shared_start
+from replica_audit.closed_sets import DifferenceKind
 
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.facts import ReplicaFacts
@@ -86,7 +87,7 @@ def _decide(
             conflicting.append((batch.base_offset, batch.end_offset))
         else:
             yield replace(item, kind="format" if item.kind == "format" else "batching", compared=True)
-    sides = (
+    sides: tuple[tuple[DifferenceKind, np.ndarray, np.ndarray, tuple[Batch, ...], int], ...] = (
         ("hole_there", window.own, window.theirs, window.their_batches, reference.log_end_offset),
         ("hole_here", window.theirs, window.own, window.own_batches, follower.log_end_offset),
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.comparing.alignment import CONFLICTS
 from replica_audit.auditing.comparing.chunks import Tally, tally_batches
+from replica_audit.closed_sets import DifferenceKind, ProofKind
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.alignment import Difference
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 class Proof:
     """What shows that records were committed."""
 
-    kind: str
+    kind: ProofKind
     """checkpoint: a high watermark; sole_isr: their leader was alone in the ISR."""
     broker_id: int
     """Whose checkpoint, or which leader."""
@@ -44,7 +45,7 @@ class Run:
     committed_end: int | None
     """Offsets below this one were proven committed; None where nothing is proven."""
     committed_records: int
-    kind: str
+    kind: DifferenceKind
     """Of its differences: epoch, content, hole_here, hole_there or format."""
     survives: bool
     """It begins below the offset that the follower keeps under the chosen protocol."""

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
-#: Worst first.
-SEVERITIES = ("critical", "high", "medium", "low", "info")
+from replica_audit.closed_sets import Severity, Verdict
 
-#: Worst first (the order decides a partition's verdict when its findings ask for several).
-VERDICTS = (
-    "COMMITTED_LOSS",
-    "COMMITTED_DIVERGENCE",
-    "LATENT_CORRUPTION",
-    "WILL_LOSE_ON_TRUNCATION",
-    "INCONCLUSIVE",
-    "UNCOMMITTED_DIVERGENCE",
-    "LAGGING",
-    "CONSISTENT",
-)
-
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 #: What reports and other readers of findings go by, besides severity and verdict: trait and what it says of a code.
 TRAITS = {
@@ -40,9 +30,9 @@ class Code:
     """What a finding code means, how it is proven and what to do about it."""
 
     code: str
-    severities: tuple[str, ...]
+    severities: tuple[Severity, ...]
     """Every severity that the code can have, worst first."""
-    verdicts: tuple[str, ...]
+    verdicts: tuple[Verdict, ...]
     """Every verdict that it can bring on its partition, worst first; empty when it never moves the verdict."""
     summary: str
     """One line, without a full stop."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.findings.code import SEVERITIES, VERDICTS, Code
+from replica_audit.closed_sets import Confidence, Severity, Status, Verdict
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
@@ -37,16 +38,16 @@ class Finding:
     """One conclusion. `verdict` is what it asks of its partition, None when it never moves the verdict."""
 
     code: str
-    severity: str
-    confidence: str
+    severity: Severity
+    confidence: Confidence
     broker_id: int | None
     start_offset: int | None
     end_offset: int | None
     message: str
     evidence: tuple[Evidence, ...]
-    verdict: str | None
+    verdict: Verdict | None
     replica_epoch: int | None = None
-    status: str = "new"
+    status: Status = "new"
     """known where an earlier audit of the warehouse told it already."""
 
 
@@ -54,9 +55,9 @@ def finding(
     code: Code,
     message: str,
     *,
-    severity: str | None = None,
+    severity: Severity | None = None,
     verdict: str | None = "",
-    confidence: str = "proven",
+    confidence: Confidence = "proven",
     broker_id: int | None = None,
     start_offset: int | None = None,
     end_offset: int | None = None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.findings.code import SEVERITIES
 from replica_audit.auditing.findings.finding import Evidence, Finding, finding_id
+from replica_audit.closed_sets import Confidence, Severity, Status
 from replica_audit.formats.files.side_files import INT64
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ class ReportedFinding:
 
     finding_id: str
     code: str
-    severity: str
-    confidence: str
+    severity: Severity
+    confidence: Confidence
     topic: str | None
     partition: int | None
     """Topic and partition are None where the finding is of a log dir or of input that belongs to no partition."""
@@ -30,7 +31,7 @@ class ReportedFinding:
     end_offset: int | None
     message: str
     evidence: tuple[Evidence, ...]
-    status: str
+    status: Status
 
     def to_row(self) -> dict[str, Any]:
         """The row, as Delta and JSON take it."""

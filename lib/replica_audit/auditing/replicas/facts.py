@@ -14,6 +14,7 @@ from replica_audit.auditing.replicas.joined_segments import (
     unreadable_stretches,
 )
 from replica_audit.auditing.replicas.written_epochs import EpochRot, readable_lineage, starts_of_epochs
+from replica_audit.closed_sets import TailKind
 from replica_audit.formats.segments.segment_summary import merge_chunks
 from replica_audit.formats.stand_ins.second_hand import UNDECIDED, join_forms
 from replica_audit.model import ChunkDigest, Irregularity, OffsetRange, ReplicaDir, SegmentSummary
@@ -52,7 +53,7 @@ class ReplicaFacts:
     gaps: tuple[OffsetRange, ...]
     """Offsets that no batch claims, inside a segment, and not because of damage."""
     chunks: Mapping[int, ChunkDigest]
-    tail_kind: str
+    tail_kind: TailKind
     loaded: LoadedLog
     recovered: LoadedLog
     has_epochs: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from replica_audit.closed_sets import TailKind
 from replica_audit.model import Irregularity, OffsetRange, SegmentSummary
 
 
@@ -68,7 +69,7 @@ def border_gaps(segments: Sequence[SegmentSummary]) -> Iterator[OffsetRange]:
             yield OffsetRange(end, following.base_offset)
 
 
-def tail_kind_of(segments: Sequence[SegmentSummary], found_end: int, log_end: int) -> str:
+def tail_kind_of(segments: Sequence[SegmentSummary], found_end: int, log_end: int) -> TailKind:
     """clean, partial, zero_filled or garbage: what follows the last sound batch."""
     if not segments:
         return "clean"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from replica_audit.closed_sets import LeadershipSource
 from replica_audit.protocol.election import last_led
 from replica_audit.protocol.lineage import Lineage, increases
 
@@ -29,7 +30,7 @@ class Reference:
     A stand-in with fewer records does not prove what the leader's missing files hold. Where leadership is
     older than the reference's own records, these tell the epoch; so they do where nobody leads and another led last.
     """
-    source: str
+    source: LeadershipSource
     isr: tuple[int, ...] | None
     elr: tuple[int, ...]
     predates: bool = False

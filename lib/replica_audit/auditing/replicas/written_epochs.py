@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from replica_audit.closed_sets import Confidence
 from replica_audit.protocol.lineage import Lineage
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class EpochRot:
     true_epoch: int
     """That of the same batches on another replica."""
     good_key: tuple[int, str]
-    confidence: str
+    confidence: Confidence
     in_file: bool
     """The copy's own epoch file has the changed epoch too: recovery wrote it there."""
     is_contested: bool = False

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from replica_audit.closed_sets import Occasion
 from replica_audit.formats.metadata.entries import Entry, SnapshotEnd, SnapshotTime
 from replica_audit.formats.metadata.fields import MessageError
 from replica_audit.formats.metadata.last_state import leadership_of_history
@@ -100,7 +101,7 @@ class MetadataImage:
         idle = [broker for broker in last.replicas if any(self._brokers.get(broker, (True, False)))]
         return leadership_of_history(self._names[topic_id], partition, topic_id, states, tuple(sorted(idle)))
 
-    def _apply(self, entry: Entry, occasion: str | None) -> None:
+    def _apply(self, entry: Entry, occasion: Occasion | None) -> None:
         message = entry.message
         if isinstance(message, PartitionChanged):
             self._change(entry, message)
@@ -144,7 +145,7 @@ class MetadataImage:
             if name is not None:
                 self._configs.pop((TOPIC_RESOURCE, name), None)
 
-    def _set(self, entry: Entry, message: PartitionSet, occasion: str) -> None:
+    def _set(self, entry: Entry, message: PartitionSet, occasion: Occasion) -> None:
         states = self._partitions(message.topic_id).setdefault(message.partition, [])
         leader = None if message.leader < 0 else message.leader
         states.append(
@@ -225,7 +226,7 @@ class MetadataImage:
                 for states in self._states[topic_id].values():
                     self._restate(entry, states, "elr_cleared", elr=(), last_known_elr=())
 
-    def _restate(self, entry: Entry, states: list[PartitionState], occasion: str, **changes: Any) -> None:
+    def _restate(self, entry: Entry, states: list[PartitionState], occasion: Occasion, **changes: Any) -> None:
         last = states[-1]
         if all(getattr(last, name) == value for name, value in changes.items()):
             return

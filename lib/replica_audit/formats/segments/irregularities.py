@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from replica_audit.batch_header import CODEC_MASK, KNOWN_ATTRIBUTES
+from replica_audit.closed_sets import IrregularityKind
 from replica_audit.formats.segments.batches import GREATEST_SPAN
 from replica_audit.model import Irregularity
 
@@ -56,7 +57,9 @@ class IrregularityFinder:
         self._watch_fields(batches)
         self._after_damage = False
 
-    def _keep(self, kind: str, batches: np.ndarray, mask: np.ndarray, previous: np.ndarray | None, describe) -> None:
+    def _keep(
+        self, kind: IrregularityKind, batches: np.ndarray, mask: np.ndarray, previous: np.ndarray | None, describe
+    ) -> None:
         flagged = np.flatnonzero(mask)
         if not len(flagged):
             return

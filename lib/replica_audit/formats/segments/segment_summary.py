@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from replica_audit.batch_header import DELETE_HORIZON
+from replica_audit.closed_sets import TailKind
 from replica_audit.formats.segments.digests import (
     ContentDigest,
     count_records,
@@ -72,7 +73,7 @@ class Summariser:
         batches included, is the tail.
         """
         tail_length = self._facts["size_bytes"] - self._sound_end
-        tail_kind = "clean" if not tail_length else "garbage"
+        tail_kind: TailKind = "clean" if not tail_length else "garbage"
         if self._damage and self._damage[-1].kind != "corrupt":
             tail_kind = self._damage[-1].kind
         return SegmentSummary(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from replica_audit.batch_header import CODEC_MASK
+from replica_audit.closed_sets import DamageKind
 from replica_audit.formats.segments.batches import HEADER_BYTES, MAGIC_AT, PREFIX_BYTES
 from replica_audit.formats.segments.legacy import OVERHEAD_BYTES
 from replica_audit.formats.segments.windows import SegmentWindow
@@ -12,7 +13,7 @@ _NULL_LENGTH = (-1).to_bytes(4, "big", signed=True)
 _LEAST_SIZE = {**OVERHEAD_BYTES, 2: HEADER_BYTES}
 
 
-def judge_tail(window: SegmentWindow, start: int, expected: int, end_offset: int) -> str:
+def judge_tail(window: SegmentWindow, start: int, expected: int, end_offset: int) -> DamageKind:
     """Kind of the bytes from `start` to the end of the file, which no sound batch follows.
 
     `partial`: what is there of a header could begin the batch of offset `expected` or later, and its length passes the

@@ -19,6 +19,7 @@ import pyarrow.json
 import pyarrow.parquet
 
 from replica_audit.bronze_tables import BRONZE_TABLES
+from replica_audit.closed_sets import SegmentSource
 from replica_audit.formats.files.side_files import parse_json
 from replica_audit.formats.files.storage import TABLE_ERRORS, Snapshot
 from replica_audit.formats.format_error import FormatError
@@ -42,7 +43,7 @@ RECORD_TABLE = {
     "producer_epoch": pa.int64(),
     "sequence": pa.int64(),
 }
-_REQUIRED = {
+_REQUIRED: dict[SegmentSource, tuple[str, ...]] = {
     "batch_table": ("broker_id", "topic", "partition", "base_offset", "last_offset"),
     "record_table": ("broker_id", "topic", "partition", "offset"),
 }
@@ -71,7 +72,7 @@ class LogRows(NamedTuple):
     row_count: int
 
 
-def table_kind(snapshot: Snapshot, path: str) -> str | None:
+def table_kind(snapshot: Snapshot, path: str) -> SegmentSource | None:
     """batch_table or record_table by its columns, None for any other table. Raises OSError and FormatError."""
     names = _column_names(snapshot, path)
     for kind, required in _REQUIRED.items():
@@ -95,7 +96,7 @@ def table_columns(snapshot: Snapshot, path: str, kind: str) -> tuple[str, ...]:
     return tuple(name for name in COLUMNS[kind] if name in found)
 
 
-def count_table(snapshot: Snapshot, path: str, kind: str) -> dict[LogKey, LogRows]:
+def count_table(snapshot: Snapshot, path: str, kind: SegmentSource) -> dict[LogKey, LogRows]:
     """The segments that a table has rows of, by one pass over it. Raises OSError and FormatError."""
     offset = "base_offset" if kind == "batch_table" else "offset"
     found: dict[LogKey, LogRows] = {}

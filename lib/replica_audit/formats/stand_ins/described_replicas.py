@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from replica_audit.closed_sets import SegmentSource
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import LogDir, Part, SegmentFile
@@ -57,7 +58,7 @@ class StandIns(NamedTuple):
 class _Log(NamedTuple):
     """One replica's log as one source shows it."""
 
-    source: str
+    source: SegmentSource
     broker_id: int
     folder: str
     """The log dir as the source names it."""
@@ -139,7 +140,7 @@ class _StandIns:
         for key, rows in sorted(groups.items(), key=lambda item: (item[0][:4], item[0][4] or -1)):
             self._note_rows(Part(path, 0, size, columns=columns), kind, key, rows, size * rows.row_count // total)
 
-    def _note_rows(self, table: Part, kind: str, key: LogKey, rows: LogRows, size: int) -> None:
+    def _note_rows(self, table: Part, kind: SegmentSource, key: LogKey, rows: LogRows, size: int) -> None:
         topic_partition = TopicPartition(key.topic, key.partition)
         if topic_partition == METADATA_PARTITION:
             self._counts["directory_listed_not_current"] += 1

@@ -161,7 +161,7 @@ def _base(partition: Row, rows: Rows) -> int:
 
 def count_findings(results: Results) -> Mapping[str, Mapping[str, int]]:
     """Findings by severity and status, worst severity first."""
-    counts = {severity: {"new": 0, "known": 0, "resolved": 0} for severity in SEVERITIES}
+    counts: dict[str, dict[str, int]] = {severity: {"new": 0, "known": 0, "resolved": 0} for severity in SEVERITIES}
     for row in results.rows("findings"):
         counts[row["severity"]][row["status"]] += 1
     return counts

@@ -10,6 +10,7 @@ from replica_audit.auditing.findings.finding import Evidence, Finding, considere
 from replica_audit.auditing.findings.run_history import left_by, told_by_history
 from replica_audit.auditing.findings.shared import damaged_pair
 from replica_audit.auditing.replicas.shared_range import shared_end, shared_start
+from replica_audit.closed_sets import Severity, Verdict
 from replica_audit.wording import count
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ CODES = (
 
 
 #: Severity and verdict of a run by its code, where nothing is known of the election that left it behind.
-_VERDICTS = {
+_VERDICTS: dict[Code, tuple[Severity, Verdict]] = {
     DIV_EPOCH: ("medium", "UNCOMMITTED_DIVERGENCE"),
     DIV_TAIL_PENDING: ("info", "UNCOMMITTED_DIVERGENCE"),
     DIV_HIDDEN: ("critical", "COMMITTED_DIVERGENCE"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding, offsets
 from replica_audit.batch_header import CONTROL, TRANSACTIONAL
+from replica_audit.closed_sets import Confidence
 from replica_audit.formats.segments.open_transactions import open_at_end
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _hanging(case: Case, transaction: OpenTransaction, state: TransactionState |
             f"it went on with producer epoch {transaction.last_epoch} after {transaction.first_epoch}, which no "
             "producer gets before its transaction has ended"
         )
-        confidence = "proven"
+        confidence: Confidence = "proven"
     elif state is not None and (after := _is_over(case, transaction, state)):
         why = f"its coordinator says {state.state}"
         confidence, text = after
@@ -119,7 +120,7 @@ def _hanging(case: Case, transaction: OpenTransaction, state: TransactionState |
     )
 
 
-def _is_over(case: Case, transaction: OpenTransaction, state: TransactionState) -> tuple[str, str] | None:
+def _is_over(case: Case, transaction: OpenTransaction, state: TransactionState) -> tuple[Confidence, str] | None:
     """Confidence and reason, where the coordinator ended the transaction before the reference was copied; else None.
 
     The coordinator's log and the partition may be copied at different moments. What it says must be newer than the
