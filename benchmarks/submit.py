@@ -111,7 +111,8 @@ class Modes:
             ]
             before = time.perf_counter()
             ran = subprocess.run(command, env=environment, cwd=place, capture_output=True, text=True, check=False)
-            if ran.returncode != 1:
+            # Spark ends with 1 too where it does not start.
+            if ran.returncode != 1 or not Path(place, "report", "verdict.json").is_file():
                 raise SystemExit(f"{name} ended with {ran.returncode}:\n{ran.stdout[-2000:]}{ran.stderr[-3000:]}")
             return time.perf_counter() - before
 
