@@ -187,7 +187,7 @@ def _start_local_context(app_name: str, settings: Mapping[str, str]) -> None:
 def _import_ahead() -> None:
     """Import, while Java starts, what takes about as long: the stages, and what Spark imports when values go to Java (it
     looks for numpy's among them, with a module that has pandas too)."""
-    for name in ("pyspark.testing.utils", "replica_audit.spark.pipeline"):
+    for name in ("pyspark.testing.utils", "replica_audit.spark.pipeline", "deltalake"):
         importlib.import_module(name)
 
 
