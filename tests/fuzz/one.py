@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 
 import atheris
@@ -11,5 +12,7 @@ with atheris.instrument_imports(include=["replica_audit"]):
 
     name = sys.argv.pop(1)
     execute(name, b"")  # what is imported late is instrumented too
+# What libFuzzer starts other processes with, through a shell, when it merges.
+sys.argv[0] = f"{shlex.quote(sys.executable)} -m tests.fuzz.one {name}"
 atheris.Setup(sys.argv, lambda data: execute(name, data))
 atheris.Fuzz()
