@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -156,3 +157,33 @@ def test_a_file_that_was_changed(salvage_directory: Path, tmp_path: Path) -> Non
 def test_a_directory_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="give a directory that replica-audit salvage wrote"):
         SalvagedRecords(tmp_path)
+
+
+#: Heads of a manifest that somebody else wrote, by what is in place of what salvage writes; None: the key is gone.
+HEADS = [
+    *({name: value} for name in ("payloads", "files", "partitions", "totals", "snapshot") for value in (None, 5, "x")),
+    *({"partitions": [row]} for row in (1, {}, {"topic": [], "partition": 0}, {"topic": "t", "partition": "0"})),
+    {"partitions": [{"topic": "t", "partition": 0, "records": -1}]},
+    {"files": [{"path": 1, "sha256": "x"}]},
+    {"totals": {"records": True}},
+]
+
+
+@pytest.mark.parametrize("changes", HEADS, ids=str)
+def test_a_manifest_of_another_program(changes: dict, salvage_directory: Path, tmp_path: Path) -> None:
+    text = (salvage_directory / "manifest.json").read_text()
+    head = {**json.loads(text), **changes, "records": []}
+    shown = json.dumps({key: value for key, value in head.items() if value is not None}, indent=1)
+    (tmp_path / "manifest.json").write_text(shown.replace(' "records": []\n}', '"records": [\n]\n}'))
+    with pytest.raises(UsageError, match="expected a manifest of version 1"):
+        SalvagedRecords(tmp_path)
+
+
+@pytest.mark.parametrize("line", ["[" * 60_000, "{", "[]", "{}", '{"topic": "orders", "partition": 0}'])
+def test_a_manifest_with_another_line(line: str, salvage_directory: Path, tmp_path: Path) -> None:
+    shutil.copytree(salvage_directory, tmp_path / "copy")
+    path = tmp_path / "copy" / "manifest.json"
+    head, records = path.read_text().split('"records": [\n')
+    path.write_text(f'{head}"records": [\n{line},\n{records}')
+    with pytest.raises(UsageError, match="expected a manifest of version 1"):
+        list(SalvagedRecords(tmp_path / "copy").manifest.records())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -102,11 +101,11 @@ def _record(place: TopicPartition, row: dict[str, Any], line: bytes) -> Salvaged
         timestamp = content["timestamp_ms"]
         same = (content["offset"], content["leader_epoch"]) == (row["offset"], row["leader_epoch"])
         digest = record_digest(-1 if timestamp is None else timestamp, key, value, headers)
-    except (ValueError, KeyError, TypeError, binascii.Error):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    if not same or digest != row["sha256"]:
+    if not same or digest != row.get("sha256"):
         return None
-    later = row["later_value"]
+    later = row.get("later_value")
     return SalvagedRecord(place, row["offset"], row["leader_epoch"], timestamp, key, value, headers, digest, later)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from replica_audit.errors import UsageError
+from replica_audit.formats.files.side_files import INT64, is_whole
 from replica_audit.salvaging.private_files import new_file
 
 NAME = "manifest.json"
@@ -19,6 +20,8 @@ SCHEMA_VERSION = 1
 
 #: The line after which each line is one record, as an object.
 _RECORDS = '"records": ['
+_HEAD = {"payloads": bool, "files": list, "partitions": list, "totals": dict, "snapshot": dict}
+_RECORD_KEYS = {"topic", "partition", "offset", "leader_epoch"}
 
 
 def write_manifest(path: Path, head: Mapping[str, Any], lines: Iterable[bytes]) -> None:
@@ -66,9 +69,9 @@ class SalvageManifest:
                     position += len(line)
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror}: give a directory that replica-audit salvage wrote") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise _foreign(path) from error
-        if lines is not None or not isinstance(head, dict) or head.get("schema_version") != SCHEMA_VERSION:
+        if lines is not None or not _is_head(head):
             raise _foreign(path)
         return cls(path, head, digest.hexdigest(), starts)
 
@@ -89,7 +92,33 @@ class SalvageManifest:
             for line in stream:
                 if line.startswith(b"]"):
                     return
-                yield json.loads(line.rstrip(b",\n"))
+                try:
+                    row = json.loads(line.rstrip(b",\n"))
+                except (ValueError, RecursionError) as error:
+                    raise _foreign(self.path) from error
+                if not isinstance(row, dict) or not row.keys() >= _RECORD_KEYS:
+                    raise _foreign(self.path)
+                yield row
+
+
+def _is_head(head: Any) -> bool:
+    """Whether a head has what its readers take from it."""
+    if not isinstance(head, dict) or head.get("schema_version") != SCHEMA_VERSION:
+        return False
+    if not all(isinstance(head.get(name), kind) for name, kind in _HEAD.items()):
+        return False
+    counts = [head["totals"].get("records"), *(_number_of(row) for row in head["partitions"])]
+    return all(is_whole(one, 0, INT64) for one in counts) and all(
+        isinstance(file, dict) and isinstance(file.get("path"), str) and isinstance(file.get("sha256"), str)
+        for file in head["files"]
+    )
+
+
+def _number_of(row: Any) -> Any:
+    """Of a row of `partitions`; None where it names no partition."""
+    if not isinstance(row, dict) or not isinstance(row.get("topic"), str) or not is_whole(row.get("partition")):
+        return None
+    return row.get("records")
 
 
 def _is_of(topic: str, partition: int, row: Mapping[str, Any]) -> bool:
