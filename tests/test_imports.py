@@ -53,6 +53,7 @@ INSIDE = {
         "stand_ins",
         "snapshots",
     ),
+    "reporting": ("phrases", "stories", "answers", "page", "written", "files", "terminal"),
     "auditing": ("replicas", "comparing", "leadership", "findings", "audits", "partitions", "rows"),
 }
 

@@ -8,8 +8,8 @@ import pytest
 
 from replica_audit.auditing.audits.history import build_history
 from replica_audit.auditing.findings.catalogue import VERDICTS, audit_verdict
-from replica_audit.reporting.audit_history import render_history
-from replica_audit.reporting.layout import WIDTH, set_text_width
+from replica_audit.reporting.phrases.layout import WIDTH, set_text_width
+from replica_audit.reporting.terminal.audit_history import render_history
 
 
 def audits(*clusters):

@@ -20,8 +20,8 @@ from replica_audit.config import Settings
 from replica_audit.local.audit import audit_all as audit_snapshot
 from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
+from replica_audit.reporting.answers.what_to_do import tell_what_to_do
 from replica_audit.reporting.page.document import render_page
-from replica_audit.reporting.what_to_do import tell_what_to_do
 from replica_audit.results import Results
 
 # The picture of offsets; those of leadership and of the high watermark over time are there only where something tells them.

@@ -18,8 +18,8 @@ from replica_audit.auditing.findings.catalogue import VERDICTS
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_one, open_snapshot
 from replica_audit.model import PROTOCOLS
+from replica_audit.reporting.answers.what_to_do import tell_what_to_do
 from replica_audit.reporting.page.document import render_page
-from replica_audit.reporting.what_to_do import tell_what_to_do
 from replica_audit.results import Results
 
 WIDTHS = (1280, 1920, 390)

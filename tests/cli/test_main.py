@@ -16,7 +16,7 @@ from replica_audit.cli import failure
 from replica_audit.cli.main import main
 from replica_audit.errors import EngineError, InputError, UsageError
 from replica_audit.formats.format_error import FormatError
-from replica_audit.reporting.layout import WIDTH
+from replica_audit.reporting.phrases.layout import WIDTH
 from replica_audit.results import Results
 from replica_audit.tables import REPORT_TABLES
 

@@ -17,7 +17,7 @@ from replica_audit.local import audit as snapshot
 from replica_audit.local import opened_snapshot
 from replica_audit.local.audit import audit_all, audit_one
 from replica_audit.model import TopicPartition
-from replica_audit.reporting.layout import WIDTH
+from replica_audit.reporting.phrases.layout import WIDTH
 from replica_audit.tables import REPORT_TABLES
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"

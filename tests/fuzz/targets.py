@@ -61,7 +61,7 @@ from replica_audit.formats.stand_ins.dumped_paths import read_dumped_path
 from replica_audit.formats.stand_ins.dumped_segment import parse_listing
 from replica_audit.model import TopicPartition
 from replica_audit.quality.suites import load_plan
-from replica_audit.reporting.audit_json import render_audit_json
+from replica_audit.reporting.written.audit_json import render_audit_json
 from replica_audit.restoring.client_properties import read_client_properties
 
 LOG = "00000000000000000000.log"

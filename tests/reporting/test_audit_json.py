@@ -8,7 +8,7 @@ import random
 import pytest
 from tests.reporting.rows import AUDIT, finding, partition, results
 
-from replica_audit.reporting.audit_json import render_audit_json
+from replica_audit.reporting.written.audit_json import render_audit_json
 from replica_audit.results import Results
 from replica_audit.tables import REPORT_TABLES
 

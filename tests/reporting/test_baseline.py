@@ -11,7 +11,7 @@ from replica_audit.auditing.audits.baseline import compare_findings, parse_basel
 from replica_audit.auditing.audits.earlier_audit import Earlier, parse_earlier
 from replica_audit.auditing.findings.finding_rows import ReportedFinding
 from replica_audit.errors import UsageError
-from replica_audit.reporting.audit_json import render_audit_json
+from replica_audit.reporting.written.audit_json import render_audit_json
 
 EVIDENCE = ("kind", "broker_id", "path", "position", "value", "text")
 KNOWN = finding("HWM-LOSS", "critical", finding_id="1")

@@ -13,7 +13,7 @@ from tests.support.samples import SAMPLES
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
-from replica_audit.reporting.command_lines import render_command, split_words
+from replica_audit.reporting.phrases.command_lines import render_command, split_words
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from replica_audit.answering.finding_groups import group_facts
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
-from replica_audit.reporting.fact_lines import render_facts, render_proven_facts
+from replica_audit.reporting.terminal.fact_lines import render_facts, render_proven_facts
 
 
 def told(findings):

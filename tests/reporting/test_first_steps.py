@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from tests.reporting.rows import finding, partition, results, row
 
 from replica_audit.answering.verdict import build_verdict
-from replica_audit.reporting.answer import build_answer
-from replica_audit.reporting.first_step_text import tell_costed_choices
-from replica_audit.reporting.sentences import plain_text
+from replica_audit.reporting.answers.answer import build_answer
+from replica_audit.reporting.answers.first_step_text import tell_costed_choices
+from replica_audit.reporting.phrases.sentences import plain_text
 
 
 def _steps(held: Mapping[int, Mapping[int, int]], lost: Mapping[int, int]) -> list[str]:

@@ -9,7 +9,7 @@ from tests.auditing.scenario import Broker, audit, written
 from replica_audit.answering.verdict import build_verdict
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_all
-from replica_audit.reporting.answer import build_answer
+from replica_audit.reporting.answers.answer import build_answer
 
 
 def headline(path: Path, brokers: dict[int, Broker]) -> str:

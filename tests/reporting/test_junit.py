@@ -9,7 +9,7 @@ from junitparser import Error, Failure, JUnitXml, TestCase
 from tests.reporting.rows import AUDIT, finding, partition, results, row
 
 from replica_audit.answering.verdict import build_verdict
-from replica_audit.reporting.junit import FINDING_LIMIT, render_junit
+from replica_audit.reporting.written.junit import FINDING_LIMIT, render_junit
 from replica_audit.results import Results
 
 

@@ -10,8 +10,8 @@ from replica_audit.answering.verdict import build_verdict
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
-from replica_audit.reporting.markdown import FINDING_LIMIT, PARTITION_LIMIT, code_span, escape, render_markdown
-from replica_audit.reporting.what_to_do import tell_what_to_do
+from replica_audit.reporting.answers.what_to_do import tell_what_to_do
+from replica_audit.reporting.written.markdown import FINDING_LIMIT, PARTITION_LIMIT, code_span, escape, render_markdown
 from replica_audit.results import Results
 
 

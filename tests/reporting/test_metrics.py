@@ -9,7 +9,7 @@ from tests.reporting.rows import AUDIT, finding, partition, results, row
 
 from replica_audit.answering.verdict import build_failure, build_verdict
 from replica_audit.auditing.findings.catalogue import CATALOGUE, SEVERITIES, VERDICTS
-from replica_audit.reporting.metrics import render_failure_metrics, render_metrics
+from replica_audit.reporting.written.metrics import render_failure_metrics, render_metrics
 from replica_audit.results import Results
 
 

@@ -14,14 +14,14 @@ from replica_audit.answering.by_partition import worst_partitions
 from replica_audit.answering.verdict import build_verdict
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_all
-from replica_audit.reporting.answer import build_answer
-from replica_audit.reporting.junit import render_junit
-from replica_audit.reporting.markdown import render_markdown
-from replica_audit.reporting.metrics import render_metrics
+from replica_audit.reporting.answers.answer import build_answer
+from replica_audit.reporting.answers.what_to_do import tell_what_to_do
 from replica_audit.reporting.page.columns import encode_column
 from replica_audit.reporting.page.content import build_overview
-from replica_audit.reporting.summary import render_summary
-from replica_audit.reporting.what_to_do import tell_what_to_do
+from replica_audit.reporting.terminal.summary import render_summary
+from replica_audit.reporting.written.junit import render_junit
+from replica_audit.reporting.written.markdown import render_markdown
+from replica_audit.reporting.written.metrics import render_metrics
 from replica_audit.results import Results
 
 #: (capture, lost records, those of them that are committed, brokers that hold them)

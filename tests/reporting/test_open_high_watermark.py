@@ -13,17 +13,17 @@ from replica_audit.auditing.rows.quality_facts import fact_rows
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
-from replica_audit.reporting.audit_json import render_audit_json
-from replica_audit.reporting.junit import render_junit
-from replica_audit.reporting.layout import render_interval
-from replica_audit.reporting.markdown import render_markdown
-from replica_audit.reporting.metrics import render_metrics
+from replica_audit.reporting.answers.what_to_do import tell_what_to_do
 from replica_audit.reporting.page.document import render_page
-from replica_audit.reporting.partition_page import render_partition
-from replica_audit.reporting.sentences import plain_text
-from replica_audit.reporting.story import tell_story
-from replica_audit.reporting.summary import render_summary
-from replica_audit.reporting.what_to_do import tell_what_to_do
+from replica_audit.reporting.phrases.layout import render_interval
+from replica_audit.reporting.phrases.sentences import plain_text
+from replica_audit.reporting.stories.story import tell_story
+from replica_audit.reporting.terminal.partition_page import render_partition
+from replica_audit.reporting.terminal.summary import render_summary
+from replica_audit.reporting.written.audit_json import render_audit_json
+from replica_audit.reporting.written.junit import render_junit
+from replica_audit.reporting.written.markdown import render_markdown
+from replica_audit.reporting.written.metrics import render_metrics
 from replica_audit.results import Results
 
 #: The listing names a leader that has no readable files here and was alone in the ISR.

@@ -21,10 +21,10 @@ from replica_audit.auditing.findings.catalogue import VERDICTS
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
+from replica_audit.reporting.answers.what_to_do import tell_what_to_do
 from replica_audit.reporting.page.columns import SAFE_INTEGER, encode_column
 from replica_audit.reporting.page.content import PIECE
 from replica_audit.reporting.page.document import render_page
-from replica_audit.reporting.what_to_do import tell_what_to_do
 from replica_audit.results import Results
 
 

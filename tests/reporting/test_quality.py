@@ -9,8 +9,8 @@ from tests.reporting.rows import results, row
 from replica_audit.answering.quality_counts import build_quality, count_quality
 from replica_audit.answering.verdict import build_verdict
 from replica_audit.auditing.audits.baseline import compare_quality, parse_quality_baseline
-from replica_audit.reporting.quality_report import render_failed, render_quality, render_quality_line
-from replica_audit.reporting.status_line import render_status_line
+from replica_audit.reporting.phrases.status_line import render_status_line
+from replica_audit.reporting.terminal.quality_report import render_failed, render_quality, render_quality_line
 
 
 def answer(name="few", severity="high", success=False, **values):

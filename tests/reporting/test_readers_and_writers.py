@@ -17,9 +17,9 @@ from replica_audit.answering.verdict import build_verdict
 from replica_audit.config import Settings
 from replica_audit.deciding.election_plan import plan_elections
 from replica_audit.local.audit import audit_all
-from replica_audit.reporting.markdown import READER_LIMIT, render_markdown
+from replica_audit.reporting.answers.what_to_do import tell_what_to_do
 from replica_audit.reporting.page.content import build_pieces
-from replica_audit.reporting.what_to_do import tell_what_to_do
+from replica_audit.reporting.written.markdown import READER_LIMIT, render_markdown
 from replica_audit.results import Results
 
 LATER = 3_600_000_000_000

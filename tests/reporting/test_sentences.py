@@ -26,31 +26,24 @@ from replica_audit.answering.by_partition import rows_by_partition, told_protoco
 from replica_audit.answering.verdict import build_verdict
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_all
-from replica_audit.reporting import (
-    agreement_text,
-    answer,
-    condition_text,
-    difference_text,
-    first_step_text,
-    headlines,
-    story,
-)
-from replica_audit.reporting import history_text as history
-from replica_audit.reporting.answer import build_answer
+from replica_audit.reporting.answers import answer, condition_text, first_step_text, headlines
+from replica_audit.reporting.answers.answer import build_answer
 from replica_audit.reporting.page.content import build_overview
-from replica_audit.reporting.sentences import Template, plain_text
-from replica_audit.reporting.story import tell_story
+from replica_audit.reporting.phrases.sentences import Template, plain_text
+from replica_audit.reporting.stories import agreement_text, difference_text, story
+from replica_audit.reporting.stories import history_text as history
+from replica_audit.reporting.stories.story import tell_story
 from replica_audit.results import Results
 
 MODULES = (
-    "headlines",
-    "condition_text",
-    "first_step_text",
-    "answer",
-    "story",
-    "agreement_text",
-    "difference_text",
-    "history_text",
+    "answers.headlines",
+    "answers.condition_text",
+    "answers.first_step_text",
+    "answers.answer",
+    "stories.story",
+    "stories.agreement_text",
+    "stories.difference_text",
+    "stories.history_text",
 )
 Truth = dict[str, Any]
 

@@ -12,9 +12,9 @@ from replica_audit.config import Settings
 from replica_audit.formats.leadership.states import LEADERSHIP_SOURCES
 from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
-from replica_audit.reporting.history_text import LIMIT, tell_history
-from replica_audit.reporting.sentences import SOURCES, plain_text
-from replica_audit.reporting.story import tell_story
+from replica_audit.reporting.phrases.sentences import SOURCES, plain_text
+from replica_audit.reporting.stories.history_text import LIMIT, tell_history
+from replica_audit.reporting.stories.story import tell_story
 from replica_audit.results import Results
 
 

@@ -11,11 +11,11 @@ from replica_audit.answering.ranges import join_ranges
 from replica_audit.answering.verdict import build_verdict
 from replica_audit.auditing.findings.catalogue import CATALOGUE
 from replica_audit.moments import render_time
-from replica_audit.reporting.explanation import render_explanation
-from replica_audit.reporting.layout import WIDTH, clean, elide, render_size
-from replica_audit.reporting.partition_page import render_partition
-from replica_audit.reporting.status_line import render_status_line
-from replica_audit.reporting.summary import FINDING_LIMIT, PARTITION_LIMIT, render_summary
+from replica_audit.reporting.phrases.layout import WIDTH, clean, elide, render_size
+from replica_audit.reporting.phrases.status_line import render_status_line
+from replica_audit.reporting.terminal.explanation import render_explanation
+from replica_audit.reporting.terminal.partition_page import render_partition
+from replica_audit.reporting.terminal.summary import FINDING_LIMIT, PARTITION_LIMIT, render_summary
 from replica_audit.results import Results
 
 HUGE = 9_223_372_036_854_775_807

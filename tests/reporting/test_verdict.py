@@ -10,7 +10,7 @@ from tests.reporting.rows import finding, partition, results, row
 from replica_audit.answering.verdict import build_failure, build_verdict
 from replica_audit.auditing.findings.catalogue import SEVERITIES, VERDICTS
 from replica_audit.config import FAIL_LEVELS
-from replica_audit.reporting.status_line import render_status_line
+from replica_audit.reporting.phrases.status_line import render_status_line
 
 
 @pytest.mark.parametrize("level", FAIL_LEVELS)

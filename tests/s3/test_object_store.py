@@ -23,7 +23,7 @@ from replica_audit.config import Settings
 from replica_audit.errors import InputError
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.local.audit import audit_all, open_snapshot
-from replica_audit.reporting.audit_json import render_audit_json
+from replica_audit.reporting.written.audit_json import render_audit_json
 from replica_audit.spark.dealing import SegmentWork
 from replica_audit.spark.scanning import scan_task
 from replica_audit.warehouse.commit_trial import loses_commits

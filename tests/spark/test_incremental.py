@@ -14,7 +14,7 @@ from tests.support.samples import SAMPLES
 
 from replica_audit.cli.progress_lines import Progress
 from replica_audit.errors import UsageError
-from replica_audit.reporting.summary import render_summary
+from replica_audit.reporting.terminal.summary import render_summary
 from replica_audit.warehouse.attempts import attempts, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 

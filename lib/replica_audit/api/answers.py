@@ -9,10 +9,10 @@ from replica_audit.answering.verdict import build_verdict
 from replica_audit.auditing.audits.earlier_audit import Earlier
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
-from replica_audit.reporting.answer_html import render_answer_html
 from replica_audit.reporting.files import write_report
-from replica_audit.reporting.partition_page import render_partition
-from replica_audit.reporting.summary import render_summary
+from replica_audit.reporting.terminal.partition_page import render_partition
+from replica_audit.reporting.terminal.summary import render_summary
+from replica_audit.reporting.written.answer_html import render_answer_html
 from replica_audit.results import Results
 from replica_audit.tables import REPORT_TABLES
 

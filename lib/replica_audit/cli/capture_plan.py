@@ -12,8 +12,8 @@ from replica_audit.cli.output import print_result
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.formats.leadership.describe import parse_topics_describe
-from replica_audit.reporting.audit_json import render_object
-from replica_audit.reporting.capture_script import KINDS, STEPS, CapturedBroker, render_capture_script
+from replica_audit.reporting.written.audit_json import render_object
+from replica_audit.reporting.written.capture_script import KINDS, STEPS, CapturedBroker, render_capture_script
 
 _BROKER = re.compile(r"(?P<id>\d+)(?:@(?P<host>[^=\s]+))?=(?P<dirs>.+)")
 _EXAMPLE = "give ID=DIR, ID=DIR,DIR or ID@HOST=DIR, for example 1=/var/lib/kafka/data 2@kafka2=/disk1,/disk2"

@@ -42,12 +42,17 @@ from replica_audit.cli.verify_command import verify
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.places import check_files, check_outputs
-from replica_audit.reporting.audit_json import render_audit_json, render_object
-from replica_audit.reporting.explanation import render_catalogue, render_explanation, render_family, render_verdict
-from replica_audit.reporting.partition_page import render_partition
-from replica_audit.reporting.quality_report import render_failed
-from replica_audit.reporting.status_line import render_status_line
-from replica_audit.reporting.summary import render_summary
+from replica_audit.reporting.phrases.status_line import render_status_line
+from replica_audit.reporting.terminal.explanation import (
+    render_catalogue,
+    render_explanation,
+    render_family,
+    render_verdict,
+)
+from replica_audit.reporting.terminal.partition_page import render_partition
+from replica_audit.reporting.terminal.quality_report import render_failed
+from replica_audit.reporting.terminal.summary import render_summary
+from replica_audit.reporting.written.audit_json import render_audit_json, render_object
 from replica_audit.results import Results
 
 Command = Callable[[argparse.Namespace, Settings], int]

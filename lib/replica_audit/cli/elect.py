@@ -15,7 +15,7 @@ from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.places import check_files, lies_inside
 from replica_audit.redaction import redact
-from replica_audit.reporting.audit_json import render_object
+from replica_audit.reporting.written.audit_json import render_object
 
 
 def add_elect_arguments(command: argparse.ArgumentParser, arguments: Any) -> None:
@@ -45,7 +45,7 @@ def elect(arguments: argparse.Namespace, settings: Settings) -> int:
     from replica_audit.deciding.election_plan import plan_elections
     from replica_audit.deciding.plan_parts import plan_object
     from replica_audit.local.audit import audit_all
-    from replica_audit.reporting.election_plan_text import render_plan
+    from replica_audit.reporting.answers.election_plan_text import render_plan
 
     check_snapshot(arguments.snapshot)
     check_files(settings)
@@ -83,7 +83,7 @@ def elect(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def _check(before: Any, plan: Any, settings: Settings) -> int:
     from replica_audit.deciding.plan_check import moved
-    from replica_audit.reporting.election_plan_text import render_moved
+    from replica_audit.reporting.answers.election_plan_text import render_moved
 
     changes = list(moved(before, plan))
     if settings.format == "json":

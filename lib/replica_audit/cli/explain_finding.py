@@ -14,8 +14,8 @@ from replica_audit.cli.output import print_result, stdout_colour
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.places import local_path
-from replica_audit.reporting.audit_json import render_object
-from replica_audit.reporting.finding_explanation import render_finding
+from replica_audit.reporting.terminal.finding_explanation import render_finding
+from replica_audit.reporting.written.audit_json import render_object
 
 
 def is_finding_id(text: str) -> bool:

@@ -16,7 +16,7 @@ from replica_audit.cli.restore_command import add_restore_arguments
 from replica_audit.cli.salvage_command import add_salvage_arguments
 from replica_audit.config import KEYS
 from replica_audit.errors import UsageError
-from replica_audit.reporting.layout import text_width, wrap
+from replica_audit.reporting.phrases.layout import text_width, wrap
 from replica_audit.setting_kinds import nearest
 
 SHELLS = ("bash", "zsh", "fish")

@@ -8,7 +8,7 @@ import time
 from typing import TextIO
 
 from replica_audit.redaction import redact
-from replica_audit.reporting.layout import render_count, render_size
+from replica_audit.reporting.phrases.layout import render_count, render_size
 
 #: Seconds between the lines of a stage where stderr is not a terminal.
 LOG_SECONDS = 10.0

@@ -13,8 +13,8 @@ from replica_audit.cli.engine import catalog_session, spark_session
 from replica_audit.cli.output import print_error, print_result, stdout_colour
 from replica_audit.config import Settings
 from replica_audit.places import check_files, check_outputs
-from replica_audit.reporting.audit_json import render_object
-from replica_audit.reporting.quality_report import render_quality, render_quality_line
+from replica_audit.reporting.terminal.quality_report import render_quality, render_quality_line
+from replica_audit.reporting.written.audit_json import render_object
 
 
 def quality(arguments: argparse.Namespace, settings: Settings) -> int:

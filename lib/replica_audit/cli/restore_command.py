@@ -13,8 +13,8 @@ from replica_audit.cli.progress_lines import Progress
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.places import local_path
-from replica_audit.reporting.audit_json import render_object
-from replica_audit.reporting.restore_text import render_checks, render_outcomes, render_plan
+from replica_audit.reporting.terminal.restore_text import render_checks, render_outcomes, render_plan
+from replica_audit.reporting.written.audit_json import render_object
 
 DIFFERENT = 1
 

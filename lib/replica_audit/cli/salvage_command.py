@@ -14,8 +14,8 @@ from replica_audit.cli.snapshot_place import check_snapshot
 from replica_audit.config import Settings
 from replica_audit.errors import InputError, UsageError
 from replica_audit.places import check_files, lies_inside, local_path
-from replica_audit.reporting.audit_json import render_object
-from replica_audit.reporting.salvage_text import render_salvage
+from replica_audit.reporting.terminal.salvage_text import render_salvage
+from replica_audit.reporting.written.audit_json import render_object
 
 #: As in `salvaging.record_files`, which is not imported for the help.
 _FORMS = ("jsonl", "parquet", "segments")

@@ -10,7 +10,7 @@ from replica_audit.cli.progress_lines import Progress
 from replica_audit.cli.snapshot_place import check_snapshot
 from replica_audit.config import Settings
 from replica_audit.places import check_files
-from replica_audit.reporting.verification_text import render_verification, render_verification_json
+from replica_audit.reporting.terminal.verification_text import render_verification, render_verification_json
 
 
 def verify(arguments: argparse.Namespace, settings: Settings) -> int:

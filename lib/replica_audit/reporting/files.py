@@ -11,12 +11,12 @@ from urllib.parse import unquote, urlsplit
 
 from replica_audit.answering.verdict import build_verdict
 from replica_audit.auditing.audits.earlier_audit import Earlier
-from replica_audit.reporting.audit_json import render_audit_json_parts, render_object
-from replica_audit.reporting.junit import render_junit
-from replica_audit.reporting.markdown import render_markdown
-from replica_audit.reporting.metrics import render_failure_metrics, render_metrics
+from replica_audit.reporting.answers.what_to_do import tell_what_to_do
 from replica_audit.reporting.page.document import render_page
-from replica_audit.reporting.what_to_do import tell_what_to_do
+from replica_audit.reporting.written.audit_json import render_audit_json_parts, render_object
+from replica_audit.reporting.written.junit import render_junit
+from replica_audit.reporting.written.markdown import render_markdown
+from replica_audit.reporting.written.metrics import render_failure_metrics, render_metrics
 from replica_audit.results import Results
 
 

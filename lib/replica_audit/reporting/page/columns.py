@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from replica_audit.reporting.layout import clean
+from replica_audit.reporting.phrases.layout import clean
 
 #: JavaScript has no exact integers beyond this; they travel as text.
 SAFE_INTEGER = 2**53 - 1

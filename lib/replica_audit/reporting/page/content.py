@@ -19,9 +19,9 @@ from replica_audit.answering.finding_groups import group_facts
 from replica_audit.answering.readers_and_writers import Hits, find_hits, hit_rows, writer_rows
 from replica_audit.auditing.audits.earlier_audit import Earlier
 from replica_audit.auditing.findings.catalogue import CATALOGUE, SEVERITIES, VERDICTS
-from replica_audit.reporting.first_step_text import tell_advice
+from replica_audit.reporting.answers.first_step_text import tell_advice
 from replica_audit.reporting.page.columns import encode_column
-from replica_audit.reporting.story import tell_story
+from replica_audit.reporting.stories.story import tell_story
 from replica_audit.results import Results
 
 #: Partitions in one compressed piece of details: the page unpacks one piece when the first of them is opened.

@@ -1,0 +1,84 @@
+"""The one sentence that an audit comes to: what is lost, damaged or in doubt, in how many partitions."""
+
+from __future__ import annotations
+
+from replica_audit.answering.losses import Total
+from replica_audit.answering.outcome import Outcome
+from replica_audit.reporting.phrases.layout import render_count
+from replica_audit.reporting.phrases.sentences import Sentence, Template, name_brokers, verb
+
+NO_PARTITION = Template("No partition was found: there is nothing to say.")
+LOST = Template("{records} {are} missing from the leader in {where}; {brokers} still {have} {them}.")
+LOST_LEADERLESS = Template(
+    "{records} {are} missing from the log that the others are compared with in {where}; {brokers} still {have} {them}."
+)
+LOST_UNCOUNTED = Template("Committed records are lost in {where}.")
+LOST_MARKERS = Template(
+    "Other replicas hold offsets that the leader does not have in {where}: ends of transactions, or empty or damaged "
+    "batches, but no sound record."
+)
+PERHAPS = Template("{records}, perhaps acknowledged, {exist} only on {brokers}, in {where}.")
+GONE_SINCE = Template("Records that an earlier audit saw are gone from every replica in {where}.")
+GONE_FOR_GOOD = Template("Records that were committed are on no replica here any more in {where}.")
+DIFFER = Template("Replicas hold different records in {where}, and no truncation will repair that.")
+DAMAGED = Template("Files are damaged or contradict each other in {where}.")
+ISR_SHORT = Template("An in-sync replica lacks committed records in {where}: electing it would lose them.")
+WILL_LOSE = Template("The next truncation or election may lose records in {where}.")
+UNDECIDED = Template("There is no certain answer for {where}.")
+LEFT_BEHIND = Template("Replicas differ in {where}, but only in what a clean election left behind.")
+NONE_LACKED = Template("Replicas differ in {where}, but the leader has every record that producers sent.")
+UNPROVEN = Template("Replicas differ in {where}, but only in records that nothing proves committed.")
+BEHIND = Template("Nothing is lost; replicas are behind or out of sync in {where}.")
+BEHIND_ONLY = Template("The captured replicas agree, but some are behind or out of sync in {where}.")
+PEACE = Template("All is well: {all_are} consistent.")
+AGREE = Template("The captured replicas agree in {where}.")
+
+#: By the kind of an outcome.
+_HEADLINES = {
+    "lost": LOST,
+    "lost_leaderless": LOST_LEADERLESS,
+    "lost_uncounted": LOST_UNCOUNTED,
+    "lost_markers": LOST_MARKERS,
+    "perhaps": PERHAPS,
+    "gone_since": GONE_SINCE,
+    "gone_for_good": GONE_FOR_GOOD,
+    "differ": DIFFER,
+    "damaged": DAMAGED,
+    "isr_short": ISR_SHORT,
+    "will_lose": WILL_LOSE,
+    "undecided": UNDECIDED,
+    "left_behind": LEFT_BEHIND,
+    "none_lacked": NONE_LACKED,
+    "unproven": UNPROVEN,
+    "behind": BEHIND,
+    "behind_only": BEHIND_ONLY,
+    "peace": PEACE,
+    "agree": AGREE,
+}
+
+
+def tell_headline(outcome: Outcome) -> Sentence:
+    """The headline of an audit."""
+    total, holders = outcome.total, outcome.holders
+    where = _where(outcome.affected, len(outcome.partitions))
+    values = {"where": where, "all_are": f"{where} {verb(outcome.affected, 'is', 'are')}"}
+    if outcome.kind == "perhaps":
+        values["records"] = count_records(total, total.records, "record")
+        values.update(exist=verb(total.records, "exists", "exist"), brokers=name_brokers(sorted(holders)))
+    elif outcome.kind in ("lost", "lost_leaderless"):
+        brokers = [broker for broker, held in holders.items() if any(one.committed for one in held)]
+        values["records"] = count_records(total, total.committed, "committed record")
+        values.update(are=verb(total.committed, "is", "are"), them=verb(total.committed, "it", "them"))
+        values.update(brokers=name_brokers(sorted(brokers)), have=verb(len(brokers), "has", "have"))
+    return _HEADLINES[outcome.kind].say(**values)
+
+
+def count_records(total: Total, count: int, noun: str) -> str:
+    """A number of lost records and its noun: 41 records; At most 41 committed records."""
+    return f"{'At most ' if total.at_most else ''}{render_count(count, noun)}"
+
+
+def _where(count: int, of: int) -> str:
+    if count == of:
+        return {1: "the only partition", 2: "both partitions"}.get(of, f"all {of:,} partitions")
+    return f"{count:,} of {of:,} partitions"

@@ -1,0 +1,1 @@
+"""What every report is made of: sentences, columns and colours, findings and commands in a line."""

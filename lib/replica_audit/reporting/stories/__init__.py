@@ -1,0 +1,1 @@
+"""The story of one partition in sentences: who led, who agrees, what differs, what the next truncation does."""

@@ -1,0 +1,68 @@
+"""The text of `explain`: one finding code, those of a family or a verdict, or all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from replica_audit.auditing.findings.catalogue import (
+    CATALOGUE,
+    FAMILIES,
+    VERDICT_MEANINGS,
+    VERDICTS,
+    Code,
+    codes_beginning,
+    codes_of_verdict,
+)
+from replica_audit.reporting.phrases.layout import paint, wrap
+
+
+def render_explanation(code: Code, colour: bool = False) -> str:
+    """What the code means, how it is proven, what to do, and what it is not to be confused with."""
+    first, *rest = wrap(f"{code.code}  {code.summary}", "", "  ")
+    lines = [first.replace(code.code, paint(code.code, "head", colour), 1), *rest, ""]
+    lines.append("severity  " + ", ".join(paint(severity, severity, colour) for severity in code.severities))
+    lines.append("verdict   " + (", ".join(code.verdicts) if code.verdicts else "does not change it"))
+    sections = (("Meaning", code.meaning), ("Proof", code.proof), ("What to do", code.remedy), ("Not this", code.traps))
+    for title, text in sections:
+        if text:
+            lines += ["", paint(title, "head", colour), *wrap(text, "  ")]
+    return "\n".join(lines) + "\n"
+
+
+def render_catalogue(colour: bool = False) -> str:
+    """Every code with its worst severity and summary, by family, and every verdict."""
+    lines = []
+    for family, about in FAMILIES.items():
+        lines += [paint(f"{family}: {about}", "head", colour), *_codes(codes_beginning(family), colour), ""]
+    lines.append(paint("Verdicts, worst first", "head", colour))
+    longest = max(len(name) for name in VERDICTS)
+    for name in VERDICTS:
+        lines += wrap(f"{name.ljust(longest)}  {VERDICT_MEANINGS[name]}", "  ", " " * (longest + 4))
+    return "\n".join(lines) + "\n"
+
+
+def render_family(prefix: str, colour: bool = False) -> str:
+    """The codes that begin with `prefix`, which some do."""
+    family = prefix.partition("-")[0]
+    title = f"{prefix}: {FAMILIES[family]}"
+    return "\n".join([paint(title, "head", colour), *_codes(codes_beginning(prefix), colour)]) + "\n"
+
+
+def render_verdict(verdict: str, colour: bool = False) -> str:
+    """What a verdict means, and which findings bring it."""
+    lines = [paint(verdict, "head", colour), *wrap(VERDICT_MEANINGS[verdict], "  ")]
+    if codes := codes_of_verdict(verdict):
+        lines += ["", paint("Brought by", "head", colour), *_codes(codes, colour)]
+    return "\n".join(lines) + "\n"
+
+
+def _codes(codes: Sequence[Code], colour: bool) -> list[str]:
+    """A line or more for each: code, worst severity, summary."""
+    longest = max(len(name) for name in CATALOGUE)
+    lines = []
+    for code in codes:
+        severity = code.severities[0]
+        head = f"  {code.code.ljust(longest)}  {severity.ljust(8)}  "
+        first, *rest = wrap(code.summary, " " * len(head))
+        lines += [f"  {code.code.ljust(longest)}  {paint(severity.ljust(8), severity, colour)}  {first.strip()}", *rest]
+    return lines

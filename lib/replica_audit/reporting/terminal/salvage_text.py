@@ -1,0 +1,144 @@
+"""The terminal's answer of a salvage: what other copies hold and leaders lack, what was left, what could not be read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from replica_audit.moments import render_time
+from replica_audit.reporting.phrases.layout import align_columns, clean, drop_columns, paint, wrap
+from replica_audit.wording import brokers, count
+
+_HEAD = ("TOPIC", "PART", "RECORDS", "COMMITTED", "OFFSETS", "EPOCH", "FIRST TIME", "LAST TIME", "HELD BY")
+_RIGHT = (1, 2, 3, 5)
+_GIVE_WAY = ("FIRST TIME", "EPOCH", "COMMITTED", "LAST TIME")
+_SHOWN = 40
+
+#: What was left where it is, one record and several, in the order of the sentence.
+_LEFT = {
+    "aborted_transaction": "of aborted transactions (--include-aborted takes them too)",
+    "open_transaction": "of transactions that no marker ends (--include-aborted takes them too)",
+    "ahead": "past the leader's end in its own epoch: the copies may be of different moments (--include-ahead takes them too)",
+    "cleaned": "removed by the cleaner on the leader, or not yet copied when it was compacted",
+    "below_log_start": "below the leader's log start: deleted by retention or DeleteRecords",
+    "control": "that end transactions (control records)",
+    "repeated": "that a log holds twice",
+}
+
+
+def render_salvage(head: Mapping[str, Any], target: str, colour: bool = False) -> str:
+    """The head of a salvage's manifest as text; `target` is the directory that it lies in."""
+    totals, partitions = head["totals"], head["partitions"]
+    holding = [row for row in partitions if row["records"]]
+    lines = [*wrap(_headline(head, holding))]
+    if holding:
+        rows = [list(_HEAD), *(_cells(row, epoch) for row in holding for epoch in row["epochs"])]
+        shown = drop_columns(rows[: _SHOWN + 1], _GIVE_WAY)
+        right = [number for number, name in enumerate(shown[0]) if _HEAD.index(name) in _RIGHT]
+        first, *others = align_columns(shown, right)
+        lines += ["", paint(first, "head", colour), *others]
+        if len(rows) > len(shown):
+            lines.append(f"... {count(len(rows) - len(shown), 'more line')}, in manifest.json")
+        about = _about(holding)
+        lines += ["", *about] if about else []
+    lines += _left(partitions, head["internal_partitions"])
+    if head["unread"]:
+        lines += ["", *_unread(head["unread"], colour)]
+    lines += ["", *wrap(_written(totals, holding, target))]
+    return "\n".join(lines) + "\n"
+
+
+def _headline(head: Mapping[str, Any], holding: Sequence[Mapping[str, Any]]) -> str:
+    looked = count(len(head["partitions"]), "partition")
+    if not holding:
+        return f"No copy holds a record that its leader's log does not have ({looked} looked into)."
+    records = count(head["totals"]["records"], "record")
+    are = "is" if head["totals"]["records"] == 1 else "are"
+    logs = "its leader's log" if len(holding) == 1 else "their leaders' logs"
+    return f"{records} of {count(len(holding), 'partition')} {are} in a copy and not in {logs} ({looked} looked into)."
+
+
+def _cells(row: Mapping[str, Any], epoch: Mapping[str, Any]) -> list[str]:
+    is_first = epoch is row["epochs"][0]
+    return [
+        clean(row["topic"]),
+        str(row["partition"]),
+        str(epoch["records"]),
+        str(row["committed"]) if is_first else "",
+        f"[{epoch['start_offset']}, {epoch['end_offset']})",
+        "-" if epoch["leader_epoch"] is None else str(epoch["leader_epoch"]),
+        render_time(row["first_timestamp_ms"], "seconds") if is_first else "",
+        render_time(row["last_timestamp_ms"], "seconds") if is_first else "",
+        brokers(epoch["brokers"]),
+    ]
+
+
+def _about(holding: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Sentences about producers, transactions, places that are easily overlooked, and keys."""
+    producers = {one["producer_id"] for row in holding for one in row["producers"]} - {None}
+    transactions: Counter[str] = Counter()
+    for row in holding:
+        transactions.update(row["transactions"])
+    lines = []
+    if producers:
+        lines.append(
+            f"They were written by {count(len(producers), 'producer')} with an id (producers in manifest.json)."
+        )
+    if transactions:
+        parts = [f"{number} {word}" for word, number in sorted(transactions.items())]
+        lines.append(f"Transactions that they belong to, or to parts of: {', '.join(parts)}.")
+    aside = sorted(
+        {copy["path"] for row in holding for copy in row["copies"] if copy["records"] and copy["kind"] != "replica"}
+    )
+    if aside:
+        lines.append(f"Only what Kafka has put aside still holds some of them: {', '.join(aside[:5])}.")
+    for row in holding:
+        if row["later_value"] is not None:
+            of_keys = f"{clean(row['topic'])}-{row['partition']} is compacted: its leader has a later value"
+            lines.append(f"{of_keys} of the key for {row['later_value']} of {count(row['records'], 'record')}.")
+    return [line for text in lines for line in wrap(text)]
+
+
+def _left(partitions: Sequence[Mapping[str, Any]], internal: Sequence[str]) -> list[str]:
+    counted: Counter[str] = Counter()
+    for row in partitions:
+        counted.update(row.get("left_out", {}))
+    others = [one for row in partitions for one in row.get("other_topics", ())]
+    lines = []
+    if any(counted.values()):
+        lines += ["", "Left where they are, counted for each copy:"]
+        for word, text in _LEFT.items():
+            if counted[word]:
+                lines += wrap(f"{count(counted[word], 'record')} {text}", "  ", "    ")
+    if others:
+        are = "directory of the same name is" if len(others) == 1 else "directories of the same names are"
+        lines += wrap(
+            f"{len(others)} {are} of another topic, or may be, and left alone (other_topics in manifest.json)."
+        )
+    if internal:
+        are = "was" if len(internal) == 1 else "were"
+        text = f"{count(len(internal), 'partition')} of Kafka's own topics {are} not looked into; --topic NAME has them, too"
+        lines += ["", *wrap(f"{text}.")]
+    return lines
+
+
+def _unread(unread: Sequence[Mapping[str, Any]], colour: bool) -> list[str]:
+    lines = [paint("Could not be read, and may hold records:", "high", colour)]
+    for row in unread[:_SHOWN]:
+        place = "" if row["start_offset"] is None else f" (offset {row['start_offset']})"
+        lines += wrap(f"{row['path']}{place}: {row['reason']}", "  ", "    ")
+    if len(unread) > _SHOWN:
+        lines.append(f"  ... {len(unread) - _SHOWN} more, in manifest.json")
+    return lines
+
+
+def _written(totals: Mapping[str, Any], holding: Sequence[Mapping[str, Any]], target: str) -> str:
+    if totals["written"] is None:
+        more = ": no record itself; --payloads writes them" if holding else ""
+        return f"{target}/manifest.json says all of this{more}."
+    whole = totals["written"] == totals["expected"]
+    number = (
+        count(totals["written"], "record") if whole else f"{totals['written']} of {count(totals['expected'], 'record')}"
+    )
+    return f"{number} written to {target}; manifest.json says where each one comes from."

@@ -1,0 +1,182 @@
+"""summary.md: the answer for a ticket, a chat or a CI step summary, in a screenful."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from replica_audit.answering.by_partition import (
+    Row,
+    inconsistent_partitions,
+    rows_by_partition,
+)
+from replica_audit.answering.notable_findings import new_findings, worst_of_each
+from replica_audit.answering.readers_and_writers import find_hits, hit_rows, writer_rows
+from replica_audit.reporting.answers.answer import Answer, build_answer
+from replica_audit.reporting.answers.what_to_do import WhatToDo
+from replica_audit.reporting.phrases.layout import clean, render_count, render_interval, render_lost, render_range
+from replica_audit.reporting.phrases.reader_text import tell_group, tell_writer
+from replica_audit.reporting.phrases.sentences import Sentence
+from replica_audit.reporting.phrases.status_line import render_status_line
+from replica_audit.results import Results
+
+#: How many partitions and findings are listed; the page and audit.json have them all.
+PARTITION_LIMIT = 20
+FINDING_LIMIT = 20
+#: Consumer groups, and producers of lost records.
+READER_LIMIT = 8
+
+_MARKS = {"bad": "❌", "warn": "⚠️", "unknown": "❓", "good": "✅"}
+
+#: Words that GitHub and others make links or markup of, backslash or not: they are shown as code.
+_LINKED = re.compile(r"[@#<>&]|://|www\.|^GH-")
+_SPECIAL = re.compile(r"[\\`*_\[\]|~$]")
+
+
+def render_markdown(results: Results, verdict: Mapping[str, Any], todo: WhatToDo | None) -> str:
+    """summary.md of `results`, whose verdict.json is `verdict` and whose plan in short is `todo`; nothing from the snapshot is
+    taken for markup.
+    """
+    answer = build_answer(results, verdict)
+    blocks = [f"## {_MARKS[answer.tone]} {escape(answer.headline)}", *_cases(answer)]
+    if answer.first_steps:
+        blocks.append(
+            "**Do first**\n\n" + "\n".join(f"{n}. {_render(step)}" for n, step in enumerate(answer.first_steps, 1))
+        )
+    if todo is not None:
+        blocks.append(_what_to_do(todo))
+    blocks += _readers_and_writers(results)
+    partitions = inconsistent_partitions(results)
+    if partitions:
+        blocks.append(_table(partitions, results))
+    findings = new_findings(results.rows("findings"))
+    if findings:
+        blocks.append(_findings(findings))
+    blocks.append(code_span(render_status_line(verdict)))
+    audit = results.audit
+    ids = f"audit {code_span(audit.get('audit_id'))} of snapshot {code_span(audit.get('snapshot_id'))}"
+    finished = f", finished {escape(clean(audit['finished']))}" if audit.get("finished") else ""
+    blocks.append(f"<sub>replica-audit {escape(clean(audit.get('tool_version')))}, {ids}{finished}</sub>")
+    return "\n\n".join(blocks) + "\n"
+
+
+def _what_to_do(todo: WhatToDo) -> str:
+    """The choices, and below a fold the steps with their commands."""
+    lines = ["**What to do**", ""]
+    lines += [f"- {code_span(f'{one.topic}-{one.partition}')}: {escape(one.sentence)}" for one in todo.choices]
+    if todo.left_out:
+        lines.append(f"- and {render_count(todo.left_out, 'more partition')}: {code_span(todo.command)}")
+    if not todo.steps:
+        return "\n".join(lines)
+    lines += ["", f"<details><summary>{render_count(len(todo.steps), 'step')}, with commands</summary>", ""]
+    for step in todo.steps:
+        lines.append(f"{step.number}. {escape(step.text)}")
+        if step.commands:
+            fence = "`" * (max((len(run) for text in step.commands for run in re.findall("`+", text)), default=0) + 3)
+            lines += ["", *(f"   {line}" for line in (f"{fence}sh", *step.commands, fence)), ""]
+    told = f"What must hold before each step, and what each log is after it: {code_span(todo.command)}"
+    return "\n".join([*lines, "", told, "", "</details>"])
+
+
+def _readers_and_writers(results: Results) -> list[str]:
+    """Consumer groups that are hit, and who wrote the lost records, worst partition first; nothing where there are none."""
+    hits, groups, writers = find_hits(results), [], []
+    for row, rows in rows_by_partition(results):
+        place = f"{row['topic']}-{row['partition']}"
+        for one in hit_rows(rows["group_offsets"], hits.get((row["topic"], row["partition"]), {})):
+            told = escape(tell_group(one, row["reference_id"]))
+            groups.append(f"- {code_span(place)}: group {code_span(one['group'])} {told}")
+        for one in writer_rows(rows["lost_producers"]):
+            name = "" if one["transactional_id"] is None else f"transactional id {code_span(one['transactional_id'])}, "
+            writers.append(f"- {code_span(place)}: {name}{escape(tell_writer(one))}")
+    blocks = []
+    for title, table, lines in (
+        ("Consumer groups that are hit", "group_offsets", groups),
+        ("Who wrote the lost records", "lost_producers", writers),
+    ):
+        if lines:
+            left = len(lines) - READER_LIMIT
+            more = [f"- and {left} more: {code_span(table)} in {code_span('audit.json')}"] if left > 0 else []
+            blocks.append("\n".join([f"**{title}**", "", *lines[:READER_LIMIT], *more]))
+    return blocks
+
+
+def escape(text: str) -> str:
+    """`text` so that Markdown shows it as it is and links nothing in it."""
+    return " ".join(
+        code_span(word) if _LINKED.search(word) else _SPECIAL.sub(r"\\\g<0>", word) for word in text.split(" ")
+    )
+
+
+def code_span(value: Any) -> str:
+    """`value` as code, with a fence longer than any run of backticks in it."""
+    text = clean(value)
+    fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
+    space = " " if text.startswith("`") or text.endswith("`") or not text.strip() else ""
+    return f"{fence}{space}{text}{space}{fence}"
+
+
+def _cell(value: Any) -> str:
+    return code_span(value).replace("|", "\\|")
+
+
+def _cases(answer: Answer) -> list[str]:
+    lines = [f"- {code_span(f'{case.topic}-{case.partition}')}: {escape(case.sentence)}" for case in answer.cases]
+    return ["\n".join(lines)] * bool(lines) + [_render(sentence) for sentence in answer.more]
+
+
+def _render(sentence: Sentence) -> str:
+    return "".join(
+        f"**{escape(part)}**" if number % 2 and part else escape(part) for number, part in enumerate(sentence)
+    )
+
+
+def _table(partitions: Sequence[Row], results: Results) -> str:
+    worst = worst_of_each(results.rows("findings"))
+    lines = [
+        "| partition | verdict | leader | high watermark | lost | committed | worst finding |",
+        "|---|---|--:|--:|--:|--:|---|",
+    ]
+    for row in partitions[:PARTITION_LIMIT]:
+        found = worst.get((row["topic"], row["partition"]))
+        name = f"{row['topic']}-{row['partition']}"
+        cells = [
+            _cell(name),
+            escape(row["verdict"]),
+            clean(row["leader_id"]),
+            escape(render_interval(row["hw_lower"], row["hw_upper"])),
+            render_lost(row, "lost_records"),
+            render_lost(row, "lost_committed"),
+            f"{found['severity']} {_cell(found['code'])}" if found else "",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    calm = len(results.rows("partitions")) - len(partitions)
+    left = len(partitions) - PARTITION_LIMIT
+    tail = [f"and {left} more" if left > 0 else "", f"{render_count(calm, 'partition')} CONSISTENT" if calm else ""]
+    text = ", ".join(part for part in tail if part)
+    return "\n".join(lines) + (f"\n\n{text}" if text else "")
+
+
+def _findings(findings: Sequence[Row]) -> str:
+    lines = []
+    for row in findings[:FINDING_LIMIT]:
+        place = (
+            ""
+            if row["topic"] is None
+            else f" {code_span(row['topic'] if row['partition'] is None else f'''{row['topic']}-{row['partition']}''')}"
+        )
+        broker = "" if row["broker_id"] is None else f", broker {row['broker_id']}"
+        where = (
+            "" if row["start_offset"] is None else f", {escape(render_range(row['start_offset'], row['end_offset']))}"
+        )
+        message = escape(clean(row["message"] or ""))
+        lines.append(f"- **{row['severity']}** {code_span(row['code'])}{place}{broker}{where}: {message}")
+    left = len(findings) - FINDING_LIMIT
+    more = f"\n\nand {left} more" if left > 0 else ""
+    return (
+        f"<details><summary>{render_count(len(findings), 'new finding')}, worst first</summary>\n\n"
+        + "\n".join(lines)
+        + more
+        + "\n\n</details>"
+    )
