@@ -73,7 +73,7 @@ def test_an_election_says_who_led_before_and_who_was_in_sync():
         history({"isr": (1, 2)}, {"leader_id": None, "isr": (), "elr": (2,)}, {"leader_id": 2, "isr": (2,), "elr": ()})
     )
     assert (one.leader_epoch, one.leader_id, one.time_ms, one.metadata_offset) == (2, 2, 1003, 13)
-    assert (one.previous_leader_id, one.previous_epoch, one.previous_isr, one.previous_elr) == (1, 0, (), (2,))
+    assert (one.previous_leader_id, one.previous_isr, one.previous_elr) == (1, (), (2,))
 
 
 def test_what_is_no_election():

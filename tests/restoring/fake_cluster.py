@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from replica_audit.restoring.contact import Produced, Progress, Stored, Topic
+from replica_audit.restoring.cluster_records import Produced, Progress, Stored, Topic
 
 
 class Killed(Exception):

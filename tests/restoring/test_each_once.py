@@ -11,7 +11,7 @@ from tests.restoring.lost_records import CLUSTER_ID, lost_record, write_lost_rec
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.restoring.checking import check_partition
-from replica_audit.restoring.contact import Progress, Stored, Topic
+from replica_audit.restoring.cluster_records import Progress, Stored, Topic
 from replica_audit.restoring.planned_restore import Ways, plan_restore
 from replica_audit.restoring.restore import look, name_of, restore
 from replica_audit.restoring.salvaged_records import SalvagedRecords

@@ -12,7 +12,7 @@ from tests.restoring.lost_records import CLUSTER_ID, write_lost_records
 from tests.support.encoder import Record
 
 from replica_audit.errors import UsageError
-from replica_audit.restoring.contact import Stored, Topic
+from replica_audit.restoring.cluster_records import Stored, Topic
 from replica_audit.restoring.planned_restore import Ways, plan_restore
 from replica_audit.restoring.restore import restore
 from replica_audit.restoring.salvaged_records import SalvagedRecords

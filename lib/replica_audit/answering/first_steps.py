@@ -60,7 +60,7 @@ class Hanging:
 
 
 @dataclass(frozen=True, slots=True)
-class Election:
+class Electable:
     """Partitions for which an audit of an earlier version has no cost matrix, and who could be elected."""
 
     brokers: tuple[int, ...]
@@ -83,7 +83,7 @@ class FirstSteps:
     """By code the findings whose catalogued remedy is needed."""
     costed: Mapping[Place, Row]
     """Where records have to be saved: the best choice of a leader, by the cost matrix."""
-    elections: tuple[Election, ...]
+    elections: tuple[Electable, ...]
 
 
 def find_first_steps(results: Results, outcome: Outcome) -> FirstSteps:
@@ -204,14 +204,14 @@ def _to_mend(partition: Row, outcome: Outcome) -> Sequence[Row]:
     return chosen if outcome.is_calm else chosen[:1]
 
 
-def _elections(places: Sequence[Place], holders: Mapping[int, Sequence[Held]]) -> Iterator[Election]:
+def _elections(places: Sequence[Place], holders: Mapping[int, Sequence[Held]]) -> Iterator[Electable]:
     choices: dict[tuple, list[Place]] = defaultdict(list)
     for place in places:
         holding = {broker: one for broker, held in holders.items() for one in held if one.place == place}
         whole = [broker for broker, one in holding.items() if one.is_all]
         choices[tuple(sorted(whole or holding)), bool(whole)].append(place)
     for (brokers, is_whole), same in choices.items():
-        yield Election(brokers, is_whole, tuple(same))
+        yield Electable(brokers, is_whole, tuple(same))
 
 
 def saved_by(code: str, replicas: Sequence[Row]) -> list[int]:

@@ -24,7 +24,6 @@ class Choice:
     worst: CandidateCost | None
     reason: str
     """One sentence."""
-    is_present_leader: bool
 
 
 def standing(case: Case, broker_id: int) -> str:
@@ -81,8 +80,7 @@ def choose(case: Case, costs: Sequence[CandidateCost]) -> Choice | None:
     ranked = sorted(electable, key=rank)
     best, last = ranked[0], max(ranked, key=_loss)
     worst = None if _loss(last) == _loss(best) else last
-    leads = standings[best.broker_id] == "leader"
-    return Choice(best, worst, _reason(case, best, ranked[1:], standings), leads)
+    return Choice(best, worst, _reason(case, best, ranked[1:], standings))
 
 
 def _loss(cost: CandidateCost) -> tuple[int, int, int]:

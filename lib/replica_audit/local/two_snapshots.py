@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, BinaryIO
 
@@ -54,29 +54,9 @@ def verify_snapshots(
     if earlier.options.kafka_version is not None and settings.protocol is None and settings.kafka_version is None:
         # The truncations took place in between, by the brokers as they were when it began.
         later.options = replace(later.options, protocol=earlier.options.protocol)
-    reader = RecordReader(_Both({BEFORE: earlier.snapshot, AFTER: later.snapshot}))
-    found, left, leaders = [], [], []
-    files = [file for opened in (earlier, later) for partition in both for file in opened.files(partition)]
-    progress.begin("verifying", len(files), sum(file.size_bytes for file in files))
-    try:
-        for partition in both:
-            result = _verify(earlier, later, partition, reader)
-            found.append(result)
-            leader_id, leader_epoch = result.leader
-            place = {"topic": partition.topic, "partition": partition.partition}
-            leaders.append({**place, "leader_id": leader_id, "leader_epoch": leader_epoch})
-            left += [_unverified(partition, reason) for reason in result.unjudged]
-            if result.recreated:
-                left.append(_unverified(partition, "the topic was deleted and created again in between", expected=True))
-            of_one = [file for opened in (earlier, later) for file in opened.files(partition)]
-            progress.advance(len(of_one), sum(file.size_bytes for file in of_one))
-    finally:
-        progress.end()
-    has_metadata = bool(later.inventory.metadata_logs)
-    for partition in held - set(both):
-        deleted = "its topic was deleted: the later metadata log does not have it"
-        reason = deleted if has_metadata else "the later snapshot does not have it"
-        left.append(_unverified(partition, reason, expected=has_metadata))
+    results = _verify_all(earlier, later, both, progress)
+    left = [row for partition, result in results.items() for row in _unjudged(partition, result)]
+    left += _missing(held - set(both), has_metadata=bool(later.inventory.metadata_logs))
     verified = Verification(
         {
             "before": earlier.snapshot.name,
@@ -85,12 +65,50 @@ def verify_snapshots(
             "protocol": later.options.protocol,
             "partitions": len(both),
         },
-        tuple(sort_rows([row for one in found for row in one.verifications])),
-        tuple(sort_rows([row for one in found for row in one.gone])),
+        tuple(sort_rows([row for one in results.values() for row in one.verifications])),
+        tuple(sort_rows([row for one in results.values() for row in one.gone])),
         tuple(sort_rows(left)),
-        tuple(leaders),
+        tuple(_leader(partition, result) for partition, result in results.items()),
     )
     return verified if plan is None else with_plan(verified, plan)
+
+
+def _verify_all(
+    earlier: OpenedSnapshot, later: OpenedSnapshot, partitions: Sequence[TopicPartition], progress: Progress
+) -> dict[TopicPartition, PartitionVerification]:
+    reader = RecordReader(_Both({BEFORE: earlier.snapshot, AFTER: later.snapshot}))
+    files = {partition: [*earlier.files(partition), *later.files(partition)] for partition in partitions}
+    sizes = {partition: sum(file.size_bytes for file in of_one) for partition, of_one in files.items()}
+    progress.begin("verifying", sum(map(len, files.values())), sum(sizes.values()))
+    found = {}
+    try:
+        for partition in partitions:
+            found[partition] = _verify(earlier, later, partition, reader)
+            progress.advance(len(files[partition]), sizes[partition])
+    finally:
+        progress.end()
+    return found
+
+
+def _unjudged(partition: TopicPartition, result: PartitionVerification) -> Iterator[dict[str, Any]]:
+    for reason in result.unjudged:
+        yield _unverified(partition, reason)
+    if result.recreated:
+        yield _unverified(partition, "the topic was deleted and created again in between", expected=True)
+
+
+def _missing(partitions: Iterable[TopicPartition], *, has_metadata: bool) -> Iterator[dict[str, Any]]:
+    """Rows of partitions that only the earlier snapshot has."""
+    deleted = "its topic was deleted: the later metadata log does not have it"
+    reason = deleted if has_metadata else "the later snapshot does not have it"
+    for partition in partitions:
+        yield _unverified(partition, reason, expected=has_metadata)
+
+
+def _leader(partition: TopicPartition, result: PartitionVerification) -> dict[str, Any]:
+    leader_id, leader_epoch = result.leader
+    place = {"topic": partition.topic, "partition": partition.partition}
+    return {**place, "leader_id": leader_id, "leader_epoch": leader_epoch}
 
 
 def _open(uri: str, settings: Settings) -> OpenedSnapshot:

@@ -26,8 +26,6 @@ class Election:
     long as its own log was intact. A last known leader that comes back is not (LastKnownElr)."""
     previous_leader_id: int | None
     """Who led before, whether or not somebody still did; None where the history does not reach back so far."""
-    previous_epoch: int | None
-    """Leader epoch of that leader."""
     previous_isr: tuple[int, ...]
     previous_elr: tuple[int, ...]
     from_last_known: bool
@@ -60,7 +58,6 @@ def elections(history: Sequence[PartitionState]) -> tuple[Election, ...]:
                 metadata_offset=after.metadata_offset,
                 clean=eligible and not said_unclean,
                 previous_leader_id=None if led is None else led.leader_id,
-                previous_epoch=None if led is None else led.leader_epoch,
                 previous_isr=before.isr,
                 previous_elr=before.elr,
                 from_last_known=not eligible and chosen in before.last_known_elr,

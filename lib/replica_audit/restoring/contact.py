@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from replica_audit.errors import EngineError, UsageError
 from replica_audit.restoring.client_properties import ClientProperties
-from replica_audit.restoring.salvaged_records import Headers
+from replica_audit.restoring.cluster_records import Produced, Progress, Stored, Topic, stored_record
 
 #: Seconds that a request may take, and a transaction with all that is repeated in it.
 _REQUEST_SECONDS = 30.0
@@ -19,44 +18,6 @@ _POLL_SECONDS = 1.0
 _ATTEMPTS = 3
 
 _Answer = TypeVar("_Answer")
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A record as a consumer that reads committed records gets it."""
-
-    offset: int
-    leader_epoch: int | None
-    timestamp_ms: int | None
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
-
-
-@dataclass(frozen=True, slots=True)
-class Produced:
-    """A record to be produced."""
-
-    timestamp_ms: int | None
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic that is there."""
-
-    partitions: int
-    replication_factor: int
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The offset that a group has committed, and the text with it."""
-
-    offset: int
-    text: str
 
 
 class Contact:
@@ -135,7 +96,7 @@ class Contact:
                     continue
                 heard = time.monotonic()
                 if message.error() is None:
-                    yield _stored(message)
+                    yield stored_record(message)
                 elif message.error().code() == end_of_partition:
                     return
                 else:
@@ -290,11 +251,3 @@ class Session:
             self._again(step)
         except self._kafka.KafkaException as error:
             raise self._contact._failure(what, error.args[0]) from None
-
-
-def _stored(message: Any) -> Stored:
-    kind, timestamp = message.timestamp()
-    epoch = message.leader_epoch()
-    headers = tuple((name, value) for name, value in message.headers() or ())
-    known = kind != 0 and timestamp != -1
-    return Stored(message.offset(), epoch, timestamp if known else None, message.key(), message.value(), headers)

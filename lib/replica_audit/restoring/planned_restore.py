@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
-from replica_audit.restoring.contact import Progress, Stored, Topic
+from replica_audit.restoring.cluster_records import Progress, Stored, Topic
 from replica_audit.restoring.recognition import expected_of, restored
 from replica_audit.restoring.salvaged_records import SalvagedRecord, SalvagedRecords
 from replica_audit.wording import count

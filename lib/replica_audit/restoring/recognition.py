@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from replica_audit.model import TopicPartition
-from replica_audit.restoring.contact import Stored
+from replica_audit.restoring.cluster_records import Stored
 from replica_audit.restoring.salvaged_records import SalvagedRecord
 from replica_audit.restoring.source_headers import Source, source_of, split_source
 from replica_audit.salvaging.record_digest import record_digest

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
-from replica_audit.restoring.contact import Produced, Progress
+from replica_audit.restoring.cluster_records import Produced, Progress
 from replica_audit.restoring.planned_restore import Cluster, PlannedRestore, Ways
 from replica_audit.restoring.resuming import find_place, text_of
 from replica_audit.restoring.salvaged_records import SalvagedRecord, SalvagedRecords

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
-from replica_audit.restoring.contact import Progress
+from replica_audit.restoring.cluster_records import Progress
 from replica_audit.restoring.planned_restore import Cluster, Ways
 from replica_audit.restoring.recognition import expected_of, restored
 from replica_audit.restoring.salvaged_records import SalvagedRecords

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -19,16 +18,12 @@ import pyarrow as pa
 
 from replica_audit import __version__
 from replica_audit.errors import InputError
-from replica_audit.tables import SCHEMA_VERSION
 from replica_audit.warehouse.arrow_types import arrow_schema, arrow_to_rows, rows_to_arrow
 from replica_audit.warehouse.locations import absolute_location, open_directory
 from replica_audit.warehouse.table_files import TableFileWriter
 from replica_audit.warehouse.table_layout import DataFile, columns_of, key_of, partition_of
 from replica_audit.warehouse.table_reads import list_files, read_file
-
-#: A table's description, which says what schema its rows have.
-_DESCRIPTION = f"replica-audit, schema {SCHEMA_VERSION}"
-_SCHEMA = re.compile(r"replica-audit, schema (\d{1,9})")
+from replica_audit.warehouse.table_versions import DESCRIPTION, open_at_this_version, with_dropped_columns
 
 _PERIODS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 
@@ -158,7 +153,7 @@ class Warehouse:
         data = rows_to_arrow([{**row, **ids} for row in rows], arrow_schema(columns_of(table)))
         write_deltalake(
             handle,
-            _with_dropped_columns(data, handle),
+            with_dropped_columns(data, handle),
             mode="overwrite",
             predicate=f"{key} = {_literals([owner])}",
             commit_properties=self._properties_of_commit(),
@@ -231,7 +226,7 @@ class Warehouse:
         if uri is None:
             return None
         try:
-            return self._migrated(table, self._readable(table, DeltaTable(uri)))
+            return open_at_this_version(f"{self.name}/{table}", DeltaTable(uri), columns_of(table))
         except TableNotFoundError:
             if not make:
                 return None
@@ -241,7 +236,7 @@ class Warehouse:
             mode="ignore",
             partition_by=key_of(table),
             configuration=self._periods,
-            description=_DESCRIPTION,
+            description=DESCRIPTION,
             commit_properties=self._properties_of_commit(),
         )
 
@@ -254,29 +249,6 @@ class Warehouse:
             os.makedirs(uri, exist_ok=True)
         return uri
 
-    def _readable(self, table: str, handle):
-        """The table, unless a later version of the project gave its rows a meaning that this one does not know."""
-        described = _SCHEMA.fullmatch(handle.metadata().description or "")
-        found = int(described[1]) if described else 1
-        if found > SCHEMA_VERSION:
-            raise InputError(
-                f"{self.name}/{table} was written by a later version of replica-audit: its schema is {found}, expected "
-                f"at most {SCHEMA_VERSION}; upgrade (this is {__version__}), or give another --warehouse"
-            )
-        return handle
-
-    def _migrated(self, table: str, handle):
-        """A table of an earlier version gets the columns that came since."""
-        known = {column.name for column in handle.schema().fields}
-        new = [column for column in columns_of(table) if column.name not in known]
-        if new:
-            from deltalake import Schema
-
-            handle.alter.set_table_description(_DESCRIPTION)
-            handle.alter.add_columns(Schema.from_arrow(arrow_schema(new)).fields)
-            handle.update_incremental()
-        return handle
-
     def _uri(self, table: str, make: bool = False) -> str | None:
         if self._locate is not None:
             found = self._locate(table, make)
@@ -288,14 +260,6 @@ class Warehouse:
 
         run = {"tool": f"replica-audit {__version__}", **self._commit}
         return CommitProperties(custom_metadata={"userMetadata": json.dumps(run, sort_keys=True)})
-
-
-def _with_dropped_columns(data: pa.Table, handle) -> pa.Table:
-    """`data` with nulls for columns that an earlier version wrote and this one does not."""
-    for field in pa.schema(handle.schema().to_arrow()):
-        if field.name not in data.schema.names:
-            data = data.append_column(field.name, pa.nulls(data.num_rows, field.type))
-    return data
 
 
 def _listed(value: str | Sequence[str] | None) -> list[str | None]:

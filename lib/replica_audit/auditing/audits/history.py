@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from replica_audit.auditing.findings.catalogue import SEVERITIES, VERDICTS, audit_verdict
 
 Row = Mapping[str, Any]
+
+#: A partition, and its verdicts in order: the number of the audit, and what it found.
+_Judged = tuple[Row, Sequence[tuple[int, str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +43,40 @@ def build_history(
     The latest `limit` audits are shown, and what happened in them; what was before still says what is new in them.
     `selects` says of which topics changes and findings are shown; an audit's own verdict and counts are of all it had.
     """
-    looked: dict[tuple, list[int]] = {}
-    rows = []
-    told = max(0, len(audits) - limit) if limit else 0
+    first = max(0, len(audits) - limit) if limit else 0
+    judged = [(row, sorted(row["verdicts"])) for row in partitions]
+    looked = {tuple(_place(row).values()): [number for number, _ in steps] for row, steps in judged}
     of_cluster: dict[str | None, list[int]] = defaultdict(list)
     for number, audit in enumerate(audits):
         of_cluster[audit["cluster_id"]].append(number)
-    verdicts: dict[int, Counter] = defaultdict(Counter)
-    for row in partitions:
-        seen = sorted(row["verdicts"])
-        looked[row["cluster_id"], row["topic"], row["partition"]] = [number for number, _ in seen]
-        for number, verdict in seen:
-            verdicts[number][verdict] += 1
-        changed = [step for position, step in enumerate(seen) if position == 0 or step[1] != seen[position - 1][1]]
-        if len(changed) > 1 and changed[-1][0] >= told and selects(row["topic"]):
-            rows.append((changed[-1], {**_place(row), "verdicts": [_step(audits, *step) for step in changed]}))
-    rows.sort(key=lambda item: (VERDICTS.index(item[0][1]), -item[0][0], item[1]["topic"], item[1]["partition"]))
     traced = [_trace(row, looked, of_cluster, audits) for row in findings]
     traced.sort(key=lambda item: (item.gone is not None, *item.key))
-    new = Counter(item.present[0] for item in traced)
-    gone = Counter(item.gone for item in traced if item.gone is not None)
+    return History(
+        list(_audit_rows(audits, judged, traced))[first:],
+        _changes(audits, [(row, steps) for row, steps in judged if selects(row["topic"])], first),
+        [item.row for item in traced if max(item.present[-1], item.gone or 0) >= first and selects(item.row["topic"])],
+    )
+
+
+def _changes(audits: Sequence[Row], judged: Iterable[_Judged], first: int) -> list[dict[str, Any]]:
+    """Partitions whose verdict changed in the audit `first` or later, worst first."""
+    rows = []
+    for row, steps in judged:
+        changed = [step for place, step in enumerate(steps) if place == 0 or step[1] != steps[place - 1][1]]
+        if len(changed) > 1 and changed[-1][0] >= first:
+            rows.append((changed[-1], {**_place(row), "verdicts": [_step(audits, *step) for step in changed]}))
+    rows.sort(key=lambda item: (VERDICTS.index(item[0][1]), -item[0][0], item[1]["topic"], item[1]["partition"]))
+    return [row for _, row in rows]
+
+
+def _audit_rows(
+    audits: Sequence[Row], judged: Iterable[_Judged], traced: Sequence[_Traced]
+) -> Iterator[dict[str, Any]]:
+    """Each audit as it was: its verdict, its counts, and which findings came and went."""
+    verdicts: dict[int, Counter] = defaultdict(Counter)
+    for _, steps in judged:
+        for number, verdict in steps:
+            verdicts[number][verdict] += 1
     severities: dict[int, Counter] = defaultdict(Counter)
     unplaced: dict[int, list[Row]] = defaultdict(list)
     for item in traced:
@@ -67,22 +84,17 @@ def build_history(
             severities[number][severity] += 1
             if item.row["topic"] is None:
                 unplaced[number].append(item.row)
-    return History(
-        [
-            {
-                **_named(audit),
-                "verdict": audit_verdict(verdicts[number], unplaced[number]),
-                "partitions": {verdict: verdicts[number][verdict] for verdict in VERDICTS},
-                "findings": {severity: severities[number][severity] for severity in SEVERITIES},
-                "new": new[number],
-                "gone": gone[number],
-            }
-            for number, audit in enumerate(audits)
-            if number >= told
-        ],
-        [row for _, row in rows],
-        [item.row for item in traced if max(item.present[-1], item.gone or 0) >= told and selects(item.row["topic"])],
-    )
+    new = Counter(item.present[0] for item in traced)
+    gone = Counter(item.gone for item in traced if item.gone is not None)
+    for number, audit in enumerate(audits):
+        yield {
+            **_named(audit),
+            "verdict": audit_verdict(verdicts[number], unplaced[number]),
+            "partitions": {verdict: verdicts[number][verdict] for verdict in VERDICTS},
+            "findings": {severity: severities[number][severity] for severity in SEVERITIES},
+            "new": new[number],
+            "gone": gone[number],
+        }
 
 
 def _named(audit: Row) -> dict[str, Any]:

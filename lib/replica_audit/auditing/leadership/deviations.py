@@ -62,7 +62,6 @@ class TimelineSummary:
 
     observations: int
     first_ms: int
-    last_ms: int
     run_count: int
     """Of all stretches, those that did not last included."""
     runs: tuple[DeviationRun, ...] = ()
@@ -131,12 +130,12 @@ class TimelineTally:
     def __init__(self) -> None:
         self._deviations = DeviationRuns(GREATEST_RUNS)
         self._count = 0
-        self._first_ms = self._last_ms = 0
+        self._first_ms = 0
 
     def add(self, row: TimelineRow) -> None:
         """Take in the next row."""
         self._first_ms = self._first_ms if self._count else row.time_ms
-        self._count, self._last_ms = self._count + 1, row.time_ms
+        self._count += 1
         self._deviations.add(row)
 
     def finish(self) -> TimelineSummary | None:
@@ -144,7 +143,7 @@ class TimelineTally:
         runs = tuple(self._deviations.finish())
         if not self._count:
             return None
-        return TimelineSummary(self._count, self._first_ms, self._last_ms, self._deviations.count, runs)
+        return TimelineSummary(self._count, self._first_ms, self._deviations.count, runs)
 
 
 def timeline_row(row: TimelineRow) -> dict[str, Any]:

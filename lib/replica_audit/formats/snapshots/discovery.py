@@ -8,8 +8,6 @@ from fnmatch import fnmatchcase
 
 from replica_audit.formats.files.storage import GREATEST_AHEAD, Snapshot
 from replica_audit.formats.inventory import (
-    BrokerLogFile,
-    DuplicateReplica,
     Inventory,
     LogDir,
     MetadataLog,
@@ -37,6 +35,14 @@ from replica_audit.formats.log_dirs.owners import (
 from replica_audit.formats.log_dirs.replica_dirs import OffsetFile, read_epochs, read_offset_files, read_replica
 from replica_audit.formats.metadata.reading import read_metadata
 from replica_audit.formats.snapshots.file_kinds import is_put_beside, kind_by_name
+from replica_audit.formats.snapshots.whose_files import (
+    find_broker_logs,
+    find_duplicates,
+    ignored_row,
+    metadata_log_in,
+    replica_key,
+    segment_key,
+)
 from replica_audit.formats.stand_ins.described_replicas import Found, read_stand_ins
 from replica_audit.model import QuarantineRow, ReplicaDir, TopicPartition
 from replica_audit.wording import count
@@ -101,14 +107,17 @@ class _Discovery:
         progress = [(entry.path, entry.size) for entry in self._files if self._kind(entry.path) == "replica_progress"]
         self._counts.update(self._kind(entry.path) for entry in self._files)
         self._add_stand_ins(dumps, tables, [one for one in log_dirs if one not in foreign and one.kind == "broker"])
+        logs = (entry for entry in self._files if self._kind(entry.path) == "broker_log")
+        broker_logs, unowned = find_broker_logs(logs, log_dirs)
+        self._quarantine += unowned
         self._tell_problems()
         return Inventory(
             cluster_id=cluster_id,
             log_dirs=tuple(log_dirs),
             foreign_log_dirs=tuple(foreign),
-            replicas=tuple(sorted(self._replicas, key=_replica_key)),
-            segments=tuple(sorted(self._segments, key=_segment_key)),
-            duplicates=self._find_duplicates(),
+            replicas=tuple(sorted(self._replicas, key=replica_key)),
+            segments=tuple(sorted(self._segments, key=segment_key)),
+            duplicates=find_duplicates(self._replicas),
             orphan_checkpoints=tuple(self._orphans),
             metadata_logs=tuple(self._metadata_logs),
             leaderships=leaderships,
@@ -116,7 +125,7 @@ class _Discovery:
             manifest=manifest,
             dump_paths=tuple(dumps),
             table_paths=tuple(tables),
-            broker_logs=self._find_broker_logs(log_dirs),
+            broker_logs=tuple(broker_logs),
             progress_files=tuple(progress),
             topics=tuple(sorted(self._topics)),
             counts=dict(sorted(self._counts.items())),
@@ -147,24 +156,6 @@ class _Discovery:
             broker_id = broker_of_path(f"{path}/") if owner is None else owner.broker_id
             self._quarantine.append(QuarantineRow(broker_id, path or ".", None, None, code, problem.reason, *place))
 
-    def _find_broker_logs(self, log_dirs: list[LogDir]) -> tuple[BrokerLogFile, ...]:
-        found = []
-        for entry in self._files:
-            if self._kind(entry.path) != "broker_log":
-                continue
-            around = [
-                one
-                for one in log_dirs
-                if one.path and entry.path.startswith(f"{one.path}/") and one.broker_id is not None
-            ]
-            owner = max(around, key=lambda one: len(one.path), default=None)
-            broker_id = owner.broker_id if owner else broker_of_path(entry.path)
-            found.append(BrokerLogFile(entry.path, entry.size, broker_id))
-            if broker_id is None:
-                reason = "cannot tell whose log this is: put it into a directory broker-<id>"
-                self._quarantine.append(_row("INPUT-IGNORED", entry.path, reason))
-        return tuple(one for one in found if one.broker_id is not None)
-
     def _add_stand_ins(self, dumps: list[str], tables: list[str], log_dirs: list[LogDir]) -> None:
         """Take the logs that only texts and tables show."""
         found = Found(log_dirs, self._offset_files, self._replicas, self._segments)
@@ -191,10 +182,10 @@ class _Discovery:
             if parsed.kind == "current" and parsed.topic_partition:
                 partitions.append((parsed.topic_partition, child))
             elif parsed.kind == "metadata" and not is_foreign:
-                self._metadata_logs.append(_metadata_log(log_dir, child))
+                self._metadata_logs.append(metadata_log_in(log_dir, child))
             elif parsed.kind == "other" and name not in _KNOWN_DIRECTORIES:
                 reason = "this directory is not a partition: Kafka refuses to start with it"
-                self._quarantine.append(_row("INPUT-IGNORED", child.path, reason, log_dir.broker_id))
+                self._quarantine.append(ignored_row("INPUT-IGNORED", child.path, reason, log_dir.broker_id))
         for name, entry in folder.files.items():
             parsed = parse_directory_name(name)
             if entry.path in self._problems and parsed.kind == "current" and parsed.topic_partition:
@@ -204,7 +195,7 @@ class _Discovery:
             are = "is" if len(partitions) == 1 else "are"
             left_out = f"its {count(len(partitions), 'partition')} {are} left out"
             reason = f"a log dir of cluster {log_dir.cluster_id}: {left_out}"
-            self._quarantine.append(_row("META-FOREIGN-DIR", folder.path or ".", reason, log_dir.broker_id))
+            self._quarantine.append(ignored_row("META-FOREIGN-DIR", folder.path or ".", reason, log_dir.broker_id))
         elif log_dir.broker_id is not None and log_dir.kind == "broker":
             self._read_replicas(log_dir, log_dir.broker_id, folder, partitions)
 
@@ -263,34 +254,6 @@ class _Discovery:
         """What a file is counted as; `_look_into` has named those of log dirs."""
         return self._kinds.get(path) or kind_by_name(path)
 
-    def _find_duplicates(self) -> tuple[DuplicateReplica, ...]:
-        places: dict[tuple[int, str, int], list[str]] = defaultdict(list)
-        for replica in self._replicas:
-            places[replica.broker_id, replica.topic, replica.partition].append(replica.log_dir)
-        several = {key: tuple(sorted(log_dirs)) for key, log_dirs in sorted(places.items()) if len(log_dirs) > 1}
-        return tuple(DuplicateReplica(*key, log_dirs) for key, log_dirs in several.items())
-
 
 def _ends_of_parts(path: str) -> list[int]:
     return [index for index, character in enumerate(path) if character == "/"] + [len(path)]
-
-
-def _replica_key(replica: ReplicaDir) -> tuple:
-    return replica.topic, replica.partition, replica.broker_id, replica.log_dir
-
-
-def _segment_key(segment: SegmentFile) -> tuple:
-    return segment.topic, segment.partition, segment.broker_id, segment.log_dir, segment.base_offset
-
-
-def _row(code: str, path: str, reason: str, broker_id: int | None = None, position: int | None = None) -> QuarantineRow:
-    return QuarantineRow(broker_id, path, position, None, code, reason)
-
-
-def _metadata_log(log_dir: LogDir, folder: Folder) -> MetadataLog:
-    names = [(parse_file_name(name), name) for name in sorted(folder.files)]
-    live = [(name.kind, f"{folder.path}/{text}") for name, text in names if name.state == "live"]
-    logs = tuple(path for kind, path in live if kind == "log")
-    snapshots = tuple(path for kind, path in live if kind == "kraft_snapshot")
-    quorum_state = "quorum-state" in folder.files
-    return MetadataLog(log_dir.broker_id, log_dir.path, folder.path, logs, snapshots, quorum_state)

@@ -9,7 +9,7 @@ from typing import BinaryIO, NamedTuple
 from replica_audit.formats.files.side_files import parse_whole
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.log_dirs.names import parse_file_name
-from replica_audit.formats.stand_ins.dump_lines import is_start
+from replica_audit.formats.stand_ins.dump_remarks import is_start
 
 DUMPING = b"Dumping "
 #: The byte order mark of UTF-8, which an editor may have put before the text.

@@ -14,14 +14,11 @@ from replica_audit.formats.stand_ins.dump_lines import (
     Contents,
     InnerLine,
     RecordLine,
-    is_remark,
-    is_start,
     parse_batch_line,
-    parse_failure,
     parse_inner,
-    parse_invalid_bytes,
     parse_record_line,
 )
+from replica_audit.formats.stand_ins.dump_remarks import is_remark, is_start, parse_failure, parse_invalid_bytes
 from replica_audit.formats.stand_ins.dump_text import DUMPING, Section, read_lines
 
 #: Records of --skip-record-metadata; the Scala tool leaves out the bar where there is no key.

@@ -6,7 +6,7 @@ Labels are bounded by the catalogue (verdicts, severities, codes); a topic, part
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -70,7 +70,7 @@ def _run_families(verdict: Mapping[str, Any], finished: float | None, duration: 
 
 
 def _families(results: Results, verdict: Mapping[str, Any]) -> Iterable[Family]:
-    audit, partitions, findings = results.audit, results.rows("partitions"), results.rows("findings")
+    audit, partitions = results.audit, results.rows("partitions")
     inputs = audit.get("inputs") or {}
     info = {"version": clean(audit.get("tool_version")), "cluster_id": clean(audit.get("cluster_id") or "")}
     yield "run_info", "The version that ran and the cluster that was audited.", [(info, 1)]
@@ -79,6 +79,22 @@ def _families(results: Results, verdict: Mapping[str, Any]) -> Iterable[Family]:
     yield from _run_families(verdict, finished, duration)
     counts = Counter(row["verdict"] for row in partitions)
     yield "partitions", "Partitions by verdict.", [({"verdict": name}, counts[name]) for name in VERDICTS]
+    yield from _finding_families(results.rows("findings"))
+    yield from _partition_families(partitions)
+    yield "quarantined_inputs", "Pieces of input that could not be used.", [({}, len(results.rows("quarantine")))]
+    if quality := verdict.get("quality"):
+        yield from _quality_families(quality)
+    if inputs.get("size_bytes") is not None:
+        yield "input_bytes", "Bytes of segments that the audit covers.", [({}, inputs["size_bytes"])]
+    if inputs.get("quarantined_bytes") is not None:
+        yield (
+            "input_bytes_outside_batches",
+            "Bytes of segments that are in no batch, by what they are.",
+            [({"kind": kind}, inputs[f"{kind}_bytes"]) for kind in ("quarantined", "padding")],
+        )
+
+
+def _finding_families(findings: Sequence[Mapping[str, Any]]) -> Iterable[Family]:
     by_severity = Counter((row["severity"], row["status"]) for row in findings)
     yield (
         "findings",
@@ -96,6 +112,9 @@ def _families(results: Results, verdict: Mapping[str, Any]) -> Iterable[Family]:
         "Findings that are there, by code and severity.",
         [({"code": code, "severity": severity}, by_code[code, severity]) for code, severity in known],
     )
+
+
+def _partition_families(partitions: Sequence[Mapping[str, Any]]) -> Iterable[Family]:
     under = sum(bool(row["under_replicated"]) for row in partitions)
     yield "under_replicated_partitions", "Partitions with fewer replicas in sync than assigned.", [({}, under)]
     leaderless = sum(row["leader_id"] is None for row in partitions)
@@ -119,24 +138,16 @@ def _families(results: Results, verdict: Mapping[str, Any]) -> Iterable[Family]:
     )
     lag = max((row["max_lag_records"] for row in partitions if row["max_lag_records"] is not None), default=0)
     yield "max_lag_records", "The most records that a replica is behind its leader.", [({}, lag)]
-    yield "quarantined_inputs", "Pieces of input that could not be used.", [({}, len(results.rows("quarantine")))]
-    quality = verdict.get("quality")
-    if quality:
-        yield "quality_expectations", "Expectations of the quality checks.", [({}, quality["expectations"])]
-        yield (
-            "quality_failed_expectations",
-            "Expectations that are not met and not known, by severity.",
-            [({"severity": severity}, quality["failed"][severity]) for severity in SEVERITIES],
-        )
-        yield "quality_errors", "Expectations that could not be looked at.", [({}, quality["errors"])]
-    if inputs.get("size_bytes") is not None:
-        yield "input_bytes", "Bytes of segments that the audit covers.", [({}, inputs["size_bytes"])]
-    if inputs.get("quarantined_bytes") is not None:
-        yield (
-            "input_bytes_outside_batches",
-            "Bytes of segments that are in no batch, by what they are.",
-            [({"kind": kind}, inputs[f"{kind}_bytes"]) for kind in ("quarantined", "padding")],
-        )
+
+
+def _quality_families(quality: Mapping[str, Any]) -> Iterable[Family]:
+    yield "quality_expectations", "Expectations of the quality checks.", [({}, quality["expectations"])]
+    yield (
+        "quality_failed_expectations",
+        "Expectations that are not met and not known, by severity.",
+        [({"severity": severity}, quality["failed"][severity]) for severity in SEVERITIES],
+    )
+    yield "quality_errors", "Expectations that could not be looked at.", [({}, quality["errors"])]
 
 
 def _sum(rows: Iterable[Mapping[str, Any]], column: str) -> int:
