@@ -84,7 +84,7 @@ def test_show_answers_all_others(monkeypatch, caplog, kind, where):
 @pytest.mark.parametrize("kind", ERRORS)
 def test_an_executor_answers_with_the_failure(monkeypatch, kind):
     """The functions that Spark calls for one partition, called here."""
-    from replica_audit.spark import partition_jobs
+    from replica_audit.spark import partition_tasks
 
     error, message, path = ERRORS[kind]
 
@@ -95,13 +95,13 @@ def test_an_executor_answers_with_the_failure(monkeypatch, kind):
     options = AuditOptions("fetch", None, None, "cluster")
     group = (("ledger", 1), {"replica_dirs": [{}]})
     for transactions in (None, {}):
-        work = partition_jobs.PartitionWork(options, "nowhere", "nowhere", "nowhere", 1, 1, transactions=transactions)
-        answer = partition_jobs.audit_group(group, work)
+        work = partition_tasks.PartitionWork(options, "nowhere", "nowhere", "nowhere", 1, 1, transactions=transactions)
+        answer = partition_tasks.audit_group(group, work)
         assert not answer.producers and not answer.pieces
         holds_the_failure(answer.rows, message, path)
-    (part,) = partition_jobs.compare_pieces(group, [(0,)], work)
+    (part,) = partition_tasks.compare_pieces(group, [(0,)], work)
     for parts in ([{}, part], [{}]):
-        holds_the_failure(partition_jobs.conclude_pieces(group, parts, work).rows, message, path)
+        holds_the_failure(partition_tasks.conclude_pieces(group, parts, work).rows, message, path)
 
 
 #: Findings that belong to no partition, and the verdict of an audit whose partitions are all consistent.

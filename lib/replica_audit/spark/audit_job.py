@@ -32,7 +32,8 @@ from replica_audit.protocol.high_watermark import rule_of
 from replica_audit.results import Results
 from replica_audit.spark.coordinator_job import read_group_offsets
 from replica_audit.spark.observation_jobs import write_timeline
-from replica_audit.spark.partition_jobs import Group, PartitionWork, audit_partitions, may_be_many
+from replica_audit.spark.partition_jobs import audit_partitions, may_be_many
+from replica_audit.spark.partition_tasks import Group, PartitionWork
 from replica_audit.warehouse.answer_tables import (
     REPORTED_TABLES,
     assemble_results,
