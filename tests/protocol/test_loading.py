@@ -58,3 +58,13 @@ def test_a_log_start_past_the_end_is_the_end():
     assert load(FIRST, log_start=25) == LoadedLog(25)
     assert load(torn(FIRST, 100, 5), log_start=8) == LoadedLog(8, "0.log", 100)
     assert load(torn(FIRST, 100, 5), log_start=5) == LoadedLog(5, "0.log", 100)
+
+
+def test_a_log_start_below_the_end_moves_nothing():
+    assert load(FIRST, log_start=4) == LoadedLog(10)
+    assert load(torn(FIRST, 100, 5), log_start=4) == LoadedLog(5, "0.log", 100)
+
+
+def test_without_a_recovery_point_also_a_segment_of_one_record_is_checked():
+    one, following = replace(FIRST, last_offset=0), SegmentSummary("1.log", 1, 500, last_offset=9)
+    assert load(torn(one, 60, 0), following) == LoadedLog(0, "0.log", 60)

@@ -175,3 +175,20 @@ def test_the_textbook_samples_are_cut_where_their_table_says(name, protocol):
             leader = ReplicaState(0, end, leader.lineage.truncate_from_end(end), 0)
         expected = broker.truncate_to[PROTOCOLS.index(protocol)]
         assert replay(protocol, follower, leader).truncate_to == expected
+
+
+def test_a_follower_that_only_lags_takes_one_answer_of_the_leader():
+    follower, leader = _replica(9, {0: 0}), _replica(20, {0: 0, 1: 12})
+    for protocol in LOOPING_PROTOCOLS:
+        outcome = replay(protocol, follower, leader)
+        assert [_trace(step) for step in outcome.steps] == [(0, (0, 12), (0, 9), 9)]
+        assert (outcome.truncate_to, outcome.rounds, outcome.reason) == (9, 1, "none")
+
+
+def test_a_follower_that_ends_where_the_leader_begins_is_served():
+    leader = _replica(30, {0: 10}, log_start=10)
+    served = replay("fetch", _replica(10, {0: 0}), leader)
+    assert (served.truncate_to, served.reason, served.steps[0].replica_epoch) == (10, "none", 0)
+    out_of_range = replay("fetch", _replica(9, {0: 0}), leader)
+    assert (out_of_range.truncate_to, out_of_range.reason) == (10, "full_truncate")
+    assert out_of_range.steps[0].replica_epoch is None
