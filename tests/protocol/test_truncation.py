@@ -192,3 +192,16 @@ def test_a_follower_that_ends_where_the_leader_begins_is_served():
     out_of_range = replay("fetch", _replica(9, {0: 0}), leader)
     assert (out_of_range.truncate_to, out_of_range.reason) == (10, "full_truncate")
     assert out_of_range.steps[0].replica_epoch is None
+
+
+def test_a_high_watermark_at_the_end_cuts_nothing_and_is_a_fallback_where_epochs_should_have_told():
+    follower = _replica(9, {}, high_watermark=9)
+    leader = _replica(20, {3: 0})
+    assert replay("high-watermark", follower, leader).reason == "none"
+    assert [replay(protocol, follower, leader).reason for protocol in EPOCH_PROTOCOLS] == ["hw_fallback"] * 3
+    assert [replay(protocol, follower, leader).truncate_to for protocol in PROTOCOLS] == [9] * 4
+
+
+def test_a_follower_that_is_told_to_be_out_of_range_and_is_not_cuts_nothing():
+    outcome = replay("fetch", _replica(9, {1: 0}, high_watermark=4), _replica(20, {}))
+    assert (outcome.truncate_to, outcome.reason) == (9, "none")
