@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from typing import Any
 
@@ -12,6 +11,8 @@ from replica_audit.cli.progress_lines import Progress
 from replica_audit.cli.snapshot_place import check_snapshot
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
+from replica_audit.formats.files.side_files import parse_json
+from replica_audit.formats.format_error import FormatError
 from replica_audit.model import TopicPartition
 from replica_audit.places import check_files, lies_inside
 from replica_audit.redaction import redact
@@ -99,7 +100,9 @@ def read_plan(path: str, option: str) -> Any:
 
     try:
         with open(path, encoding="utf-8") as file:
-            return check_object(json.load(file))
+            return check_object(parse_json(file.read(), path, "give the plan.json of replica-audit elect"))
+    except FormatError as error:
+        raise UsageError(f"{option} {error}") from error
     except (OSError, ValueError) as error:
         raise UsageError(f"{option} {path}: {error}") from error
     except UsageError as error:

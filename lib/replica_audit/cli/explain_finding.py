@@ -49,9 +49,9 @@ def _from_report(finding_id: str, settings: Settings) -> _Found | None:
         with open(path, encoding="utf-8") as stream:
             content = json.load(stream)
         rows, audit = content["findings"], content["audit"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return next(((row, audit, path) for row in rows if row["finding_id"] == finding_id), None)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(f"explain: {path}: expected the audit.json of a run ({error})") from error
-    return next(((row, audit, path) for row in rows if row["finding_id"] == finding_id), None)
 
 
 def _from_warehouse(finding_id: str, settings: Settings) -> _Found | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from replica_audit.deciding.plan_parts import SCHEMA_VERSION, Plan, plan_object
 from replica_audit.errors import UsageError
+from replica_audit.formats.files.side_files import fits
 
 _WORDS = {
     "topic_id": "topic id",
@@ -19,6 +20,38 @@ _WORDS = {
     "epochs": "leader epochs",
 }
 
+_PLACE = {"topic": str, "partition": int}
+_NUMBER = (int, None)
+_REPLICA = {"broker_id": int, "log_start_offset": _NUMBER, "log_end_offset": _NUMBER, "epochs": [[int, int]]}
+#: What is read of a plan.json.
+_SHAPE = {
+    "cluster_id": (str, None),
+    "rests_on": [
+        {
+            **_PLACE,
+            "topic_id": (str, None),
+            "leader_id": _NUMBER,
+            "leader_epoch": _NUMBER,
+            "isr": ([int], None),
+            "elr": [int],
+            "replicas": [_REPLICA],
+        }
+    ],
+    "steps": [
+        {
+            "leaders": [{**_PLACE, "leader_id": _NUMBER}],
+            "after": [
+                {
+                    **_PLACE,
+                    **dict.fromkeys(("leader_id", "leader_epoch", "truncate_to", "log_end_offset"), _NUMBER),
+                    "broker_id": int,
+                    "dropped_records": _NUMBER,
+                }
+            ],
+        }
+    ],
+}
+
 
 def check_object(content: Any) -> Mapping[str, Any]:
     """`content` of a plan.json. Raises UsageError for anything else, and for another version."""
@@ -28,6 +61,9 @@ def check_object(content: Any) -> Mapping[str, Any]:
         raise UsageError(
             f"the plan has schema_version {content.get('schema_version')}, and this version reads {SCHEMA_VERSION}: make it again"
         )
+    for name, shape in _SHAPE.items():
+        if not fits(content.get(name), shape):
+            raise UsageError(f"{name} of this plan is not as replica-audit elect writes it: make it again")
     return content
 
 

@@ -50,6 +50,22 @@ def is_whole(value: Any, least: int = 0, greatest: int = INT32) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= greatest
 
 
+def fits(value: Any, shape: Any) -> bool:
+    """Whether a JSON value is of a shape: a type (`int` is a whole number of 64 bits, None is null), a list of values of one
+    shape, or of several in their places, a mapping that has the keys given with values of their shapes, or a tuple of shapes of which one fits.
+    """
+    if isinstance(shape, tuple):
+        return any(fits(value, one) for one in shape)
+    if isinstance(shape, list):
+        each = shape * len(value) if isinstance(value, list) and len(shape) == 1 else shape
+        return isinstance(value, list) and len(value) == len(each) and all(map(fits, value, each))
+    if isinstance(shape, dict):
+        return isinstance(value, dict) and all(name in value and fits(value[name], one) for name, one in shape.items())
+    if shape is int:
+        return is_whole(value, -INT64 - 1, INT64)
+    return value is None if shape is None else isinstance(value, shape)
+
+
 def show_value(value: Any) -> str:
     """A JSON value in at most 80 characters of ASCII, for an error."""
     return json.dumps(value, default=str)[:80]
