@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from replica_audit.errors import UsageError
-from replica_audit.formats.files.side_files import INT64, is_whole
+from replica_audit.formats.files.side_files import fits
 from replica_audit.salvaging.private_files import new_file
 
 NAME = "manifest.json"
@@ -20,8 +20,6 @@ SCHEMA_VERSION = 1
 
 #: The line after which each line is one record, as an object.
 _RECORDS = '"records": ['
-_HEAD = {"payloads": bool, "files": list, "partitions": list, "totals": dict, "snapshot": dict}
-_RECORD_KEYS = {"topic", "partition", "offset", "leader_epoch"}
 
 
 def write_manifest(path: Path, head: Mapping[str, Any], lines: Iterable[bytes]) -> None:
@@ -34,6 +32,23 @@ def write_manifest(path: Path, head: Mapping[str, Any], lines: Iterable[bytes]) 
             stream.write(separator + line.removesuffix(b"\n"))
             separator = b",\n"
         stream.write(b"\n]\n}\n")
+
+
+#: What restoring reads of the head, and what every record has.
+_HEAD = {
+    "schema_version": int,
+    "payloads": bool,
+    "snapshot": {"cluster_id": (str, None)},
+    "totals": {"records": int},
+    "files": [{"path": str, "sha256": str}],
+    "partitions": [{"topic": str, "partition": int, "records": int, "compacted": (bool, None)}],
+}
+_RECORD = {
+    "topic": str,
+    "partition": int,
+    "offset": int,
+    "leader_epoch": (int, None),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +86,7 @@ class SalvageManifest:
             raise UsageError(f"{path}: {error.strerror}: give a directory that replica-audit salvage wrote") from error
         except (ValueError, RecursionError) as error:
             raise _foreign(path) from error
-        if lines is not None or not _is_head(head):
+        if lines is not None or not fits(head, _HEAD) or head["schema_version"] != SCHEMA_VERSION:
             raise _foreign(path)
         return cls(path, head, digest.hexdigest(), starts)
 
@@ -96,29 +111,9 @@ class SalvageManifest:
                     row = json.loads(line.rstrip(b",\n"))
                 except (ValueError, RecursionError) as error:
                     raise _foreign(self.path) from error
-                if not isinstance(row, dict) or not row.keys() >= _RECORD_KEYS:
+                if not fits(row, _RECORD):
                     raise _foreign(self.path)
                 yield row
-
-
-def _is_head(head: Any) -> bool:
-    """Whether a head has what its readers take from it."""
-    if not isinstance(head, dict) or head.get("schema_version") != SCHEMA_VERSION:
-        return False
-    if not all(isinstance(head.get(name), kind) for name, kind in _HEAD.items()):
-        return False
-    counts = [head["totals"].get("records"), *(_number_of(row) for row in head["partitions"])]
-    return all(is_whole(one, 0, INT64) for one in counts) and all(
-        isinstance(file, dict) and isinstance(file.get("path"), str) and isinstance(file.get("sha256"), str)
-        for file in head["files"]
-    )
-
-
-def _number_of(row: Any) -> Any:
-    """Of a row of `partitions`; None where it names no partition."""
-    if not isinstance(row, dict) or not isinstance(row.get("topic"), str) or not is_whole(row.get("partition")):
-        return None
-    return row.get("records")
 
 
 def _is_of(topic: str, partition: int, row: Mapping[str, Any]) -> bool:
