@@ -57,15 +57,16 @@ class Flag(Setting):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Text(Setting):
-    """One text that is not empty: any, one of `choices`, or one that fits a pattern."""
+class TextRule(Setting):
+    """What a text must be that is not empty: any, one of `choices`, or one that fits a pattern."""
 
     choices: tuple[str, ...] = ()
     pattern: str | None = None
     wrong: str = ""
     """What is said of a text that does not fit; {value} is the text."""
 
-    def checked(self, value: Any, where: str) -> str:
+    def checked_text(self, value: Any, where: str) -> str:
+        """`value`, where it is such a text; raises UsageError."""
         if not isinstance(value, str) or not value:
             hint = " (put it in quotes)" if isinstance(value, (int, float)) else ""
             raise UsageError(f"{where}: expected text, found {value!r}{hint}")
@@ -78,14 +79,22 @@ class Text(Setting):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextOrNone(Text):
+class Text(TextRule):
+    """One text that is not empty."""
+
+    def checked(self, value: Any, where: str) -> str:
+        return self.checked_text(value, where)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextOrNone(TextRule):
     """A text, or None; the empty text of a variable is None too."""
 
     def of_text(self, text: str, origin: str) -> str | None:
         return text or None
 
     def checked(self, value: Any, where: str) -> str | None:
-        return None if value is None else Text.checked(self, value, where)
+        return None if value is None else self.checked_text(value, where)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,13 +114,14 @@ class Texts(Setting):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Number(Setting):
-    """A whole number, as such or in digits."""
+class NumberRule(Setting):
+    """What a whole number must be, as such or in digits."""
 
     least: int = 1
     greatest: int = GREATEST_COUNT
 
-    def checked(self, value: Any, where: str) -> int:
+    def checked_number(self, value: Any, where: str) -> int:
+        """`value`, where it is such a number; raises UsageError."""
         if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value):
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or value < self.least:
@@ -122,14 +132,22 @@ class Number(Setting):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NumberOrNone(Number):
+class Number(NumberRule):
+    """A whole number."""
+
+    def checked(self, value: Any, where: str) -> int:
+        return self.checked_number(value, where)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberOrNone(NumberRule):
     """A whole number, or None; the empty text of a variable is None too."""
 
     def of_text(self, text: str, origin: str) -> str | None:
         return text or None
 
     def checked(self, value: Any, where: str) -> int | None:
-        return None if value is None else Number.checked(self, value, where)
+        return None if value is None else self.checked_number(value, where)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from replica_audit.answering.by_partition import Row, Rows, compared_rows, reference_row
 from replica_audit.auditing.findings.catalogue import at_or_above, codes_with
@@ -23,9 +23,10 @@ class Agreement:
 
     kind: str
     brokers: tuple[int, ...]
-    reference: Row | None = None
-    replica: Row | None = None
-    """Its row, where it stands for one replica."""
+    reference: Row = field(default_factory=dict)
+    """Its row; empty for a copy that was not compared."""
+    replica: Row = field(default_factory=dict)
+    """Its row, where it stands for one replica; else empty."""
     since: int = 0
     """First offset from which both have records; 0: both logs begin alike."""
     tail_lost: bool = False

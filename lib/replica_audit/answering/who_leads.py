@@ -36,10 +36,10 @@ def find_leading(partition: Row, rows: Rows) -> Leading:
         states = states_of_source(rows.get("partition_states", ()))
         stopped = any(row["code"] == "META-NO-LEADER" and row["severity"] == "info" for row in rows["findings"])
         led = [row["leader_id"] for row in states if row["leader_id"] is not None]
-        instead = "led_last" if led and led[-1] == reference else "newest"
+        other = "led_last" if led and led[-1] == reference else "newest"
         eligible = tuple(states[-1]["elr"] or ()) if states else ()
         alone = len(rows["replicas"]) < 2
-        return Leading("all_stopped" if stopped else "nobody", source, eligible, None if alone else instead)
+        return Leading("all_stopped" if stopped else "nobody", source, eligible, None if alone else other)
     if source == "inferred":
         return Leading("taken", source)
     has_files = any(row["broker_id"] == leader for row in rows["replicas"])

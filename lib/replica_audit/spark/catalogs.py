@@ -28,29 +28,29 @@ _MISSING = (
 )
 
 
-def catalog_warehouse(spark: SparkSession, settings: Settings) -> Warehouse:
-    """The tables of `settings.catalog` (NAME.SCHEMA)."""
+def catalog_warehouse(spark: SparkSession, catalog: str, settings: Settings) -> Warehouse:
+    """The tables of `catalog` (NAME.SCHEMA)."""
     found: dict[str, str] = {}
 
     def locate(table: str, make: bool) -> str | None:
         if table not in found:
-            where = _location(spark, f"{settings.catalog}.{table}")
+            where = _location(spark, f"{catalog}.{table}")
             if where is None and make:
-                _make(spark, settings, table)
-                where = _location(spark, f"{settings.catalog}.{table}")
+                _make(spark, f"{catalog}.{table}", settings.time_travel_days, table)
+                where = _location(spark, f"{catalog}.{table}")
             if where is None:
                 return None
             found[table] = where
         return found[table]
 
-    return Warehouse(settings.catalog, time_travel_days=settings.time_travel_days, locate=locate)
+    return Warehouse(catalog, time_travel_days=settings.time_travel_days, locate=locate)
 
 
 def _location(spark: SparkSession, name: str) -> str | None:
     from pyspark.errors import AnalysisException
 
     try:
-        row = spark.sql(f"DESCRIBE DETAIL {name}").first()
+        (row,) = spark.sql(f"DESCRIBE DETAIL {name}").collect()
     except AnalysisException as error:
         if error.getCondition() in _MISSING:
             return None
@@ -63,12 +63,12 @@ def _location(spark: SparkSession, name: str) -> str | None:
     return row["location"]
 
 
-def _make(spark: SparkSession, settings: Settings, table: str) -> None:
-    properties = table_properties(settings.time_travel_days)
+def _make(spark: SparkSession, name: str, time_travel_days: int, table: str) -> None:
+    properties = table_properties(time_travel_days)
     listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
     key = key_of(table)
     spark.sql(
-        f"CREATE TABLE IF NOT EXISTS {settings.catalog}.{table} ({ddl(columns_of(table))}) USING delta"
+        f"CREATE TABLE IF NOT EXISTS {name} ({ddl(columns_of(table))}) USING delta"
         + (f" PARTITIONED BY ({key})" if key else "")
         + (f" TBLPROPERTIES ({listed})" if listed else "")
     )

@@ -40,7 +40,7 @@ def deal_work(works: Iterable[SegmentWork], cores: int) -> list[list[SegmentWork
     total = sum(map(_weigh, works))
     count = 1 if total <= _ONE_TASK_BYTES else max(1, min(len(works), max(cores, total // _TASK_BYTES)))
     units = [[work] for work in works if work.known is None]
-    units += _stretches([work for work in works if work.known is not None], total // (4 * count))
+    units += _stretches([(work, work.known) for work in works if work.known is not None], total // (4 * count))
     tasks: list[list[list[SegmentWork]]] = [[] for _ in range(count)]
     heap = [(0, number) for number in range(count)]
     weights = {id(unit): sum(map(_weigh, unit)) for unit in units}
@@ -58,13 +58,13 @@ def _weigh(work: SegmentWork) -> int:
     return new + work.known.batch_count * _KNOWN_BATCH_BYTES + _FILE_BYTES
 
 
-def _stretches(works: list[SegmentWork], limit: int) -> Iterator[list[SegmentWork]]:
-    def place(work: SegmentWork) -> tuple[str, int]:
-        return work.known.batch_file or "", work.known.batch_row or 0
+def _stretches(works: list[tuple[SegmentWork, KnownSegment]], limit: int) -> Iterator[list[SegmentWork]]:
+    def place(pair: tuple[SegmentWork, KnownSegment]) -> tuple[str, int]:
+        return pair[1].batch_file or "", pair[1].batch_row or 0
 
-    for _, of_file in groupby(sorted(works, key=place), key=lambda work: work.known.batch_file):
+    for _, of_file in groupby(sorted(works, key=place), key=lambda pair: pair[1].batch_file):
         stretch, weight = [], 0
-        for work in of_file:
+        for work, _ in of_file:
             stretch.append(work)
             weight += _weigh(work)
             if weight > limit:

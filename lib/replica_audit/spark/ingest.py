@@ -65,7 +65,7 @@ def ingest(spark: SparkSession, warehouse: Warehouse, uri: str, settings: Settin
         progress.tell_reading(ReadBytes(known_bytes=_size(inventory), known_segments=len(inventory.segments)))
         return same
     ingest_id, cluster_id = uuid.uuid4().hex, inventory.cluster_id
-    attempt = {"started": started, "audit_id": None, "ingest_id": ingest_id, "cluster_id": cluster_id}
+    attempt: dict[str, Any] = {"started": started, "audit_id": None, "ingest_id": ingest_id, "cluster_id": cluster_id}
     warehouse.describe_commits(stage="ingest", ingest_id=ingest_id)
     snapshot_id = None
     try:

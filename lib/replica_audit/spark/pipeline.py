@@ -10,6 +10,7 @@ from replica_audit.auditing.audits.history import History
 from replica_audit.auditing.rows.segment_counts import in_order_of_replicas, segment_counts
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.config import Settings
+from replica_audit.errors import UsageError
 from replica_audit.quality.suites import Suite
 from replica_audit.results import Results
 from replica_audit.spark.audit_job import audit
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
 def open_warehouse(spark: SparkSession | None, settings: Settings) -> Warehouse:
     """The tables that the settings name; those of a catalog need a session."""
     if settings.catalog:
-        return catalog_warehouse(spark, settings)
+        if spark is None:
+            raise UsageError(f"the tables of the catalog {settings.catalog} need a Spark session, and none was started")
+        return catalog_warehouse(spark, settings.catalog, settings)
     return Warehouse(settings.warehouse, time_travel_days=settings.time_travel_days)
 
 

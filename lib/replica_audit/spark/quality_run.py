@@ -44,9 +44,15 @@ def quality_frames(
         elif table in REPORT_TABLES:
             local = _placed((Column("place", "string"), *REPORT_TABLES[table]), results.rows(table))
         else:
+            local = None
+        if local is not None and not suite.own:
+            frames[suite.name] = local
+        elif spark is None:
+            raise ValueError(f"the suite {suite.name} needs a Spark session")
+        elif local is not None:
+            frames[suite.name] = spark.createDataFrame(local)
+        else:
             frames[suite.name] = _bronze_frame(spark, warehouse, table, results.audit["snapshot_id"])
-            continue
-        frames[suite.name] = spark.createDataFrame(local) if suite.own else local
     return frames
 
 

@@ -126,7 +126,7 @@ def _scan(
         try:
             one = scan_segment_file(snapshot, work, opening.result(), directories["batches"], write)
         except _NotWritten as error:
-            raise error.__cause__ from None
+            raise error.reason from None
         except (OSError, FormatError) as error:
             rows.add({"quarantine": [unreadable_row(names, file, error)]})
         else:
@@ -142,12 +142,16 @@ def _scan(
 class _NotWritten(Exception):
     """The warehouse could not be written, through no fault of the segment that was read."""
 
+    def __init__(self, reason: OSError) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
 
 def _write_to(writer: BatchFileWriter, names: Mapping[str, object]) -> Callable[[np.ndarray], None]:
     def write(rows: np.ndarray) -> None:
         try:
             writer.add(names, rows)
         except OSError as error:
-            raise _NotWritten from error
+            raise _NotWritten(error) from error
 
     return write

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from replica_audit.formats.segments.known_segments import Relation, hash_headers, relate, sound_end
+from replica_audit.formats.segments.known_segments import KnownSegment, Relation, hash_headers, relate, sound_end
 from replica_audit.formats.segments.scan import scan_segment
 from replica_audit.formats.segments.segment_summary import Summariser
 from replica_audit.formats.snapshots.sources import open_source
@@ -66,8 +66,8 @@ class OpenSegment:
     stream: _Counted
     last_change: str | None
     relation: Relation
-    before: SegmentSummary | None
-    """Of `known`, where the file is that one or has grown."""
+    before: tuple[KnownSegment, SegmentSummary] | None
+    """What is known of it, where the file is that one or has grown."""
 
 
 def open_segment(snapshot: Snapshot, directory: str, work: SegmentWork) -> OpenSegment | None:
@@ -79,17 +79,22 @@ def open_segment(snapshot: Snapshot, directory: str, work: SegmentWork) -> OpenS
     opened = snapshot.open_file(file.path)
     try:
         stream, change = _Counted(opened), snapshot.last_change(file.path, opened)
-        relation = Relation.OTHER
-        before = None if known is None else known_summary(directory, known)
-        if before is not None:
-            relation = relate(stream, file.size_bytes, change, snapshot.location, known, before)
-        before = None if relation is Relation.OTHER else before
+        relation, before = Relation.OTHER, None
+        summary = None if known is None else known_summary(directory, known)
+        if known is not None and summary is not None:
+            relation = relate(stream, file.size_bytes, change, snapshot.location, known, summary)
+            before = None if relation is Relation.OTHER else (known, summary)
         if relation is not Relation.SAME:
-            snapshot.expect(opened, 0 if before is None else sound_end(before))
+            snapshot.expect(opened, _taken_over(before))
         return OpenSegment(stream, change, relation, before)
     except BaseException:
         opened.close()
         raise
+
+
+def _taken_over(before: tuple[KnownSegment, SegmentSummary] | None) -> int:
+    """How many bytes of a file need not be scanned again."""
+    return 0 if before is None else sound_end(before[1]) or 0
 
 
 def scan_segment_file(
@@ -104,26 +109,26 @@ def scan_segment_file(
     What is known of it has its batches below `directory`, that of the table `batches`. Raises OSError, FormatError and
     StaleBatchesError, each perhaps after batches were written.
     """
-    file, known = work
+    file = work.file
     if opened is None:
         with open_source(snapshot, file) as (items, summariser):
             _pass_on(items, summariser, write)
         none = dict.fromkeys(("last_change", "last_position", "headers"))
         return ScannedSegment(summariser.finish(), none, file.size_bytes)
     with closing(opened.stream) as stream:
-        taken_over = () if opened.before is None else known_batches(directory, known, opened.before)
-        if opened.relation is Relation.SAME:
+        taken_over = () if opened.before is None else known_batches(directory, *opened.before)
+        if opened.relation is Relation.SAME and opened.before is not None:
             for rows in taken_over:
                 write(rows)
+            known, summary = opened.before
             marks = {"last_change": opened.last_change, "last_position": known.last_position, "headers": known.headers}
-            return ScannedSegment(opened.before, marks, stream.count, file.size_bytes, True)
+            return ScannedSegment(summary, marks, stream.count, file.size_bytes, True)
         summariser = Summariser(file.path, file.base_offset, file.size_bytes)
         items = scan_segment(stream, file.size_bytes, file.base_offset, known=taken_over)
         last_position = _pass_on(items, summariser, write)
         headers = hash_headers(stream, last_position)
         marks = {"last_change": opened.last_change, "last_position": last_position, "headers": headers}
-        known_bytes = 0 if opened.before is None else sound_end(opened.before)
-        return ScannedSegment(summariser.finish(), marks, stream.count, known_bytes)
+        return ScannedSegment(summariser.finish(), marks, stream.count, _taken_over(opened.before))
 
 
 def _pass_on(items, summariser: Summariser, write: Callable[[np.ndarray], None]) -> int | None:

@@ -60,7 +60,8 @@ class LazySession:
         # This server of Spark's looks once a second whether it is to end; nobody has to wait for that.
         server = getattr(self.sparkContext, "_accumulatorServer", None)
         if server is not None:
-            self.sparkContext._accumulatorServer = None
+            # None is what it is before the first context starts, which pyspark's types leave out.
+            self.sparkContext._accumulatorServer = None  # type: ignore[assignment]
             threading.Thread(target=server.shutdown, name="accumulators", daemon=True).start()
         (self._session or self.sparkContext).stop()
 
@@ -92,9 +93,8 @@ def start_session(
         return running
     if local is False or (local is None and _is_provided()):
         return _provided_session(app_name, settings)
-    if SparkContext._active_spark_context is None:
-        _start_local_context(app_name, settings)
-    return LazySession(SparkContext._active_spark_context, {})
+    context = SparkContext._active_spark_context or _start_local_context(app_name, settings)
+    return LazySession(context, {})
 
 
 def build_session(
@@ -142,7 +142,7 @@ def _is_provided() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._active_spark_context is not None
 
 
-def _start_local_context(app_name: str, settings: Mapping[str, str]) -> None:
+def _start_local_context(app_name: str, settings: Mapping[str, str]) -> SparkContext:
     import pyspark
     from py4j.protocol import Py4JJavaError
     from pyspark import SparkConf, SparkContext
@@ -179,7 +179,7 @@ def _start_local_context(app_name: str, settings: Mapping[str, str]) -> None:
         raise EngineError(f"Java did not start; it said: {relay.last_words() or 'nothing'}") from error
     os.close(writer)
     try:
-        SparkContext(conf=conf, gateway=gateway)
+        return SparkContext(conf=conf, gateway=gateway)
     except Py4JJavaError as error:
         raise EngineError(f"Spark did not start: {error.java_exception.getMessage()}") from error
 
@@ -211,7 +211,9 @@ def _check_delta(session: SparkSession) -> None:
     """Raise EngineError unless the session's JVM can load Delta and was started with its extension and catalog."""
     from py4j.protocol import Py4JJavaError
 
-    loader = session._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    jvm = session._jvm
+    assert jvm is not None  # only a session of Spark Connect has none, and is not asked
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     try:
         found = loader.loadClass(DELTA_EXTENSION)
     except Py4JJavaError as error:

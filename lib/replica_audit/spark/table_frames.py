@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from replica_audit.tables import ddl
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.locations import spark_location
-from replica_audit.warehouse.table_layout import columns_of, key_of
+from replica_audit.warehouse.table_layout import columns_of, partition_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +24,7 @@ def table_frame(spark: SparkSession, warehouse: Warehouse, table: str, ids: Mapp
     """
     from pyspark.sql import functions as F
 
-    columns, key = columns_of(table), key_of(table)
+    columns, key = columns_of(table), partition_of(table)
     names = [column.name for column in columns]
     files = warehouse.files(table, ids[key])
     if not files:

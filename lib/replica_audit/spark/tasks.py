@@ -35,7 +35,8 @@ def parallelism(spark: SparkSession) -> int:
         return spark.sparkContext.defaultParallelism
     # Rows without a number of partitions given are dealt out to as many as there are cores.
     rows = spark.range(1 << 16).selectExpr("spark_partition_id() AS part")
-    return rows.selectExpr("max(part)").first()[0] + 1
+    ((last,),) = rows.selectExpr("max(part)").collect()
+    return last + 1
 
 
 def deal(parts: Sequence[Task], count: int) -> list[list[Task]]:

@@ -80,7 +80,8 @@ def _answers(rows: Iterator[ProgressRow], rule: Rule) -> Iterator[dict[str, Any]
     """The answers of all partitions in `rows`, which are sorted by partition and time."""
     row = next(rows, None)
     while row is not None:
-        place, replicas = row[:2], set()
+        place = row[:2]
+        replicas: set[int] = set()
         while row is not None and row[:2] == place and row.time_ms is None:
             replicas.add(row.broker_id)
             row = next(rows, None)
@@ -91,8 +92,9 @@ def _answers(rows: Iterator[ProgressRow], rule: Rule) -> Iterator[dict[str, Any]
                 yield last
             tally.add(found)
             last = {"topic": place[0], "partition": place[1], **timeline_row(found), "summary": None}
-        if last is not None:
-            yield {**last, "summary": json.dumps(summary_row(tally.finish()))}
+        summary = tally.finish()
+        if last is not None and summary is not None:
+            yield {**last, "summary": json.dumps(summary_row(summary))}
         row = partition.following
 
 

@@ -26,12 +26,13 @@ def train(target: Path) -> None:
         session = build_session("training", {"spark.driver.extraJavaOptions": flag}, local=True)
         exercise_jobs(session.sparkContext)
         exercise(session, scratch)
-        process = SparkContext._gateway.proc
+        gateway = SparkContext._gateway
+        assert gateway is not None  # the session runs on it
         session.stop()
-        SparkContext._gateway.shutdown()
+        gateway.shutdown()
         # The JVM ends with its standard input, and writes the archive then.
-        process.stdin.close()
-        process.wait(timeout=_END_SECONDS)
+        gateway.proc.stdin.close()
+        gateway.proc.wait(timeout=_END_SECONDS)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

@@ -101,7 +101,7 @@ class Warehouse:
         """The same as plain rows."""
         return arrow_to_rows(self.read_arrow(table, columns, **equals))
 
-    def files(self, table: str, key: str) -> list[str]:
+    def files(self, table: str, key: str | None) -> list[str]:
         """Paths, relative to the table, of the files with the rows of a snapshot or an audit."""
         handle = self._open(table)
         if handle is None:
