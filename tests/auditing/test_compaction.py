@@ -418,12 +418,13 @@ def _led_before(path, epochs: Sequence[tuple[int, int]] | None, survivors: Seque
 @pytest.mark.parametrize(
     ("epochs", "survivors", "lost"),
     [
-        ([(0, 0), (4, 40)], [(40, 50, 4)], True),  # its file tells where epoch 4 began
+        ([(0, 0), (4, 40)], [(35, 40, 0), (45, 50, 4)], True),  # a later batch of epoch 0
         (None, [(35, 40, 0), (45, 50, 4)], True),  # a later batch of epoch 0
         (None, [(40, 50, 2)], False),  # epoch 2 may have begun at 20: then its cleaner removed these
         (None, [(40, 50, 4)], False),  # an epoch 2 of which nothing is left
+        ([(0, 0), (4, 40)], [(40, 50, 4)], False),  # a replica that fetched after that has this file
     ],
-    ids=["file", "batches", "same epoch", "nothing tells"],
+    ids=["batches and file", "batches", "same epoch", "nothing tells", "file"],
 )
 def test_records_of_a_later_epoch_are_lost_where_the_leader_has_cleaned_its_own_away(tmp_path, epochs, survivors, lost):
     answer = _led_before(tmp_path, epochs, survivors)

@@ -39,7 +39,9 @@ def small_pieces(monkeypatch):
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["seek", "read", "expect"]), st.integers(0, 11_000)), max_size=20))
+@given(
+    st.lists(st.tuples(st.sampled_from(["seek", "read", "expect"]), st.integers(0, 11_000)), min_size=1, max_size=20)
+)
 def test_it_reads_as_any_file(steps):
     plain, stream = io.BytesIO(DATA), Object().open()
     read_ahead.PIECE_BYTES = 1000

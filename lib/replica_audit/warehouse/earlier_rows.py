@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection
 from typing import Any
 
+from replica_audit.auditing.findings.catalogue import codes_with
 from replica_audit.auditing.findings.code import VERDICTS
 from replica_audit.warehouse.attempts import finished_attempts
 from replica_audit.warehouse.delta_tables import Warehouse
@@ -14,8 +15,6 @@ from replica_audit.warehouse.delta_tables import Warehouse
 _LOSSES = VERDICTS[: VERDICTS.index("WILL_LOSE_ON_TRUNCATION") + 1]
 #: Audits with partitions of these verdicts are looked into: INCONCLUSIVE is what HWM-UNSEEN asks for.
 _TELLING = (*_LOSSES, "INCONCLUSIVE")
-#: Codes that tell of what an earlier audit saw.
-_TOLD = ("HWM-GONE", "HWM-UNSEEN")
 
 _RUN = (
     "audit_id", "topic", "partition", "broker_id", "start_offset", "end_offset", "replica_epoch", "record_count",
@@ -47,9 +46,10 @@ def earlier_rows(
         return {}
     found: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
     unclean = set()
+    told = codes_with("earlier")
     for row in warehouse.read("findings", _FINDING, audit_id=audits):
         place = (row["topic"], row["partition"])
-        if row["code"] in _TOLD and place in known:
+        if row["code"] in told and place in known:
             found[place].append({"finding_id": row["finding_id"], "evidence": row["evidence"]})
         elif row["code"] == "DIV-EPOCH" and row["severity"] == "high":
             unclean.add((row["audit_id"], *place, row["broker_id"], row["start_offset"]))

@@ -205,9 +205,10 @@ def _foreign_epoch(
 ) -> int | None:
     """The epoch that `facts` was in at `start`, where that is certainly not the one of the other side's `batch` of records.
 
-    Then its cleaner removed another record there, and this one was never on that log. `batches` are those of `facts`. An
-    epoch of which the cleaner left no early batch began before where batches show it, so that they tell of an earlier
-    epoch only below a batch of it or of one between; the epoch file tells everywhere.
+    Then its cleaner removed another record there, and this one was never on that log. `batches` are those of `facts`. They
+    tell of a later epoch from its first batch on, but of an earlier one only below a batch of it or of one between: an
+    epoch began before where the cleaner left its first batch. The epoch file of a replica that fetched a log that was
+    cleaned already says no more than the batches.
     """
     epochs = [epoch for epoch, _ in facts.epoch_starts]
     if batch.epoch is None or not batch.record_count or epochs != sorted(epochs):
@@ -215,8 +216,7 @@ def _foreign_epoch(
     epoch = lineage.epoch_for_offset(start)
     if epoch is None or epoch == batch.epoch:
         return None
-    certain = epoch > batch.epoch or lineage == facts.file_lineage or _is_followed_by(batch, batches, batch.epoch)
-    return epoch if certain else None
+    return epoch if epoch > batch.epoch or _is_followed_by(batch, batches, batch.epoch) else None
 
 
 def _is_followed_by(batch: Batch, batches: tuple[Batch, ...], below: int) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from replica_audit.auditing.findings.catalogue import codes_with
 from replica_audit.errors import EngineError
 
-#: Quarantine rows of stretches of segments have the code of the finding that judges them; this one is of zeros at an end.
-_DAMAGE, _PADDING = "LOG-", "LOG-TAIL-ZERO"
+#: Quarantine rows of stretches of segments have the code of the finding that judges them.
+_DAMAGE = "LOG-"
 
 
 def account_for_input(quarantine: Iterable[Mapping[str, Any]]) -> dict[str, int]:
@@ -17,9 +18,10 @@ def account_for_input(quarantine: Iterable[Mapping[str, Any]]) -> dict[str, int]
     A scan takes each byte of a file once or quarantines the file (`formats.segments.scan.account_for_bytes`).
     """
     found = {"quarantined_bytes": 0, "padding_bytes": 0}
+    padding = codes_with("padding")
     for row in quarantine:
         if row["code"].startswith(_DAMAGE):
-            found["padding_bytes" if row["code"] == _PADDING else "quarantined_bytes"] += row["length"] or 0
+            found["padding_bytes" if row["code"] in padding else "quarantined_bytes"] += row["length"] or 0
     return found
 
 

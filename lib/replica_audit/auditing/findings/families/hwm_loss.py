@@ -45,6 +45,7 @@ HWM_GONE = Code(
     "HWM-GONE",
     severities=("high",),
     verdicts=("COMMITTED_LOSS",),
+    traits=("earlier",),
     summary="Records that an earlier audit saw are on no replica any more",
     meaning="An earlier audit of this cluster in the warehouse found records that one replica held and the leader did not: "
     "committed, or left behind by an election known to be unclean. That replica has followed the leader since, and they are "
@@ -60,6 +61,7 @@ HWM_UNSEEN = Code(
     "HWM-UNSEEN",
     severities=("medium",),
     verdicts=("INCONCLUSIVE",),
+    traits=("earlier",),
     summary="Records that an earlier audit saw are on no replica in the snapshot, and not all replicas are in it",
     meaning="An earlier audit of this cluster in the warehouse found records that one replica held and the leader did not. "
     "No log in this snapshot has them; the log of the broker that held them, or of another assigned one, is missing. They "

@@ -50,7 +50,7 @@ LOG_TAIL_ZERO = Code(
     "LOG-TAIL-ZERO",
     severities=("medium", "info"),
     verdicts=(),
-    traits=("doubt",),
+    traits=("doubt", "padding"),
     summary="The log ends in zero bytes",
     meaning="The bytes after the last sound batch are all zero: a file that was allocated in advance "
     "(log.preallocate), or a file system that lost unwritten pages at a power loss.",
