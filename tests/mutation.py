@@ -13,6 +13,7 @@ import argparse
 import os
 import random
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -30,6 +31,9 @@ class Room(NamedTuple):
 
     modules: str
     tests: tuple[str, ...]
+
+    def paths(self) -> list[Path]:
+        return sorted((ROOT / self.modules).glob("*.py"))
 
 
 _HISTORIES = tuple(f"tests/property/test_{name}.py" for name in ("truncation", "timeline", "leaders", "elections"))
@@ -57,8 +61,9 @@ def listed() -> dict[str, str]:
 
 def run(tests: list[str], chosen: list[Mutant], seconds: float) -> Runner:
     """Try these mutants on these tests; ends the program where they cannot be collected."""
+    modules = [path.relative_to(ROOT).as_posix() for room in ROOMS.values() for path in room.paths()]
     terminal = os.fdopen(os.dup(sys.stderr.fileno()), "w", buffering=1)
-    runner = Runner(chosen, seconds, lambda line: print(line, file=terminal))
+    runner = Runner(chosen, modules, seconds, lambda line: print(line, file=terminal))
     arguments = ["-q", "-p", "no:cacheprovider", "-m", "not spark and not slow", "-o", "tmp_path_retention_policy=none"]
     arguments += ["--basetemp", str(ROOT / "build" / "mutation" / "tmp")]
     pytest.main([*arguments, *tests], plugins=[runner])
@@ -78,7 +83,7 @@ def main() -> int:
     parser.add_argument("--tests", nargs="+", metavar="T", help="these tests in place of the rooms' own")
     arguments = parser.parse_args()
     rooms = [ROOMS[name] for name in arguments.rooms or ROOMS]
-    paths = [path for room in rooms for path in sorted((ROOT / room.modules).glob("*.py"))]
+    paths = [path for room in rooms for path in room.paths()]
     chosen = [one for path in paths if path.stem in (arguments.module or [path.stem]) for one in mutants(path)]
     chosen = [one for one in chosen if one.function in (arguments.function or [one.function])]
     if arguments.sample and arguments.sample < len(chosen):

@@ -50,8 +50,9 @@ _PROBE = "_mutation_probe"
 class Runner:
     """A pytest plugin that, in place of running what was collected, tries mutants on it."""
 
-    def __init__(self, mutants: list[Mutant], seconds: float, say: Callable[[str], None]):
-        self.mutants, self.seconds, self.say = mutants, seconds, say
+    def __init__(self, mutants: list[Mutant], modules: list[str], seconds: float, say: Callable[[str], None]):
+        #: `modules` are all that may be mutated, those of the mutants among them: what is kept of the tests is of them all.
+        self.mutants, self.modules, self.seconds, self.say = mutants, modules, seconds, say
         self.survivors: list[Mutant] = []
         #: Tests that fail without any mutant, and so say nothing.
         self.unfit: list[str] = []
@@ -76,7 +77,7 @@ class Runner:
         session.config.pluginmanager.unregister(name="terminalreporter")
         session.config._tmp_path_factory.getbasetemp()  # one for all forks
         self.items = {item.nodeid: item for item in session.items}
-        self.functions = _functions({one.path for one in self.mutants})
+        self.functions = _functions(set(self.modules))
         self.caches = [one for one in gc.get_objects() if _is_cache(one)]
         gc.collect()
         gc.freeze()
@@ -88,7 +89,7 @@ class Runner:
         """Run each test by itself; note the statements it reaches and the seconds of a processor it takes."""
         hits: set[tuple[str, int]] = set()
         kept = {id(one): (one, one.__code__) for found in self.functions.values() for one in found}
-        for path in sorted({one.path for one in self.mutants}):
+        for path in self.modules:
             self._put_probes(path, hits)
         begun = time.monotonic()
         known = _read_reach()
