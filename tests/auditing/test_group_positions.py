@@ -6,12 +6,14 @@ import json
 import shutil
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.support.encoder import Record, encode_batch
 from tests.support.fixtures import FIXTURES
 
-from replica_audit.auditing.comparing.group_positions import LostRange, group_position
+from replica_audit.auditing.comparing.group_positions import LostRange, Position, group_position
+from replica_audit.auditing.findings.families import grp
 from replica_audit.config import Settings
 from replica_audit.deciding.election_plan import plan_elections
 from replica_audit.local.audit import audit_all
@@ -148,3 +150,43 @@ def test_groups_never_move_a_verdict_and_sound_ones_have_no_finding(tmp_path: Pa
     results = audit_all(str(snapshot), Settings(topics=("orders",)))
     assert [row["effect"] for row in results.rows("group_offsets")] == ["unaffected"]
     assert [row["code"] for row in results.rows("findings") if row["code"].startswith("GRP")] == []
+
+
+def _told(*offsets: tuple[str, int, str], epoch: int | None = 0, proven: bool = True, lost_from: int | None = 34):
+    """Findings of groups that read 34 and on in another version, by (group, offset, effect); the log ends at 52."""
+    groups = [
+        Position(GroupOffset(group, "t", 0, at, epoch, 1000), effect, 34, proven) for group, at, effect in offsets
+    ]
+    reference = SimpleNamespace(facts=SimpleNamespace(broker_id=1, log_end_offset=52))
+    return list(grp.judge(SimpleNamespace(groups=groups, reference=reference, lost_from=lost_from)))
+
+
+def test_five_groups_are_named_and_more_are_counted() -> None:
+    groups = [(f"g{number}", 60 + number, "past_end") for number in range(7)]
+    for shown, more in ((1, ""), (2, ""), (5, ""), (6, " and 1 more"), (7, " and 2 more")):
+        found, readers = _told(*groups[:shown])
+        named = ", ".join(f"g{number} at {60 + number}" for number in range(min(shown, 5)))
+        stand = "1 consumer group stands" if shown == 1 else f"{shown} consumer groups stand"
+        assert found.message == (
+            f"{stand} past the end of the log of broker 1, 52: {named}{more}; the two versions part at offset 34"
+        )
+        assert [one.kind for one in found.evidence] == ["group"] * min(shown, 5) + ["considered"]
+        assert (found.code, readers.code) == ("GRP-PAST-END", "GRP-READ-LOST")
+
+
+def test_a_group_has_read_lost_records_once_it_is_past_the_first_of_them() -> None:
+    def codes(at: int, effect: str, lost_from: int | None = 40) -> list[str]:
+        return [found.code for found in _told(("g", at, effect), lost_from=lost_from)]
+
+    assert codes(40, "read_lost") == []
+    assert codes(41, "read_lost") == ["GRP-READ-LOST"]
+    assert codes(39, "epoch_differs") == codes(40, "epoch_differs") == ["GRP-PAST-DIVERGENCE"]
+    assert codes(41, "epoch_differs") == ["GRP-PAST-DIVERGENCE", "GRP-READ-LOST"]
+    assert codes(60, "past_end", lost_from=None) == ["GRP-PAST-END"]
+
+
+def test_what_a_group_read_is_told_with_its_leader_epoch_where_it_has_one() -> None:
+    known, unknown = (_told(("g", 60, "past_end"), epoch=epoch)[0] for epoch in (0, None))
+    assert known.evidence[0].text == "group g committed 60 at 1000 ms, after a record of leader epoch 0"
+    assert unknown.evidence[0].text == "group g committed 60 at 1000 ms, without a leader epoch"
+    assert (known.confidence, _told(("g", 60, "past_end"), proven=False)[0].confidence) == ("proven", "likely")

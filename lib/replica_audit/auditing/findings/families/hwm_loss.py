@@ -14,6 +14,7 @@ from replica_audit.auditing.leadership.logged_events import losing_cuts
 from replica_audit.auditing.replicas.held_offsets import offsets_of_epoch, without
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.versions import may_mark_over_tail
+from replica_audit.wording import brokers, count
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
@@ -85,26 +86,25 @@ def judge(case: Case) -> Iterator[Finding]:
     earlier run."""
     for item in case.comparisons:
         for run in item.runs:
-            if run.committed_end is not None and run.proof is not None:
-                yield doubted(_loss(case, item, run, min(run.end_offset, run.committed_end), run.proof), item)
+            if (proof := run.proof) and (committed := run.committed_range):
+                yield doubted(_loss(case, item, run, committed[1], proof), item)
     yield from _gone(case)
 
 
 def _loss(case: Case, item: Comparison, run: Run, end: int, proof: Proof) -> Finding:
     follower, leader = item.follower, case.reference.facts
     suspect = proof.kind == "checkpoint" and bool(may_mark_over_tail(case.kafka_version))
-    # Where only the end of a transaction is missing no producer lost a record, but its consumers wait.
-    count, kind = run.committed_records, "committed record"
-    if count == 0:
-        count, kind = sum(batch.base_offset < end for batch in run.batches), "committed control batch"
-    is_one = count == 1
-    plural = kind if is_one else f"{kind}es" if kind.endswith("ch") else f"{kind}s"
-    records = f"{count} {plural} at {offsets(run.start_offset, end)}"
+    number, what = run.committed_records, ("committed record", "committed records")
+    if not number:
+        # Only the end of a transaction is missing: no producer lost a record, but its consumers wait.
+        number = sum(batch.base_offset < end for batch in run.batches)
+        what = ("committed control batch", "committed control batches")
+    are, them = ("is", "it") if number == 1 else ("are", "them")
+    doubt = "" if item.doubt is None else "; unless the topic was deleted and created again"
     return finding(
         HWM_LOSS,
-        f"{records} {'is' if is_one else 'are'} not on broker {leader.broker_id}; broker {follower.broker_id} still has "
-        f"{'it' if is_one else 'them'}: "
-        f"{proof.text}" + ("; unless the topic was deleted and created again" if item.doubt is not None else ""),
+        f"{count(number, *what)} at {offsets(run.start_offset, end)} {are} not on broker {leader.broker_id}; "
+        f"broker {follower.broker_id} still has {them}: {proof.text}{doubt}",
         confidence="suspect" if suspect else "proven",
         broker_id=follower.broker_id,
         start_offset=run.start_offset,
@@ -161,9 +161,7 @@ def _gone(case: Case) -> Iterator[Finding]:
     without an id, which may be another one. Once an earlier audit has told it, it is known and asks for no verdict.
     """
     topic_id = case.reference.facts.directory.topic_id
-    if not case.losses.runs or topic_id is None:
-        return
-    if case.is_tiered or any(facts.compacted for facts in case.replicas):
+    if topic_id is None or case.is_tiered or any(facts.compacted for facts in case.replicas):
         return
     for run in case.losses.runs:
         if run.topic_id != topic_id:
@@ -172,8 +170,7 @@ def _gone(case: Case) -> Iterator[Finding]:
         if left and not _is_told_by_log(case, run) and _is_later(case, run):
             # A broker that is not asked may have them still, also one that the partition was moved away from.
             at_hand = {facts.broker_id for facts in (*case.replicas, *case.duplicates)}
-            unseen = tuple(sorted({*case.unread_replicas, *run.broker_ids} - (at_hand - {*case.unread_replicas})))
-            item = _finding(case, run, left, unseen)
+            item = _finding(case, run, left, sorted({*case.unread_replicas, *({*run.broker_ids} - at_hand)}))
             told = finding_id(item, case.topic_partition, topic_id, case.cluster_id) in case.losses.told
             yield replace(item, status="known", verdict=None) if told else item
 
@@ -206,27 +203,28 @@ def _is_told_by_log(case: Case, run: EarlierRun) -> bool:
 
 def _finding(case: Case, run: EarlierRun, left: Sequence[OffsetRange], unseen: Sequence[int]) -> Finding:
     """HWM-GONE, or HWM-UNSEEN where the logs of the brokers `unseen` are not here, or not whole."""
-    whole = sum(part.end_offset - part.start_offset for part in left)
-    count = run.records
-    is_all = whole == run.end_offset - run.start_offset
-    if count is not None and not is_all:
-        count = min(count, whole)
     where = ", ".join(offsets(part.start_offset, part.end_offset) for part in left)
-    date, holders = run.finished[:10], _brokers(run.broker_ids)
+    date, holders = run.finished[:10], brokers(run.broker_ids)
+    holder = run.broker_ids[0] if len(run.broker_ids) == 1 else None
     reference = case.reference.facts
-    said = f"{_count(count, is_all, run.committed)} that only {holders} held on {date} {'is' if count == 1 else 'are'}"
+    whole = sum(part.end_offset - part.start_offset for part in left)
+    number = None if run.records is None else min(run.records, whole)
+    records = _records(number, run.committed)
+    if number and whole != run.end_offset - run.start_offset:
+        records = f"up to {records}"
+    said = f"{records} that only {holders} held on {date} {'is' if number == 1 else 'are'}"
     if unseen:
-        logs = "log" if len(unseen) == 1 else "logs"
+        logs, are = ("log", "is") if len(unseen) == 1 else ("logs", "are")
         message = (
-            f"{said} on no replica in the snapshot ({where} of epoch {run.replica_epoch}), and the {logs} of {_brokers(unseen)} "
-            f"{'is' if len(unseen) == 1 else 'are'} not in it, or not whole"
+            f"{said} on no replica in the snapshot ({where} of epoch {run.replica_epoch}), and the {logs} of {brokers(unseen)} "
+            f"{are} not in it, or not whole"
         )
     else:
         message = f"{said} gone: no replica has {where} of epoch {run.replica_epoch} any more"
     return finding(
         HWM_UNSEEN if unseen else HWM_GONE,
         message,
-        broker_id=run.broker_ids[0] if len(run.broker_ids) == 1 else None,
+        broker_id=holder,
         start_offset=run.start_offset,
         end_offset=run.end_offset,
         replica_epoch=run.replica_epoch,
@@ -236,7 +234,7 @@ def _finding(case: Case, run: EarlierRun, left: Sequence[OffsetRange], unseen: S
                 f"audit {run.audit_id}, finished {run.finished}: {holders} held {offsets(run.start_offset, run.end_offset)} of "
                 f"epoch {run.replica_epoch}, "
                 + ("committed" if run.committed else "left behind by an unclean election"),
-                run.broker_ids[0] if len(run.broker_ids) == 1 else None,
+                holder,
                 value=run.to_text(),
             ),
             *(_now(facts, left[0].start_offset) for facts in case.replicas),
@@ -245,7 +243,7 @@ def _finding(case: Case, run: EarlierRun, left: Sequence[OffsetRange], unseen: S
             considered("the topic was created again: no, its id is the same"),
             considered("compaction and tiered storage: no, the topic has neither"),
             considered(
-                f"a replica that was not copied: yes, that of {_brokers(unseen)}"
+                f"a replica that was not copied: yes, that of {brokers(unseen)}"
                 if unseen
                 else "a replica that was not copied: no, the log of every assigned replica is here"
             ),
@@ -259,14 +257,9 @@ def _now(facts: ReplicaFacts, offset: int) -> Evidence:
     return Evidence("lineage", f"broker {facts.broker_id} {text}", facts.broker_id, value=str(offset))
 
 
-def _count(count: int | None, is_all: bool, committed: bool) -> str:
-    kind = "committed record" if committed else "record"
-    if count is None:
-        return f"{kind}s"
-    return f"{'' if is_all else 'up to '}{count} {kind}{'' if count == 1 else 's'}"
-
-
-def _brokers(broker_ids: Sequence[int]) -> str:
-    if len(broker_ids) == 1:
-        return f"broker {broker_ids[0]}"
-    return f"brokers {', '.join(map(str, broker_ids[:-1]))} and {broker_ids[-1]}"
+def _records(number: int | None, committed: bool) -> str:
+    """Records of an earlier run in words; where there were none, it was the ends of transactions."""
+    kind = "committed " if committed else ""
+    if not number:
+        return f"{kind}records" if number is None else f"{kind}control batches"
+    return count(number, f"{kind}record")

@@ -83,12 +83,12 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     directory, end = facts.directory, facts.log_end_offset
     checkpoint, recovery_point = directory.high_watermark_checkpoint, directory.recovery_point_checkpoint
     if checkpoint is not None and is_tail_lost(case.reference, case.replicas, facts):
-        holders = [other for other in case.replicas if other is not facts and _has_up_to(case, other, checkpoint)]
+        holders = [other for other in case.replicas if _has_up_to(case, other, checkpoint)]
         gone = facts is case.reference.facts and case.quiesced and not holders
         yield finding(
             HWM_CP_ABOVE_LEO,
             f"broker {facts.broker_id}: its high watermark was {checkpoint}, its log ends at {end}"
-            + ("" if holders else _gone_from(case, facts, end)),
+            + ("" if holders else _gone_from(case, end)),
             severity="critical" if gone else "high",
             verdict="COMMITTED_LOSS" if gone else "LATENT_CORRUPTION",
             confidence="likely" if gone else "proven",
@@ -131,17 +131,19 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
 
 def _has_up_to(case: Case, facts: ReplicaFacts, offset: int) -> bool:
     """Whether a replica reaches `offset` with records that are not of a lineage that the reference has left."""
-    item = next((one for one in case.comparisons if one.follower is facts), None)
-    left = item is not None and any(part.start_offset < offset <= part.end_offset for part in item.stretches)
+    left = any(
+        part.start_offset < offset <= part.end_offset
+        for item in case.comparisons
+        if item.follower is facts
+        for part in item.stretches
+    )
     return facts.log_end_offset >= offset and not left
 
 
-def _gone_from(case: Case, facts: ReplicaFacts, end: int) -> str:
-    """What of [end, its checkpoint) no replica has, in words."""
-    others = [other for other in case.replicas if other is not facts]
-    reached = max(
-        (other.log_end_offset for other in others if _has_up_to(case, other, other.log_end_offset)), default=0
-    )
+def _gone_from(case: Case, end: int) -> str:
+    """What no replica has past `end`, in words."""
+    ends = [facts.log_end_offset for facts in case.replicas if _has_up_to(case, facts, facts.log_end_offset)]
+    reached = max(ends, default=end)
     if reached <= end:
         return "; no replica here has the records between"
     return f"; no replica here has the records from {reached} on"

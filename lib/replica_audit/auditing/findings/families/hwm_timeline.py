@@ -109,28 +109,25 @@ def _ahead(run: DeviationRun, left_out: list[Evidence]) -> Finding:
 
 
 def _stuck(run: DeviationRun, left_out: list[Evidence]) -> Finding:
-    end = run.leader_log_end_offset if run.held or run.leader_log_end_offset is None else run.greatest_recomputed
-    waiting = (run.leader_log_end_offset or 0) - run.greatest_observed
+    log_end, due = run.leader_log_end_offset, run.greatest_recomputed
+    # Where the end of the leader's log was not observed, it is no less than what is due.
+    waiting = (due if log_end is None else log_end) - run.greatest_observed
+    least = "at least " if log_end is None else ""
     what = (
         f"since {render_time(run.start_ms)} and up to {render_time(run.end_ms)} the high watermark of {_leader(run)} stood "
         f"still at "
         f"{run.greatest_observed}"
         if run.held
-        else f"{_when(run)} the high watermark of {_leader(run)} was {run.least_observed}, though the rule allows "
-        f"{run.greatest_recomputed}"
+        else f"{_when(run)} the high watermark of {_leader(run)} was {run.least_observed}, though the rule allows {due}"
     )
-    why = (
-        f"{_by(run) or '; nothing that was observed held it'}, for longer than a replica may without leaving the ISR"
-        if run.held
-        else "; nothing held it"
-    )
+    why = f"{_by(run)}, for longer than a replica may without leaving the ISR" if run.held else "; nothing held it"
     return finding(
         HWM_STUCK,
-        f"{what}{why}; {count(waiting, 'offset')} {'waits' if waiting == 1 else 'wait'} above it",
+        f"{what}{why}; {least}{count(waiting, 'offset')} {'waits' if waiting == 1 else 'wait'} above it",
         confidence="likely",
-        broker_id=run.limiting_broker_id if run.held and run.limiting_broker_id is not None else run.leader_id,
+        broker_id=run.limiting_broker_id if run.held else run.leader_id,
         start_offset=run.least_observed,
-        end_offset=end,
+        end_offset=log_end if run.held else due,
         replica_epoch=run.leader_epoch,
         evidence=[
             *_evidence(run),

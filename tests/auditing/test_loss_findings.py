@@ -1,0 +1,311 @@
+"""What an operator reads of records that are lost: how many, which, who holds or held them, and what proves it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from replica_audit.auditing.comparing.cause import Cause
+from replica_audit.auditing.comparing.runs import Proof
+from replica_audit.auditing.findings.case import Case
+from replica_audit.auditing.findings.families import hwm_loss
+from replica_audit.auditing.findings.finding import Finding, finding_id
+from replica_audit.auditing.findings.gone import EarlierLosses, EarlierRun
+from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
+from replica_audit.model import TopicPartition
+from replica_audit.protocol.election import Election
+from replica_audit.protocol.lineage import Lineage
+
+TOPIC_ID = "m" * 22
+
+
+def copy(broker_id: int, lineage: Sequence[tuple[int, int]] = ((0, 0), (2, 30)), end: int = 60, **named: Any) -> Any:
+    """As much of a replica's facts as these rules look at."""
+    directory = SimpleNamespace(topic_id=named.pop("topic_id", TOPIC_ID), checkpoint_epochs=lineage)
+    values = {"log_start_offset": 0, "compacted": False, "end_is_known": True, **named}
+    return SimpleNamespace(
+        broker_id=broker_id, key=(broker_id, ""), directory=directory, lineage=Lineage.of(lineage), log_end_offset=end, **values
+    )  # fmt: skip
+
+
+def partition(*replicas: Any, leader_epoch: int | None = 3, **named: Any) -> Case:
+    """The first replica leads."""
+    reference = SimpleNamespace(facts=replicas[0], leader_epoch=leader_epoch)
+    others = tuple(SimpleNamespace(follower=one, runs=(), doubt=None) for one in replicas[1:])
+    values = {
+        "leadership": None,
+        "comparisons": others,
+        "high_watermark": None,
+        "protocol": "fetch",
+        "kafka_version": None,
+    }
+    return Case(TopicPartition("t", 0), reference=reference, quiesced=False, **{**values, **named})
+
+
+# --- held by a replica, and not by the leader
+
+CHECKPOINT = Proof("checkpoint", 2, "its own high watermark reached 48", "48", "broker-2/replication-offset-checkpoint")
+ALONE = Proof(
+    "sole_isr", 1, "broker 1 was alone in the ISR", "1", evidence=("It led in epoch 1.", "It was never fenced.")
+)
+
+
+def lost(
+    records: int,
+    proof: Proof = CHECKPOINT,
+    doubt: str | None = None,
+    version: tuple[int, ...] | None = None,
+    **named: Any,
+) -> Finding:
+    """Of broker 2, at [40, 48)."""
+    run = SimpleNamespace(
+        start_offset=40, end_offset=50, replica_epoch=1, committed_range=(40, 48), committed_records=records, proof=proof,
+        cause=named.pop("cause", None), batches=tuple(SimpleNamespace(base_offset=base) for base in named.pop("bases", ())),
+    )  # fmt: skip
+    item = SimpleNamespace(follower=copy(2), runs=(run,), doubt=doubt)
+    (found,) = hwm_loss.judge(partition(copy(1), comparisons=(item,), kafka_version=version))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("records", "bases", "text"),
+    [
+        (1, (), "1 committed record at offsets 40 to 47 is not on broker 1; broker 2 still has it"),
+        (2, (), "2 committed records at offsets 40 to 47 are not on broker 1; broker 2 still has them"),
+        # The marker at 48 is not committed.
+        (0, (47, 48), "1 committed control batch at offsets 40 to 47 is not on broker 1; broker 2 still has it"),
+        (
+            0,
+            (45, 47, 49),
+            "2 committed control batches at offsets 40 to 47 are not on broker 1; broker 2 still has them",
+        ),
+    ],
+)
+def test_committed_records_that_a_follower_has_and_the_leader_has_not(records, bases, text) -> None:
+    found = lost(records, bases=bases)
+    assert found.message == f"{text}: its own high watermark reached 48"
+    assert (found.broker_id, found.start_offset, found.end_offset, found.replica_epoch) == (2, 40, 48, 1)
+
+
+@pytest.mark.parametrize(
+    ("version", "confidence", "looked_at"),
+    [
+        (None, "proven", "the checkpoint was learnt from the present leader: no, the logs differ up to it"),
+        ((2, 7), "proven", "the checkpoint was learnt from the present leader: no, the logs differ up to it"),
+        (
+            (3, 4),
+            "suspect",
+            "KAFKA-14704: this version could checkpoint a high watermark over a tail that it was about to cut",
+        ),
+    ],
+)
+def test_a_checkpoint_is_suspect_in_versions_that_wrote_it_over_a_tail(version, confidence, looked_at) -> None:
+    found = lost(5, version=version)
+    assert (found.confidence, found.evidence[1].text) == (confidence, looked_at)
+    assert (found.evidence[0].kind, found.evidence[0].path, found.evidence[0].value) == (
+        "checkpoint",
+        CHECKPOINT.path,
+        "48",
+    )
+    assert lost(5, ALONE, version=version).confidence == "proven"
+
+
+def test_what_else_shows_that_records_were_committed_is_told_whole() -> None:
+    found = lost(5, ALONE)
+    said = ["broker 1 was alone in the ISR", "It led in epoch 1.", "It was never fenced."]
+    assert [(one.kind, one.text, one.broker_id) for one in found.evidence] == [("leadership", text, 1) for text in said]
+
+
+def test_a_topic_that_may_have_been_created_again_is_named() -> None:
+    found = lost(5, doubt="no topic id")
+    assert found.message.endswith("; unless the topic was deleted and created again") and found.confidence == "likely"
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_the_election_that_left_them_behind_is_told(clean: bool) -> None:
+    election = Election(2, 1, 1_700_000_000_000, 9, clean, 2, (1, 2), (), False)
+    told = [one.text for one in lost(5, cause=Cause(election, clean, None)).evidence[2:]]
+    assert told[0].startswith("a clean election at 2023" if clean else "an unclean election at 2023")
+    assert told[1:] == (
+        ["a clean election loses nothing: broker 1 must have lost the end of its own log"] if clean else []
+    )
+    assert len(lost(5, cause=Cause(None, clean, None)).evidence) == 2
+
+
+# --- held by nobody any more
+
+RUN = EarlierRun("a" * 32, "2026-11-20T10:00:00.000Z", TOPIC_ID, (3,), 30, 50, 1, 20, True, 2)
+
+
+def gone(
+    *replicas: Any, runs: Sequence[EarlierRun] = (), told: frozenset[str] = frozenset(), run=RUN, **named: Any
+) -> list[Finding]:
+    case = partition(*(replicas or (copy(1), copy(3))), losses=EarlierLosses((*runs, run), told), **named)
+    return list(hwm_loss.judge(case))
+
+
+@pytest.mark.parametrize(
+    ("changes", "text", "holder"),
+    [
+        ({}, "20 committed records that only broker 3 held on 2026-11-20 are gone: no replica has offsets 30 to 49", 3),
+        ({"records": 2}, "2 committed records that only broker 3 held on 2026-11-20 are gone: no replica has offsets 30 to 49", 3),
+        (
+            {"records": 1, "end_offset": 31, "committed": False},
+            "1 record that only broker 3 held on 2026-11-20 is gone: no replica has offset 30",
+            3,
+        ),
+        (
+            {"records": None, "broker_ids": (1, 3)},
+            "committed records that only brokers 1 and 3 held on 2026-11-20 are gone: no replica has offsets 30 to 49",
+            None,
+        ),
+        # The end of a transaction: no producer's record.
+        (
+            {"records": 0, "end_offset": 31},
+            "committed control batches that only broker 3 held on 2026-11-20 are gone: no replica has offset 30",
+            3,
+        ),
+    ],
+)  # fmt: skip
+def test_what_an_earlier_audit_saw_and_no_replica_has(changes: dict, text: str, holder: int | None) -> None:
+    (found,) = gone(run=replace(RUN, **changes))
+    assert found.message == f"{text} of epoch 1 any more"
+    assert (found.code, found.status, found.verdict, found.broker_id) == ("HWM-GONE", "new", "COMMITTED_LOSS", holder)
+    why = "committed" if changes.get("committed", True) else "left behind by an unclean election"
+    assert found.evidence[0].text.endswith(f"of epoch 1, {why}") and found.evidence[0].broker_id == holder
+    assert found.evidence[-1].text.endswith("no, the log of every assigned replica is here")
+
+
+@pytest.mark.parametrize(
+    ("replicas", "records", "text", "where"),
+    [
+        # Retention has passed a part.
+        ((copy(1, log_start_offset=40), copy(3)), 20, "up to 10 committed records", "offsets 40 to 49"),
+        ((copy(1, log_start_offset=40), copy(3)), 4, "up to 4 committed records", "offsets 40 to 49"),
+        ((copy(1, log_start_offset=49), copy(3)), 20, "up to 1 committed record", "offset 49"),
+        ((copy(1, log_start_offset=40), copy(3)), None, "committed records", "offsets 40 to 49"),
+        ((copy(1, log_start_offset=40), copy(3)), 0, "committed control batches", "offsets 40 to 49"),
+        # Another replica has some of them.
+        (
+            (copy(1), copy(3, ((0, 0), (1, 35), (2, 40)))),
+            20,
+            "up to 15 committed records",
+            "offsets 30 to 34, offsets 40 to 49",
+        ),
+    ],
+)
+def test_of_what_is_partly_explained_the_rest_is_told(replicas, records, text, where) -> None:
+    (found,) = gone(*replicas, run=replace(RUN, records=records))
+    are = "is" if text.endswith("record") else "are"
+    assert (
+        found.message
+        == f"{text} that only broker 3 held on 2026-11-20 {are} gone: no replica has {where} of epoch 1 any more"
+    )
+    assert (found.start_offset, found.end_offset) == (30, 50)
+    assert found.evidence[1].value == where.split()[1]
+
+
+def test_what_each_replica_has_there_now_is_told() -> None:
+    replicas = (copy(1), copy(2, ((0, 0),), end=30), copy(3, ((0, 0),), end=20), copy(4, (), end=60))
+    (found,) = gone(*replicas)
+    assert [(one.broker_id, one.text, one.value) for one in found.evidence[1:5]] == [
+        (1, "broker 1 has epoch 2 at 30", "30"),
+        (2, "broker 2 ends at 30", "30"),
+        (3, "broker 3 ends at 20", "30"),
+        (4, "broker 4 ends at 60", "30"),
+    ]
+
+
+HOLDER = copy(5, ((0, 0), (1, 30)), end=50)
+NOT_GONE = {
+    "retention passed them": ((copy(1, log_start_offset=50), copy(3)), {}),
+    "retention passed more": ((copy(1, log_start_offset=55), copy(3)), {}),
+    "a replica has them": ((copy(1), copy(3), HOLDER), {}),
+    "a second copy on one broker has them": ((copy(1), copy(3)), {"duplicates": (HOLDER,)}),
+    "a log that could not be compared has them": ((copy(1), copy(3)), {"set_aside": (HOLDER,)}),
+    "a replica is compacted": ((copy(1), copy(3, compacted=True)), {}),
+    "the topic has no id": ((copy(1, topic_id=None), copy(3)), {"run": replace(RUN, topic_id=None)}),
+    "another topic, of an earlier id": ((copy(1), copy(3)), {"run": replace(RUN, topic_id="a")}),
+    "another topic, of a later id": ((copy(1), copy(3)), {"run": replace(RUN, topic_id="z")}),
+    "the log has no epochs": ((copy(1), copy(3)), {"leader_epoch": None}),
+    "a snapshot of their own epoch": ((copy(1), copy(3)), {"leader_epoch": 1, "run": replace(RUN, leader_epoch=1)}),
+    "a snapshot from before their epoch": ((copy(1), copy(3)), {"leader_epoch": 0, "run": replace(RUN, leader_epoch=None)}),
+    "a snapshot from before that audit": ((copy(1), copy(3)), {"leader_epoch": 2, "run": replace(RUN, leader_epoch=3)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NOT_GONE)
+def test_where_something_else_explains_it_nothing_is_gone(name: str) -> None:
+    replicas, named = NOT_GONE[name]
+    assert gone(*replicas, **named) == []
+
+
+@pytest.mark.parametrize(("now", "then"), [(2, 2), (3, 2), (2, None)])
+def test_a_snapshot_of_that_audits_epoch_or_a_later_one_tells_them(now: int, then: int | None) -> None:
+    assert len(gone(leader_epoch=now, run=replace(RUN, leader_epoch=then))) == 1
+
+
+def test_runs_of_the_topic_are_found_among_those_of_others() -> None:
+    assert len(gone(runs=[replace(RUN, topic_id="a"), replace(RUN, topic_id="z")])) == 1
+
+
+@pytest.mark.parametrize(
+    ("replicas", "run", "text", "codes"),
+    [
+        ((copy(1), copy(2)), RUN, "the log of broker 3 is", {"HWM-UNSEEN"}),
+        ((copy(1), copy(2)), replace(RUN, broker_ids=(3, 4)), "the logs of brokers 3 and 4 are", {"HWM-UNSEEN"}),
+        ((copy(1), copy(3, end_is_known=False)), RUN, "the log of broker 3 is", {"HWM-UNSEEN"}),
+        ((copy(1), copy(2, end_is_known=False)), RUN, "the logs of brokers 2 and 3 are", {"HWM-UNSEEN"}),
+    ],
+)
+def test_where_a_log_is_missing_it_is_named(replicas, run, text, codes) -> None:
+    (found,) = gone(*replicas, run=run)
+    assert {found.code} == codes
+    assert found.message.endswith(
+        f" are on no replica in the snapshot (offsets 30 to 49 of epoch 1), and {text} not in it, or not whole"
+    )
+    assert found.evidence[-1].text.startswith("a replica that was not copied: yes, that of broker")
+
+
+def test_a_second_copy_on_the_broker_that_held_them_is_a_log_that_was_asked() -> None:
+    (found,) = gone(copy(1), copy(2), duplicates=(copy(3),))
+    assert found.code == "HWM-GONE"
+
+
+def test_what_was_told_before_is_known_and_asks_for_no_verdict() -> None:
+    (new,) = gone()
+    told = frozenset({finding_id(new, TopicPartition("t", 0), TOPIC_ID, None)})
+    (known,) = gone(told=told)
+    assert known == replace(new, status="known", verdict=None)
+
+
+def cut(to: int, mark: int, broker_id: int = 3) -> list[BrokerLogEvent]:
+    """A broker's own log of a truncation below its high watermark."""
+    loaded = BrokerLogEvent("t", 0, broker_id, "server.log", 1, "loaded", 1, None, offset=60)
+    return [
+        loaded,
+        BrokerLogEvent("t", 0, broker_id, "server.log", 2, "cut_below_mark", 2, None, offset=to, high_watermark=mark),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("events", "is_told"),
+    [
+        (cut(30, 50), True),
+        (cut(20, 31), True),
+        (cut(49, 51), True),
+        # It cut what lies below them, or above.
+        (cut(20, 30), False),
+        (cut(20, 29), False),
+        (cut(50, 55), False),
+        (cut(55, 58), False),
+        (cut(30, 50, broker_id=4), False),
+    ],
+)
+def test_what_a_brokers_own_log_tells_is_not_told_twice(events, is_told) -> None:
+    leader = copy(1, ((0, 0), (2, 20), (3, 30), (4, 49), (5, 50), (6, 55)))
+    assert bool(gone(leader, copy(3), leader_epoch=7, log_events=tuple(events))) is not is_told

@@ -1,0 +1,117 @@
+"""What an operator reads of a stretch of deviating observations: when, whose, how many wait, and who holds it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.observations import TIME_MS
+
+from replica_audit.auditing.findings.families.hwm_timeline import judge_timeline
+from replica_audit.auditing.findings.finding import Finding
+from replica_audit.auditing.leadership.deviations import TimelineSummary
+from replica_audit.protocol.observations import DeviationRun
+
+THEN, LATER = "2023-11-14T22:13:20.000Z", "2023-11-14T22:13:25.000Z"
+
+
+def stretch(deviation: str, observed: tuple[int, int], recomputed: tuple[int, int], **named: Any) -> DeviationRun:
+    """Of one observation, broker 1 leads in epoch 3."""
+    values = {
+        "held": False,
+        "leader_id": 1,
+        "leader_epoch": 3,
+        "start_ms": TIME_MS,
+        "end_ms": TIME_MS,
+        "observations": 1,
+        "leader_log_end_offset": 30,
+        "limiting_broker_id": None,
+        **named,
+    }
+    spans = zip(
+        ("least_observed", "greatest_observed", "least_recomputed", "greatest_recomputed"), (*observed, *recomputed)
+    )
+    return DeviationRun(deviation, **dict(spans), **values)
+
+
+def told(*runs: DeviationRun, stretches: int | None = None) -> list[Finding]:
+    return list(judge_timeline(TimelineSummary(99, TIME_MS, stretches or len(runs), runs)))
+
+
+def test_no_observations_tell_nothing() -> None:
+    assert list(judge_timeline(None)) == []
+
+
+STUCK = {
+    "one wait": (
+        stretch("stuck", (20, 20), (21, 21), leader_log_end_offset=21),
+        f"at {THEN} the high watermark of broker 1 in leader epoch 3 was 20, though the rule allows 21; nothing held it; "
+        "1 offset waits above it",
+        (1, 20, 21),
+    ),
+    "two wait, and the log ends above what is due": (
+        stretch("stuck", (20, 28), (21, 29), end_ms=TIME_MS + 5000, leader_epoch=None, observations=4),
+        f"from {THEN} to {LATER} the high watermark of broker 1 was 20, though the rule allows 29; nothing held it; "
+        "2 offsets wait above it",
+        (1, 20, 29),
+    ),
+    "not held by the replica that limits it": (
+        stretch("stuck", (20, 20), (29, 29), limiting_broker_id=2),
+        f"at {THEN} the high watermark of broker 1 in leader epoch 3 was 20, though the rule allows 29; nothing held it; "
+        "10 offsets wait above it",
+        (1, 20, 29),
+    ),
+    "the end of the leader's log was not observed": (
+        stretch("stuck", (20, 20), (23, 23), leader_log_end_offset=None),
+        f"at {THEN} the high watermark of broker 1 in leader epoch 3 was 20, though the rule allows 23; nothing held it; "
+        "at least 3 offsets wait above it",
+        (1, 20, 23),
+    ),
+    "held": (
+        stretch("stuck", (20, 20), (20, 20), held=True, end_ms=TIME_MS + 5000, limiting_broker_id=2),
+        f"since {THEN} and up to {LATER} the high watermark of broker 1 in leader epoch 3 stood still at 20; broker 2 limits "
+        "it, for longer than a replica may without leaving the ISR; 10 offsets wait above it",
+        (2, 20, 30),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STUCK)
+def test_a_mark_that_stands_still(name: str) -> None:
+    run, message, place = STUCK[name]
+    (found,) = told(run)
+    assert found.message == message
+    assert (found.broker_id, found.start_offset, found.end_offset) == place
+    assert (found.code, found.severity, found.confidence) == ("HWM-STUCK", "medium", "likely")
+    # Whether the ISR could have been changed matters where a replica held it, min.insync.replicas where none did.
+    looked_at = found.evidence[-1].text.partition(":")[0]
+    assert looked_at == ("a controller that could not be reached" if run.held else "min.insync.replicas")
+
+
+def test_a_mark_above_the_rule_says_which_offsets_could_be_read() -> None:
+    (found,) = told(stretch("ahead", (26, 28), (25, 25), limiting_broker_id=2))
+    assert found.message == (
+        f"at {THEN} the high watermark of broker 1 in leader epoch 3 was up to 28, where the rule allows 25: offsets 25 to 27 "
+        "could be read before every replica that has to hold them was known to; broker 2 limits it"
+    )
+    assert (found.code, found.broker_id, found.start_offset, found.end_offset) == ("HWM-AHEAD", 1, 25, 28)
+    assert found.evidence[0].text == f"1 observation from {THEN} to {THEN}: observed 26 to 28, recomputed 25"
+
+
+def test_a_mark_that_went_back_says_what_had_been_reached() -> None:
+    (found,) = told(stretch("regressed", (12, 15), (20, 22), observations=2, end_ms=TIME_MS + 5000))
+    assert found.message == (
+        f"from {THEN} to {LATER} the high watermark of broker 1 in leader epoch 3 went back to 12, though 22 had been reached "
+        "in the same leadership"
+    )
+    assert (found.code, found.broker_id, found.start_offset, found.end_offset) == ("HWM-REGRESSED", 1, 12, 22)
+    assert found.evidence[0].text == f"2 observations from {THEN} to {LATER}: observed 12 to 15, recomputed 20 to 22"
+
+
+def test_stretches_that_are_left_out_are_counted_and_those_of_one_moment_are_not_told() -> None:
+    ahead = stretch("ahead", (28, 28), (25, 25))
+    moment = stretch("stuck", (20, 20), (21, 21), lasting=False)
+    assert [found.code for found in told(ahead, moment)] == ["HWM-AHEAD"]
+    assert "stretch" not in told(ahead)[0].evidence[-1].text
+    for more, words in ((1, "1 more stretch of"), (2, "2 more stretches of")):
+        assert told(ahead, stretches=1 + more)[0].evidence[-1].text.startswith(words)
