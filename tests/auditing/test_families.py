@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from tests.auditing.made_cases import LINEAGE, case, compared, log
 from tests.support.some import some
 
 import replica_audit
@@ -109,3 +110,8 @@ def test_every_trait_is_some_code_s_and_an_unknown_one_is_refused() -> None:
         codes_with("loud")
     with pytest.raises(ValueError, match="unknown traits"):
         Code("LOG-GAP", ("low",), (), "s", "m", "p", "r", "", traits=("loud",))
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.rpartition(".")[2])
+def test_no_rule_finds_anything_of_healthy_replicas(module) -> None:
+    assert list(module.judge(case(log(1, *LINEAGE), compared(log(2, *LINEAGE))))) == []

@@ -41,6 +41,14 @@ def test_a_file_that_lacks_only_the_newest_epoch_may_have_been_copied_first(tmp_
     assert answer.verdict == ("LATENT_CORRUPTION" if quiesced else "CONSISTENT")
 
 
+@pytest.mark.parametrize(("quiesced", "severity"), [(None, "info"), (True, "high")])
+def test_a_leader_that_wrote_nothing_may_have_been_followed_while_it_was_copied(tmp_path, quiesced, severity):
+    """Elected in epoch 1 at 20 as its file was copied; in epoch 2, at the same offset, before its segments were."""
+    answer = _one(tmp_path, Broker(LOG, epochs=[(0, 0), (1, 20)]), quiesced=quiesced)
+    assert answer.one("EPO-CACHE-MISSING", 2)[0] == severity
+    assert answer.verdict == ("LATENT_CORRUPTION" if quiesced else "CONSISTENT")
+
+
 @pytest.mark.parametrize("epochs", [[(0, 0), (2, 20), (3, 40)], [(0, 0), (2, 20), (5, 40)]])
 def test_a_last_epoch_without_records_is_healthy(tmp_path, epochs):
     assert _one(tmp_path, Broker(LOG, epochs=epochs)).tables["findings"] == []
@@ -86,6 +94,17 @@ def test_the_first_retained_entry_is_no_start(tmp_path):
     answer = audit(tmp_path, brokers)
     assert not answer.found("EPO-START-MISMATCH")
     assert answer.tables["findings"] == []
+
+
+@pytest.mark.parametrize("damaged", [1, 2])
+@pytest.mark.parametrize("base", [18, 22, 1020])
+def test_a_changed_base_offset_where_an_epoch_begins_is_damage_and_no_other_start(tmp_path, damaged, base):
+    moved = [*LOG[:4], base.to_bytes(8, "big") + LOG[4][8:], *LOG[5:]]
+    brokers = {1: Broker(LOG), 2: Broker(LOG), damaged: Broker(moved, epochs=[(0, 0), (2, 20)])}
+    answer = audit(tmp_path, brokers)
+    assert answer.one("LOG-CRC-BLIND", damaged)[2:] == (20, 25)
+    assert not answer.found("EPO-START-MISMATCH"), answer
+    assert answer.verdict == "LATENT_CORRUPTION"
 
 
 def test_an_epoch_that_the_leader_never_had(tmp_path):

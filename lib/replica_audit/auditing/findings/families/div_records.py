@@ -128,7 +128,7 @@ def code_of_run(run: Run) -> Code:
         return DIV_HIDDEN
     # Also records without epochs that differ in a tail which is cut: an old leader's unreplicated end, before KIP-101.
     # A checkpoint that proves records committed contradicts that they were nothing but an uncommitted tail.
-    pending = run.cause is not None and run.cause.clean is True and run.committed_end is None
+    pending = run.cause is not None and run.cause.clean and run.committed_end is None
     return DIV_TAIL_PENDING if pending else DIV_EPOCH
 
 
@@ -215,7 +215,7 @@ def _compaction(leader: ReplicaFacts, follower: ReplicaFacts) -> str:
 
 
 def _epoch(epoch: int | None) -> str:
-    return " without an epoch" if epoch is None or epoch < 0 else f" of epoch {epoch}"
+    return " without an epoch" if epoch is None else f" of epoch {epoch}"
 
 
 _CLEANERS = considered("compaction: each replica cleans on its own, so presence and bytes may differ")

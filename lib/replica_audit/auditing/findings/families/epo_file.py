@@ -115,12 +115,13 @@ def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
                 evidence=[place],
             )
     yield from _contradictions(case, facts, place)
-    stale = [entry for entry in entries if entry[1] > facts.log_end_offset and not facts.end_is_open]
-    below = [entry for entry in entries if entry[1] < facts.log_start_offset]
-    if stale or (len(entries) > 1 and len(below) == len(entries)):
+    outside = tuple(entry for entry in entries if entry[1] > facts.log_end_offset and not facts.end_is_open)
+    if not outside and len(entries) > 1 and all(start < facts.log_start_offset for _, start in entries):
+        outside = entries
+    if outside:
         yield finding(
             EPO_CACHE_STALE,
-            f"broker {facts.broker_id}: {file.path} has entries outside the log {entries_text(tuple(stale or below))}",
+            f"broker {facts.broker_id}: {file.path} has entries outside the log {entries_text(outside)}",
             broker_id=facts.broker_id,
             evidence=[
                 place,
@@ -140,10 +141,14 @@ def _contradictions(case: Case, facts: ReplicaFacts, place: Evidence) -> Iterato
         for epoch, start in facts.lineage
         if written.epoch_for_offset(start) != epoch and not (cut_from_start is not None and start < cut_from_start)
     ]
+    own_starts = {start for _, start in facts.lineage}
     claimed = [
         (epoch, start)
         for epoch, start in written
-        if facts.local_start_offset < start < facts.log_end_offset
+        if start < facts.log_end_offset
+        # Where an epoch of the batches begins, either it is the same or `wrong` has it: a leader that wrote nothing gave
+        # way to the next one there.
+        and start not in own_starts
         # A changed batch is what recovery took this entry from: that is LOG-CRC-BLIND.
         and (epoch, start) not in {(one.leader_epoch, one.start_offset) for one in facts.rot}
         and facts.lineage.epoch_for_offset(start) not in (None, epoch)
@@ -187,6 +192,5 @@ def _cut_from_start(facts: ReplicaFacts, written: Lineage) -> int | None:
     if not written:
         return None
     epoch, start = written.entries[0]
-    begins_inside = facts.lineage.epoch_for_offset(start) == epoch and facts.lineage.start_of(epoch) != start
-    later_bases = {segment.base_offset for segment in facts.segments[1:]}
-    return start if begins_inside or start in later_bases else None
+    begins_inside = facts.lineage.epoch_for_offset(start) == epoch and (epoch, start) not in facts.lineage
+    return start if begins_inside or start in {segment.base_offset for segment in facts.segments} else None

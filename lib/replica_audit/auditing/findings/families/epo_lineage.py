@@ -77,7 +77,7 @@ def _start_mismatch(case: Case, item: Comparison) -> Iterator[Finding]:
         other = leader.lineage.start_of(epoch)
         if other is None or other == start or not all(floor < value < ceiling for value in (start, other)):
             continue
-        if any(pair.kind == "blind" and start in (pair.start_offset, other) for pair in item.alignment.corrupt):
+        if any(pair.kind == "blind" and pair.start_offset in (start, other) for pair in item.alignment.corrupt):
             # A changed header field is what begins there, on one side or the other.
             continue
         if leader.cannot_read(*sorted((start, other))) or follower.cannot_read(*sorted((start, other))):

@@ -1,0 +1,132 @@
+"""Cases put together from facts, without a file: healthy as they come, and changed in what a rule looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields, replace
+from typing import Any
+
+from replica_audit.auditing.comparing.alignment import Alignment
+from replica_audit.auditing.comparing.chunks import Tally
+from replica_audit.auditing.comparing.comparison import Comparison
+from replica_audit.auditing.comparing.runs import Run
+from replica_audit.auditing.findings.case import Case
+from replica_audit.auditing.findings.finding import Finding
+from replica_audit.auditing.leadership.bounds import HighWatermark
+from replica_audit.auditing.replicas.facts import ReplicaFacts, replica_facts
+from replica_audit.auditing.replicas.reference import Reference
+from replica_audit.closed_sets import FileState
+from replica_audit.model import CheckpointFile, EpochStart, Leadership, ReplicaDir, SegmentSummary, TopicPartition
+from replica_audit.protocol.truncation import Replay
+
+TOPIC = "orders"
+#: Of a log dir and of a partition's directory, by the field of `ReplicaDir`.
+FILES = {
+    "high_watermark_file": "replication-offset-checkpoint",
+    "recovery_point_file": "recovery-point-offset-checkpoint",
+    "log_start_file": "log-start-offset-checkpoint",
+    "cleaner_file": "cleaner-offset-checkpoint",
+    "epoch_file": f"{TOPIC}-0/leader-epoch-checkpoint",
+}
+LINEAGE = ((0, 0), (2, 20))
+ALIKE = Alignment()
+
+
+def checkpoint_file(broker_id: int, name: str, state: FileState = "present", problem: str | None = None):
+    """One of `FILES` of a broker."""
+    return CheckpointFile(state, f"broker-{broker_id}/{FILES[name]}", problem)
+
+
+def directory(broker_id: int = 1, **fields: Any) -> ReplicaDir:
+    """A partition's directory of which every file could be read."""
+    files = {name: checkpoint_file(broker_id, name) for name in FILES}
+    place = f"broker-{broker_id}"
+    known = ReplicaDir(
+        broker_id, place, TOPIC, 0, f"{place}/{TOPIC}-0", None, False, None, checkpoint_epochs=LINEAGE, **files
+    )
+    return replace(known, **{"high_watermark_checkpoint": 40, **fields})
+
+
+def segment(base: int, end: int, *starts: tuple[int, int], **fields: Any) -> SegmentSummary:
+    """A file with batches of [base, end); `starts` are (leader epoch, base offset) of their stretches."""
+    summary = SegmentSummary(
+        f"{TOPIC}-0/{base:020d}.log",
+        base,
+        10 * (end - base),
+        batch_count=end - base,
+        first_base_offset=starts[0][1] if starts else None,
+        first_leader_epoch=starts[0][0] if starts else None,
+        last_base_offset=end - 1 if starts else None,
+        last_offset=end - 1 if starts else None,
+        last_leader_epoch=starts[-1][0] if starts else None,
+        greatest_last_offset=end - 1 if starts else None,
+        epoch_starts=tuple(EpochStart(epoch, start, 0) for epoch, start in starts),
+        least_magic=2 if starts else None,
+        greatest_magic=2 if starts else None,
+        has_epochs=any(epoch >= 0 for epoch, _ in starts),
+    )
+    return replace(summary, **fields)
+
+
+def log(
+    broker_id: int, *starts: tuple[int, int], end: int = 40, segments: Iterable[SegmentSummary] = (), **changes: Any
+) -> ReplicaFacts:
+    """A replica whose batches have these epochs up to `end`, in one file unless `segments` are given, and whose epoch
+    file says the same; what else is said is of `ReplicaDir` or, where it has no such field, of `ReplicaFacts`."""
+    named = {field.name for field in fields(ReplicaDir)}
+    said = {"checkpoint_epochs": starts} | {name: value for name, value in changes.items() if name in named}
+    files = tuple(segments) or (segment(starts[0][1] if starts else 0, end, *starts),)
+    bases = tuple(one.base_offset for one in files)
+    facts = replica_facts(directory(broker_id, **{"segment_bases": bases, **said}), files)
+    return replace(facts, **{name: value for name, value in changes.items() if name not in named})
+
+
+def compared(
+    follower: ReplicaFacts, *runs: Run, alignment: Alignment = ALIKE, cut: int = 40, **changes: Any
+) -> Comparison:
+    """A follower beside the reference that the protocol `fetch` cuts at `cut`."""
+    replays = {"fetch": Replay("fetch", cut, 1, "epoch_match")}
+    nothing = {"fetch": Tally()}, {"fetch": 0}
+    made = Comparison(follower, alignment, replays, None, *nothing, runs, (), None, Tally())
+    return replace(made, **changes)
+
+
+def leadership(**changes: Any) -> Leadership:
+    """By the user: broker 1 leads in epoch 2, and 1 and 2 are assigned and in sync."""
+    known = Leadership(TOPIC, 0, "user", leader_id=1, leader_epoch=2, isr=(1, 2), replicas=(1, 2))
+    return replace(known, **changes)
+
+
+def case(reference: ReplicaFacts, *comparisons: Comparison, said: Leadership | None = None, **changes: Any) -> Case:
+    """A partition led by the reference, in the epoch that `said` has; `changes` are of `Reference` or of `Case`.
+
+    `said` by default: all that are here are assigned and in sync.
+    """
+    there = tuple(sorted([reference.broker_id, *(item.follower.broker_id for item in comparisons)]))
+    said = leadership(isr=there, replicas=there) if said is None else said
+    named = {field.name for field in fields(Reference)}
+    chosen = Reference(reference, reference.broker_id, said.leader_epoch, said.leader_epoch, "user", said.isr, ())
+    chosen = replace(chosen, **{name: value for name, value in changes.items() if name in named})
+    mark = HighWatermark(0, None, 0, 0, "interval", "", "", "", None, True)
+    made = Case(TopicPartition(TOPIC, 0), said, chosen, comparisons, mark, "fetch", None, quiesced=False)
+    return replace(made, **{name: value for name, value in changes.items() if name not in named})
+
+
+def found(findings: Iterable[Finding], code: str) -> list[Finding]:
+    """Those of one code."""
+    return [item for item in findings if item.code == code]
+
+
+def place(item: Finding) -> tuple[int | None, int | None, int | None]:
+    """(broker, start offset, end offset)."""
+    return item.broker_id, item.start_offset, item.end_offset
+
+
+def texts(item: Finding, kind: str) -> list[str]:
+    """Of its evidence of one kind."""
+    return [one.text for one in item.evidence if one.kind == kind]
+
+
+def paths(item: Finding) -> set[tuple[int | None, str | None]]:
+    """(broker, path) of its evidence."""
+    return {(one.broker_id, one.path) for one in item.evidence if one.path is not None}

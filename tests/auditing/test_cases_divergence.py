@@ -1,0 +1,320 @@
+"""DIV-* of cases that are put together from facts: the code of a run, and every sentence about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.auditing.made_cases import ALIKE, LINEAGE, case, compared, found, log, paths, place, texts
+
+from replica_audit.auditing.comparing.alignment import Alignment, Difference
+from replica_audit.auditing.comparing.cause import Cause
+from replica_audit.auditing.comparing.chunks import Tally
+from replica_audit.auditing.comparing.compacted import Compaction
+from replica_audit.auditing.comparing.damaged_pairs import CorruptPair
+from replica_audit.auditing.comparing.key_state import KeyState
+from replica_audit.auditing.comparing.runs import Proof, Run
+from replica_audit.auditing.findings.families import div_records, div_storage
+from replica_audit.auditing.findings.finding import Finding
+from replica_audit.auditing.replicas.cleaner_progress import Cleaning
+from replica_audit.batch_header import Batch
+
+CLEAN, UNCLEAN, UNKNOWN = (Cause(None, clean, None) for clean in (True, False, None))
+
+
+def batch(base: int, last: int, crc: int = 7, epoch: int = 0) -> Batch:
+    return Batch(0, 100, base, last, epoch, 2, crc, True, 0, 1, 1, -1, -1, -1, last - base + 1)
+
+
+def run(kind: str = "epoch", *, leader: int | None = 2, replica: int | None = 1, **changes: Any) -> Run:
+    """Offsets 30 to 39, which are cut; the reference has records there."""
+    made = Run(30, 40, leader, replica, Tally(), None, 0, kind, survives=False, compacted=False)
+    return replace(made, **changes)
+
+
+def told_of(one: Run, cut: int = 30, leader=None, follower=None) -> Finding:
+    """The finding of a run."""
+    leader, follower = leader or log(1, *LINEAGE), follower or log(2, *LINEAGE)
+    (item,) = div_records.judge(case(leader, compared(follower, one, cut=cut)))
+    assert place(item) == (2, one.start_offset, one.end_offset)
+    return item
+
+
+@pytest.mark.parametrize(
+    ("one", "code", "severity", "verdict"),
+    [
+        # Two records of one epoch cannot both be right, wherever they are; records without any epoch may be an old tail.
+        (run("content", leader=2, replica=2), "DIV-CONTENT", "critical", "COMMITTED_DIVERGENCE"),
+        (run("content", leader=0, replica=0, survives=True), "DIV-CONTENT", "critical", "COMMITTED_DIVERGENCE"),
+        (run("content", leader=None, replica=None, survives=True), "DIV-CONTENT", "critical", "COMMITTED_DIVERGENCE"),
+        (run("content", leader=None, replica=None), "DIV-EPOCH", "medium", "UNCOMMITTED_DIVERGENCE"),
+        (run("hole_here", survives=True), "DIV-HIDDEN", "critical", "COMMITTED_DIVERGENCE"),
+        (run("hole_there", survives=True), "DIV-HIDDEN", "critical", "COMMITTED_DIVERGENCE"),
+        (run("hole_there", survives=True, compacted=True), "DIV-PRESENCE", "high", "COMMITTED_DIVERGENCE"),
+        (run("hole_here"), "DIV-PRESENCE", "high", "COMMITTED_DIVERGENCE"),
+        (run("epoch", survives=True), "DIV-HIDDEN", "critical", "COMMITTED_DIVERGENCE"),
+        # Of a tail that is cut the election decides.
+        (run("epoch"), "DIV-EPOCH", "medium", "UNCOMMITTED_DIVERGENCE"),
+        (run("epoch", cause=UNKNOWN), "DIV-EPOCH", "medium", "UNCOMMITTED_DIVERGENCE"),
+        (run("epoch", cause=CLEAN), "DIV-TAIL-PENDING", "info", "UNCOMMITTED_DIVERGENCE"),
+        (run("epoch", cause=CLEAN, committed_end=35), "DIV-EPOCH", "medium", "UNCOMMITTED_DIVERGENCE"),
+        (run("epoch", cause=UNCLEAN), "DIV-EPOCH", "high", "WILL_LOSE_ON_TRUNCATION"),
+        (run("epoch", cause=UNCLEAN, written_again=(batch(30, 39),)), "DIV-EPOCH", "medium", "UNCOMMITTED_DIVERGENCE"),
+        (
+            run("epoch", cause=UNCLEAN, batches=(batch(30, 34),), written_again=(batch(35, 39),)),
+            "DIV-EPOCH",
+            "high",
+            "WILL_LOSE_ON_TRUNCATION",
+        ),
+        (run("epoch", cause=UNCLEAN, survives=True), "DIV-HIDDEN", "critical", "COMMITTED_DIVERGENCE"),
+    ],
+)
+def test_the_code_of_a_run_and_what_it_asks_for(one, code, severity, verdict):
+    item = told_of(one)
+    assert (item.code, item.severity, item.verdict) == (code, severity, verdict)
+
+
+@pytest.mark.parametrize(
+    ("one", "end", "what"),
+    [
+        (run("hole_here", replica=None), 40, "has nothing at offsets 30 to 39, where broker 1 has records of epoch 2"),
+        (run("hole_there", leader=None), 40, "has records of epoch 1 at offsets 30 to 39, where broker 1 has nothing"),
+        (run(), 40, "has records of epoch 1 at offsets 30 to 39, where broker 1 has other records of epoch 2"),
+        (
+            run(leader=None, replica=0),
+            30,
+            "has records of epoch 0 at offsets 30 to 39; the log of broker 1 ends at 30",
+        ),
+        (
+            run(leader=None, replica=0),
+            25,
+            "has records of epoch 0 at offsets 30 to 39; the log of broker 1 ends at 25",
+        ),
+        (
+            run(leader=None, replica=None, start_offset=39),
+            40,
+            "has records without an epoch at offset 39, where broker 1 has other records without an epoch",
+        ),
+        (
+            run(leader=3, replica=0),
+            30,
+            "has records of epoch 0 at offsets 30 to 39, where broker 1 has other records of epoch 3",
+        ),
+        (
+            run(written_again=(batch(30, 39),)),
+            40,
+            "has records of epoch 1 at offsets 30 to 39, which broker 1 has, too, as records of epoch 2",
+        ),
+    ],
+)
+def test_a_run_says_what_either_side_has(one, end, what):
+    item = told_of(one, leader=log(1, *LINEAGE, end=end))
+    assert item.message.startswith(f"broker 2 {what}; the fetch protocol"), item.message
+    assert item.replica_epoch == one.replica_epoch
+
+
+def test_of_a_reference_that_a_cleaner_visits_it_is_only_known_what_it_had():
+    cleaned = replace(log(1, *LINEAGE), compacted=True)
+    assert "where broker 1 had other records of epoch 2" in told_of(run(), leader=cleaned).message
+
+
+@pytest.mark.parametrize(
+    ("cut", "fate"),
+    [
+        (29, "cuts the log at 29"),
+        (30, "cuts the log at 30"),
+        (31, "keeps everything below 31, so this stays"),
+        (40, "keeps everything below 40, so this stays"),
+    ],
+)
+def test_a_run_says_whether_it_is_cut(cut, fate):
+    item = told_of(run(), cut)
+    assert item.message.endswith(f"; the fetch protocol {fate}")
+    assert texts(item, "replay") == [f"truncate to {cut}, epoch_match"]
+
+
+@pytest.mark.parametrize(
+    ("one", "excuse"),
+    [
+        (run("epoch"), "lag: no, the records differ"),
+        (run("content", leader=2, replica=2), "lag: no, the records differ"),
+        (run("hole_here"), "lag: no, it lies inside both logs"),
+        (run(written_again=(batch(30, 39),)), "loss: no, their producer sent them again to another leader"),
+    ],
+)
+def test_a_run_says_why_it_is_none_of_what_is_harmless(one, excuse):
+    assert texts(told_of(one), "considered")[:4] == [
+        excuse,
+        "retention: no, it lies above both log starts",
+        "compaction: no, neither replica shows any",
+        "corruption: no, every batch compared has the right checksum",
+    ]
+
+
+@pytest.mark.parametrize("compacted", [(1,), (2,), (1, 2)])
+def test_compaction_is_ruled_out_by_how_far_the_cleaners_came(compacted):
+    one, two = (replace(log(broker, *LINEAGE), compacted=broker in compacted) for broker in (1, 2))
+    item = told_of(run(), leader=one, follower=replace(two, cleaning=Cleaning(furthest=17)))
+    assert texts(item, "considered")[2] == (
+        "compaction: no, the partition's cleaners came to 17, and cleaners change no record"
+    )
+
+
+def test_what_makes_a_loss_likely_is_told_with_its_broker():
+    proof = Proof("sole_isr", 3, "broker 3 was alone in the ISR", "9", evidence=("record 7", "record 8"))
+    item = told_of(run(likely=proof))
+    assert item.message.endswith("cuts the log at 30; broker 3 was alone in the ISR")
+    assert [(one.text, one.broker_id, one.value) for one in item.evidence if one.kind == "leadership"] == [
+        ("record 7", 3, "9"),
+        ("record 8", 3, "9"),
+    ]
+    assert texts(told_of(run()), "leadership") == []
+
+
+def test_a_batch_that_is_damaged_on_one_side_and_a_changed_header_which_is_told_elsewhere():
+    pairs = [CorruptPair(kind, 10, 15, 1, 2, 383, "the checksum fails") for kind in ("blind", "crc")]
+    (item,) = div_records.judge(case(log(1, *LINEAGE), compared(log(2, *LINEAGE), alignment=Alignment(corrupt=pairs))))
+    assert (item.code, place(item)) == ("DIV-CORRUPT", (1, 10, 15))
+
+
+def test_a_difference_that_something_else_would_explain_is_not_proven():
+    item = compared(log(2, *LINEAGE), run(), cut=30, doubt="the directory may be of another topic")
+    (told,) = div_records.judge(case(log(1, *LINEAGE), item))
+    assert told.confidence == "likely" and texts(told, "considered")[-1] == "the directory may be of another topic"
+
+
+SHARED = [batch(0, 9), batch(10, 19)]
+THIN = batch(10, 19, crc=8)
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs", "differ"),
+    [
+        (SHARED, SHARED, False),
+        ([*SHARED, THIN], SHARED, True),
+        (SHARED, [*SHARED, THIN], True),
+        ([SHARED[0], THIN], SHARED, True),
+        # Outside of what both logs can have: below the greater start, and past the shorter end.
+        ([batch(0, 4), *SHARED[1:], batch(40, 44)], SHARED[1:], False),
+        (SHARED[1:], [batch(0, 4), *SHARED[1:], batch(40, 44)], False),
+        ([batch(0, 5), *SHARED[1:]], SHARED[1:], True),
+        ([*SHARED[1:], batch(39, 39)], SHARED[1:], True),
+    ],
+)
+@pytest.mark.parametrize("compacted", [(1,), (2,), ()])
+def test_of_a_compacted_pair_whose_records_were_not_read_it_is_said_that_batches_differ(own, theirs, differ, compacted):
+    one, two = log(1, (0, 5), end=60), log(2, *LINEAGE, end=40)
+    one, two = (replace(facts, compacted=facts.broker_id in compacted) for facts in (one, two))
+    item = compared(two, alignment=Alignment(own=tuple(own), reference=tuple(theirs)))
+    told = list(div_records.judge(case(one, item)))
+    assert [(found.code, found.severity, found.broker_id) for found in told] == (
+        [("DIV-PRESENCE", "info", 2)] if differ and compacted else []
+    )
+    if told:
+        assert "broker 2 and broker 1 hold other batches of this compacted partition; only epochs" in told[0].message
+
+
+def _read(alignment: Alignment = ALIKE, *, quiesced: bool = False, **outcome: Any) -> list[Finding]:
+    """All that is told of a compacted pair whose records were read: 1 record on broker 1 only, 3 on broker 2 only."""
+    known = Compaction(35, 1, 3, complete=True, keys=KeyState())
+    item = compared(
+        replace(log(2, *LINEAGE), compacted=True), alignment=alignment, compaction=replace(known, **outcome)
+    )
+    made = case(log(1, *LINEAGE), item, quiesced=quiesced)
+    return [*div_records.judge(made), *div_storage.judge(made)]
+
+
+def _difference(kind: str = "content", start: int = 10, end: int = 15, *, compared: bool = True) -> Difference:
+    return Difference(kind, start, end, 0, 0, (), compared=compared)
+
+
+ONE_SIDED = (
+    "in this compacted partition broker 1 has 1 record that broker 2 does not have, and broker 2 has 3 that broker 1 does "
+    "not have"
+)
+ALL_EQUAL, SOME_UNREAD = "every record that both have is equal", "some records could not be read"
+SAME_KEYS, NO_OTHER = "so is the latest value of each key", "no key was seen with another latest value"
+DIFFERING = {"alive_on_follower": 1, "start_offset": 3, "end_offset": 4}
+
+
+@pytest.mark.parametrize(
+    ("differences", "complete", "keys", "said"),
+    [
+        ((), True, {}, [ALL_EQUAL, SAME_KEYS]),
+        ((_difference("epoch"),), True, {}, [NO_OTHER]),
+        ((_difference("content"),), True, {}, [NO_OTHER]),
+        ((_difference("batching"), _difference("hole_here")), True, {}, [ALL_EQUAL, SAME_KEYS]),
+        ((_difference("content", compared=False),), True, {}, [ALL_EQUAL, SAME_KEYS]),
+        ((), False, {}, [SOME_UNREAD, NO_OTHER]),
+        ((_difference(),), False, {}, [SOME_UNREAD, NO_OTHER]),
+        ((), True, DIFFERING, [ALL_EQUAL]),
+        ((), True, {"undecided": 1}, [ALL_EQUAL, "1 key cannot be compared until"]),
+        ((_difference(),), False, {**DIFFERING, "undecided": 2}, [SOME_UNREAD, "2 keys cannot be compared until"]),
+    ],
+)
+def test_what_the_records_of_a_compacted_pair_showed(differences, complete, keys, said):
+    told = _read(Alignment(differences=differences), complete=complete, keys=KeyState(**keys))
+    (item,) = found(told, "DIV-PRESENCE")
+    assert (item.severity, item.verdict, item.broker_id) == ("info", None, 2)
+    parts = item.message.split("; ")
+    assert parts[0] == ONE_SIDED
+    assert len(parts) == len(said) + 1
+    assert all(part.startswith(words) for part, words in zip(parts[1:], said, strict=True)), parts
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ((1, 0, 0), "1 key of this compacted partition has different latest values: 1 gone from broker 1 and still there on broker 2"),
+        ((0, 2, 0), "2 keys of this compacted partition have different latest values: 2 gone from broker 2 and still there on broker 1"),
+        ((0, 0, 1), "1 key of this compacted partition has different latest values: 1 with another latest value on each"),
+        ((1, 0, 2), "3 keys of this compacted partition have different latest values: "
+                    "1 gone from broker 1 and still there on broker 2; 2 with another latest value on each"),
+    ],
+)  # fmt: skip
+def test_keys_are_counted_by_what_became_of_them(counts, words):
+    keys = KeyState(*counts, start_offset=3, end_offset=9, offsets=(3, 8))
+    for quiesced in (True, False):
+        (item,) = found(_read(keys=keys, quiesced=quiesced), "DIV-KEY-STATE")
+        assert item.message == words
+        assert (place(item), item.confidence) == ((2, 3, 9), "proven" if quiesced else "likely")
+        assert texts(item, "batch") == ["first records in question at offsets 3, 8"]
+        assert texts(item, "considered")[0].startswith("lag: no, only offsets below 35 count")
+    assert found(_read(keys=KeyState(undecided=1)), "DIV-KEY-STATE") == []
+
+
+@pytest.mark.parametrize(
+    ("differences", "told"),
+    [
+        ((), []),
+        (
+            (_difference("batching", 10, 15), _difference("batching", 20, 40), _difference("batching", 22, 25)),
+            [("DIV-BATCHING", "low", "proven", (2, 10, 40), "the records of 3 batches within offsets 10 to 39 in other")],
+        ),
+        (
+            (_difference("format", 10, 11), _difference("batching", 20, 21)),
+            [
+                ("DIV-FORMAT", "info", "proven", (2, 10, 11), "1 batch within offset 10 in another message format; the records are"),
+                ("DIV-BATCHING", "low", "proven", (2, 20, 21), "the records of 1 batch within offset 20 in other batches"),
+            ],
+        ),
+        (
+            (_difference("format", 10, 15, compared=False), _difference("format", 20, 25)),
+            [
+                ("DIV-FORMAT", "info", "suspect", (2, 10, 15), "1 batch within offsets 10 to 14 in another message format; the records could not"),
+                ("DIV-FORMAT", "info", "proven", (2, 20, 25), "1 batch within offsets 20 to 24 in another message format; the records are equal"),
+            ],
+        ),
+        # Other records, and none, are not another way to store them; batches of a cleaner that were not read are DIV-PRESENCE.
+        ((_difference("content"), _difference("hole_here"), _difference("epoch")), []),
+        ((_difference("batching", compared=False),), []),
+    ],
+)  # fmt: skip
+def test_equal_records_that_are_stored_otherwise(differences, told):
+    item = compared(log(2, *LINEAGE), alignment=Alignment(differences=differences))
+    items = list(div_storage.judge(case(log(1, *LINEAGE), item)))
+    assert [(one.code, one.severity, one.confidence, place(one)) for one in items] == [row[:4] for row in told]
+    for one, row in zip(items, told, strict=True):
+        assert one.message.startswith(f"broker 2 has {row[4]}"), one.message
+        assert paths(one) == set() and len(texts(one, "considered")) == 1

@@ -1,0 +1,204 @@
+"""EPO-* of one replica's epoch file, in cases that are put together from facts: which entries count, and where."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+from tests.auditing.made_cases import (
+    FILES,
+    LINEAGE,
+    case,
+    checkpoint_file,
+    compared,
+    found,
+    log,
+    paths,
+    place,
+    segment,
+    texts,
+)
+
+from replica_audit.auditing.findings.families import epo_file
+from replica_audit.auditing.findings.finding import Finding
+from replica_audit.auditing.replicas.written_epochs import EpochRot
+from replica_audit.closed_sets import FileState
+from replica_audit.model import OffsetRange
+
+NAME = f"broker-2/{FILES['epoch_file']}"
+REFERENCE = log(1, *LINEAGE)
+Entries = tuple[tuple[int, int], ...]
+
+
+def told_of_file(facts, **changes: Any) -> list[Finding]:
+    """All that is told of a follower's epoch file."""
+    told = list(epo_file.judge(case(REFERENCE, compared(facts), **changes)))
+    assert all(item.broker_id == 2 and (2, NAME) in paths(item) for item in told)
+    return told
+
+
+def with_file(*entries: tuple[int, int], **changes: Any):
+    """A follower with the batches of the reference and these entries."""
+    return log(2, *LINEAGE, checkpoint_epochs=entries, **changes)
+
+
+@pytest.mark.parametrize("state", get_args(FileState))
+def test_the_states_of_an_epoch_file(state):
+    file = {"epoch_file": checkpoint_file(2, "epoch_file", state, "line 2: a word")}
+    entries = {"checkpoint_epochs": LINEAGE if state == "present" else () if state == "empty" else None}
+    told = told_of_file(log(2, *LINEAGE, **file, **entries))
+    messages = {
+        "malformed": ("EPO-FILE-CORRUPT", "broker 2: line 2: a word; a broker refuses to start on it"),
+        "empty": ("EPO-FILE-CORRUPT", f"broker 2: {NAME} is empty though the log has batches with leader epochs"),
+        "missing": (
+            "EPO-CACHE-MISSING",
+            f"broker 2: {NAME}: the batches have epochs {{0:0, 2:20}} that the file does not give for those offsets",
+        ),
+    }
+    assert [(item.code, item.message) for item in told] == ([messages[state]] if state in messages else [])
+    # Beside a log without records, or without epochs, none is needed.
+    for bare in (log(2, end=0, **file, **entries), log(2, (-1, 0), **file, **entries)):
+        assert {item.code for item in told_of_file(bare)} - {"EPO-CACHE-STALE"} == (
+            {"EPO-FILE-CORRUPT"} if state == "malformed" else set()
+        )
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        (LINEAGE, []),
+        (((0, 0), (0, 20)), [((0, 0), (0, 20))]),
+        (((0, 20), (2, 20)), [((0, 20), (2, 20))]),
+        (((3, 0), (2, 20)), [((3, 0), (2, 20))]),
+        (((1, 30), (2, 20)), [((1, 30), (2, 20))]),
+        (((0, 0), (2, 20), (1, 30)), [((2, 20), (1, 30))]),
+        (((0, 0), (2, 20), (3, 10), (4, 10)), [((2, 20), (3, 10)), ((3, 10), (4, 10))]),
+        # Numbers that would rise if an epoch were compared with an offset.
+        (((0, 0), (20, 25), (21, 30)), []),
+        (((30, 0), (35, 20)), []),
+    ],
+)
+def test_neighbouring_entries_that_do_not_increase(entries, said):
+    told = found(told_of_file(with_file(*entries)), "EPO-NON-MONOTONIC")
+    assert [(item.message, item.start_offset) for item in told] == [
+        (f"broker 2: {NAME} goes from epoch {one[0]} at {one[1]} to epoch {two[0]} at {two[1]}", two[1])
+        for one, two in said
+    ]
+
+
+@pytest.mark.parametrize(
+    ("log_start", "entries", "outside"),
+    [
+        (0, LINEAGE, None),
+        # An entry at the end is that of a leader which has not written yet.
+        (0, ((0, 0), (2, 20), (3, 40)), None),
+        (0, ((0, 0), (2, 20), (3, 41)), ((3, 41),)),
+        (0, ((0, 0), (2, 20), (50, 39)), None),
+        (0, ((0, 0), (2, 20), (3, 50), (4, 60)), ((3, 50), (4, 60))),
+        # Retention cuts the file down to one entry, which may stay behind the log start; more do not.
+        (25, ((2, 20),), None),
+        (25, ((2, 25),), None),
+        (25, ((0, 0), (2, 20)), ((0, 0), (2, 20))),
+        (25, ((0, 0), (2, 25)), None),
+        (25, ((0, 0), (2, 30)), None),
+        (25, ((0, 0), (2, 20), (3, 41)), ((3, 41),)),
+        (25, ((0, 0), (1, 10), (2, 24)), ((0, 0), (1, 10), (2, 24))),
+    ],
+)
+def test_entries_outside_the_log_are_stale(log_start, entries, outside):
+    starts = LINEAGE if log_start == 0 else ((2, log_start),)
+    told = found(told_of_file(log(2, *starts, checkpoint_epochs=entries)), "EPO-CACHE-STALE")
+    text = None if outside is None else ", ".join(f"{epoch}:{start}" for epoch, start in outside)
+    assert [item.message for item in told] == (
+        [] if outside is None else [f"broker 2: {NAME} has entries outside the log {{{text}}}"]
+    )
+    assert all((item.severity, item.verdict) == ("info", None) for item in told)
+
+
+def test_an_entry_past_what_a_listing_shows_is_not_stale():
+    part = segment(0, 40, *LINEAGE, source="dump_text", unproven=("rest",))
+    told = told_of_file(with_file(*LINEAGE, (3, 50), segments=(part,)))
+    assert found(told, "EPO-CACHE-STALE") == []
+    assert found(told_of_file(with_file(*LINEAGE, (3, 50))), "EPO-CACHE-STALE") != []
+
+
+BATCHES, ENTRIES = (
+    "the batches have epochs {} that the file does not give for those offsets",
+    ("the file has {} where the batches are of another epoch"),
+)
+
+
+@pytest.mark.parametrize(
+    ("entries", "text", "start", "newest_only"),
+    [
+        # Only what came last is missing: it may have come since the file was copied.
+        (((0, 0),), BATCHES.format("{2:20}"), 20, True),
+        (((0, 0), (1, 40)), BATCHES.format("{2:20}"), 20, True),
+        (((0, 0), (3, 20)), BATCHES.format("{2:20}"), 20, False),
+        (((0, 0), (2, 30)), BATCHES.format("{2:20}"), 20, False),
+        (((0, 0), (2, 10)), ENTRIES.format("{2:10}"), 10, False),
+        (((2, 20),), BATCHES.format("{0:0}"), 0, False),
+        (((2, 0),), BATCHES.format("{0:0}"), 0, False),
+        (((0, 0), (1, 10), (2, 20)), ENTRIES.format("{1:10}"), 10, False),
+        (((0, 0), (1, 30)), BATCHES.format("{2:20}"), 20, False),
+        (((1, 5), (2, 20)), BATCHES.format("{0:0}"), 0, False),
+        (((0, 0), (2, 20), (3, 39)), ENTRIES.format("{3:39}"), 39, False),
+        (((0, 0), (2, 20), (3, 40)), None, None, False),
+        # Retention has moved the log start inside an epoch; its segments are still there.
+        (((0, 10), (2, 20)), None, None, False),
+        (((2, 25),), None, None, False),
+        (((2, 25), (3, 30)), ENTRIES.format("{3:30}"), 30, False),
+    ],
+)
+def test_epochs_of_batches_that_the_file_does_not_give(entries, text, start, newest_only):
+    facts = with_file(*entries)
+    for quiesced in (False, True):
+        told = found(told_of_file(facts, quiesced=quiesced), "EPO-CACHE-MISSING")
+        assert [item.message for item in told] == ([] if text is None else [f"broker 2: {NAME}: {text}"])
+        for item in told:
+            late = newest_only and not quiesced
+            assert (item.severity, item.verdict) == (("info", None) if late else ("high", "LATENT_CORRUPTION"))
+            assert place(item) == (2, start, None)
+            assert texts(item, "lineage")[1] == "from the batches: {0:0, 2:20}"
+            assert texts(item, "considered")[0].startswith(
+                "the file was copied before the segments: " + ("only the newest" if late else "no, older epochs")
+            )
+
+
+@pytest.mark.parametrize("base", [10, 20, 30])
+def test_a_file_that_was_cut_to_the_base_of_a_later_segment_lacks_nothing_below(base):
+    """Retention cuts the file before it deletes segments: an entry at the base of one tells nothing of those before."""
+    files = segment(0, base, (0, 0)), segment(base, 40, (2, base))
+    facts = log(2, segments=files, checkpoint_epochs=((2, base),))
+    assert told_of_file(facts) == []
+    # The same entry in a log of one file: the other epoch is missing.
+    told = told_of_file(log(2, (0, 0), (2, base), checkpoint_epochs=((2, base),)))
+    assert [(item.code, item.start_offset) for item in told] == [("EPO-CACHE-MISSING", 0)]
+    # The base of the first segment is where the log begins.
+    told = told_of_file(log(2, segments=files, checkpoint_epochs=((1, 0), (2, base))))
+    assert [(item.code, item.start_offset) for item in told] == [("EPO-CACHE-MISSING", 0)]
+
+
+HOLE = OffsetRange(10, 15)
+
+
+@pytest.mark.parametrize(("start", "told"), [(9, True), (10, False), (12, False), (15, False), (16, True)])
+@pytest.mark.parametrize("where", ["gaps", "unreadable", "missing"])
+def test_an_entry_inside_or_beside_what_is_not_there_may_be_right(where, start, told):
+    facts = replace(with_file((0, 0), (1, start), (2, 20)), **{where: (HOLE,)})
+    assert [item.start_offset for item in told_of_file(facts)] == ([start] if told else [])
+
+
+def test_an_entry_that_recovery_took_from_a_changed_batch_is_told_with_that_batch():
+    facts = with_file((0, 0), (1, 10), (2, 20))
+    rot = EpochRot(facts.key, 10, 15, 1, 0, (1, "broker-1"), "proven", in_file=True)
+    assert told_of_file(replace(facts, rot=(rot,))) == []
+    for other in (replace(rot, start_offset=11), replace(rot, leader_epoch=3)):
+        assert [item.start_offset for item in told_of_file(replace(facts, rot=(other,)))] == [10]
+
+
+def test_the_epoch_file_of_every_replica_is_looked_at():
+    one, three = (log(broker, *LINEAGE, checkpoint_epochs=((0, 0),)) for broker in (1, 3))
+    told = list(epo_file.judge(case(one, compared(log(2, *LINEAGE)), compared(three))))
+    assert [item.broker_id for item in told] == [1, 3]
