@@ -28,7 +28,6 @@ from replica_audit.model import OffsetRange
 
 NAME = f"broker-2/{FILES['epoch_file']}"
 REFERENCE = log(1, *LINEAGE)
-Entries = tuple[tuple[int, int], ...]
 
 
 def told_of_file(facts, **changes: Any) -> list[Finding]:
