@@ -1,0 +1,156 @@
+"""REP-*: who is behind, ahead of the leader or too few, and what skew of the copies explains."""
+
+from __future__ import annotations
+
+import pytest
+from tests.auditing.scenario import Answer, Broker, audit, written, written_legacy
+
+from replica_audit.auditing.findings.families.rep import REP_LAG, REP_LEADER_SHORTER, brokers_past_leader
+from replica_audit.auditing.findings.families.trn_replay import TRN_FULL
+from replica_audit.auditing.findings.finding import finding
+
+LOG = written(0, 30, 2)
+OLD = written_legacy(0, 30)
+SKEW = "; copies of a running cluster are of different moments, which explains it"
+
+
+def told(answer: Answer, code: str) -> dict[int | None, str]:
+    """Broker id → message of the findings of that code."""
+    return {row["broker_id"]: row["message"] for row in answer.found(code)}
+
+
+def test_brokers_past_the_leader_are_those_of_their_own_code_alone():
+    codes = {1: REP_LAG, 2: REP_LEADER_SHORTER, 3: TRN_FULL, None: REP_LEADER_SHORTER}
+    assert brokers_past_leader(finding(code, "m", broker_id=broker) for broker, code in codes.items()) == {2}
+
+
+# --- past the leader's end
+
+AHEAD = "broker 2 has offsets 20 to 29, past the end of broker 1 at 20"
+LATER = ", of leader epoch {}, which is later than that of broker 1: the leadership given is older than the logs"
+
+
+@pytest.mark.parametrize(
+    ("leader", "follower", "said"),
+    [
+        (LOG[:4], LOG, AHEAD),
+        (LOG[:4], [*LOG[:4], *written(20, 30, 3)], AHEAD + LATER.format(3)),
+        (OLD[:20], OLD, AHEAD),
+        (LOG[:4], [*LOG[:4], *OLD[20:]], AHEAD),
+        (OLD[:20], [*OLD[:20], *written(20, 30, 0)], AHEAD + LATER.format(0)),
+    ],
+    ids=["same epoch", "later epoch", "no epochs", "epochs gone", "epochs since"],
+)
+def test_a_tail_of_a_later_epoch_than_the_leaders_is_told_as_such(tmp_path, leader, follower, said):
+    brokers = {1: Broker(leader, high_watermark=20), 2: Broker(follower, high_watermark=20)}
+    assert told(audit(tmp_path, brokers, isr=(1,)), "CAP-SKEW") == {2: said + SKEW}
+
+
+@pytest.mark.parametrize(
+    ("epoch", "later"), [(2, LATER.format(3)), (3, ""), (None, "")], ids=["earlier", "same", "nobody says"]
+)
+def test_of_an_empty_log_only_an_epoch_that_is_said_can_be_earlier(tmp_path, epoch, later):
+    brokers = {1: Broker([], high_watermark=0), 2: Broker(written(0, 10, 3), high_watermark=0)}
+    answer = audit(tmp_path, brokers, isr=(1,), source="user", leader_epoch=epoch)
+    assert told(answer, "CAP-SKEW") == {2: f"broker 2 has offsets 0 to 9, past the end of broker 1 at 0{later}{SKEW}"}
+
+
+def test_at_rest_a_later_epoch_says_that_the_leader_is_not_the_leader(tmp_path):
+    brokers = {1: Broker(LOG, high_watermark=20), 2: Broker([*LOG, *written(30, 35, 3)], high_watermark=20)}
+    assert told(audit(tmp_path, brokers, isr=(1,), quiesced=True), "REP-LEADER-SHORTER") == {
+        2: "broker 2 has offsets 30 to 34, past the end of broker 1 at 30, of leader epoch 3, which is later than that of "
+        "broker 1; all copies were made while the cluster was at rest, so the reference lost its tail or is not the leader"
+    }
+
+
+# --- in sync, and too short
+
+
+@pytest.mark.parametrize(
+    ("mark", "isr", "short"),
+    [(21, (1, 2), True), (20, (1, 2), False), (15, (1, 2), False), (30, (1,), False)],
+    ids=["below", "at", "above", "not in sync"],
+)
+@pytest.mark.parametrize(("quiesced", "code"), [(True, "REP-ISR-SHORT"), (None, "CAP-SKEW")])
+def test_an_in_sync_replica_is_short_below_what_is_proven_and_only_there(tmp_path, mark, isr, short, quiesced, code):
+    brokers = {1: Broker(LOG, high_watermark=mark), 2: Broker(LOG[:4], high_watermark=15)}
+    answer = audit(tmp_path, brokers, isr=isr, quiesced=quiesced)
+    found = [row for row in answer.tables["findings"] if row["code"] in ("REP-ISR-SHORT", "CAP-SKEW")]
+    assert [(row["code"], row["broker_id"], row["start_offset"], row["end_offset"]) for row in found] == (
+        [(code, 2, 20, mark)] if short else []
+    ), answer
+
+
+def test_a_damaged_end_is_told_as_damage_and_those_beside_it_as_short(tmp_path):
+    """Of brokers 1, 2 and 3, all in sync and too short, the end of 2 cannot be read."""
+    short = Broker(LOG[:5], high_watermark=15)
+    damaged = Broker(LOG[:4], high_watermark=15, tail=b"\xff" * 100)
+    answer = audit(tmp_path, {1: short, 2: damaged, 3: short, 4: Broker(LOG)}, leader=4, quiesced=True)
+    assert set(told(answer, "REP-ISR-SHORT")) == {1, 3}
+    assert answer.one("HWM-ABOVE-ISR-PREFIX")[2:] == (20, 30)
+
+
+@pytest.mark.parametrize(("mark", "found"), [(20, {"REP-ISR-SHORT"}), (25, {"HWM-CP-ABOVE-LEO"}), (15, {"CAP-SKEW"})])
+def test_a_log_without_epochs_that_ends_at_its_own_mark_was_cut_there(tmp_path, mark, found):
+    answer = audit(tmp_path, {1: Broker(OLD), 2: Broker(OLD[:20], high_watermark=mark)})
+    assert answer.codes("info") & {"REP-ISR-SHORT", "HWM-CP-ABOVE-LEO", "CAP-SKEW"} == found
+
+
+AT_END = Broker(LOG[:4])
+#: Its tail is lost, but its checkpoint knows how far the high watermark had come.
+KNOWS_MORE = Broker(LOG[:4], high_watermark=30)
+
+
+@pytest.mark.parametrize(
+    ("other", "options", "short"),
+    [
+        (KNOWS_MORE, {"quiesced": True}, True),
+        (KNOWS_MORE, {}, False),
+        (KNOWS_MORE, {"quiesced": True, "isr": (9,), "elr": (1,)}, False),
+        (KNOWS_MORE, {"quiesced": True, "leader": 1}, False),
+        (KNOWS_MORE, {"quiesced": True, "leader": None}, False),
+        (AT_END, {"quiesced": True}, False),
+    ],
+    ids=["short", "of different moments", "eligible only", "the leader", "no leader", "as long as the mark"],
+)
+def test_the_replica_that_stands_in_for_an_absent_leader_may_be_too_short_as_well(tmp_path, other, options, short):
+    options = {"leader": 9, "isr": (1, 2, 9), "replicas": (1, 2, 9), **options}
+    answer = audit(tmp_path, {1: AT_END, 2: other}, **options)
+    assert told(answer, "REP-ISR-SHORT") == (
+        {
+            1: "broker 1 is in sync but ends at 20, and the high watermark had reached 30: if it leads next, committed records "
+            "are gone"
+        }
+        if short
+        else {}
+    ), answer
+
+
+# --- behind, and too few
+
+
+def test_a_replica_that_is_one_record_behind_is_behind(tmp_path):
+    answer = audit(tmp_path, {1: Broker([*LOG, *written(30, 31, 2)]), 2: Broker(LOG)}, isr=(1,))
+    assert told(answer, "REP-LAG") == {2: "broker 2 is 1 offset and 75 bytes behind broker 1"}
+
+
+@pytest.mark.parametrize(
+    ("isr", "replicas", "said"),
+    [
+        ((), (1, 2, 3), "none of 3 assigned replicas is in sync"),
+        ((1,), (1, 2), "1 of 2 assigned replicas is in sync: broker 1"),
+        ((1, 2), (1, 2, 3), "2 of 3 assigned replicas are in sync: brokers 1 and 2"),
+        ((1, 2), (1, 2), None),
+        # While replicas are removed.
+        ((1, 2), (1,), None),
+    ],
+)
+def test_how_many_of_the_assigned_replicas_are_in_sync(tmp_path, isr, replicas, said):
+    brokers = {1: Broker(LOG), 2: Broker(LOG)}
+    answer = audit(tmp_path, brokers, leader=1 if isr else None, isr=isr, replicas=replicas)
+    assert told(answer, "REP-UNDER-REPLICATED") == ({None: said} if said else {})
+
+
+def test_of_a_cluster_that_was_stopped_nobody_has_to_be_in_sync(tmp_path):
+    brokers = {broker: Broker(LOG, clean_shutdown=True) for broker in (1, 2)}
+    assert not audit(tmp_path, brokers, leader=None, isr=(1,)).found("REP-UNDER-REPLICATED")
