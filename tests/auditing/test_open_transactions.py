@@ -1,0 +1,228 @@
+"""Which open transactions are over, by whom, and what is said of them: the boundaries of the family TXN."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
+from tests.auditing.test_transactions import (
+    AFTER,
+    COMPLETE_COMMIT,
+    LOG,
+    ONGOING,
+    OVER,
+    PRODUCER,
+    SHARED_OPEN,
+    _coordinator,
+    _data,
+    _later,
+    _marker,
+)
+from tests.formats.test_transactions import _log_value
+from tests.support import metadata_log as write
+from tests.support.encoder import TIMESTAMP_MS, encode_batch, encode_marker
+
+OTHER = 8
+
+
+def _ended(epoch: int = 0, updated: int = OVER) -> bytes:
+    return _log_value(PRODUCER, epoch, COMPLETE_COMMIT, {}, updated=updated)
+
+
+def _batch(base: int, producer: int = PRODUCER, epoch: int = 0, count: int = 5) -> bytes:
+    return encode_batch(base, count, 0, producer_id=producer, producer_epoch=epoch, base_sequence=0, transactional=True)
+
+
+def _audit(path: Path, log: list[bytes], *values: bytes, **named) -> Answer:
+    """One broker alone, with the coordinator's log that holds `values`."""
+    options = {"before_audit": _coordinator(path, *values)} if values else {}
+    fields = {name: named.pop(name) for name in ("log_start", "first_base_offset", "tail") if name in named}
+    return audit(path, {1: Broker(log, **fields)}, **options, **named)
+
+
+def hanging(answer: Answer) -> list[tuple]:
+    return [(row["confidence"], row["start_offset"], row["end_offset"]) for row in answer.found("TXN-HANGING")]
+
+
+def said_of(answer: Answer) -> str:
+    """What the evidence says of the coordinator."""
+    (row,) = answer.found("TXN-HANGING")
+    return next(one["text"] for one in row["evidence"] if one["kind"] == "transaction")
+
+
+# --- each transaction is judged by itself
+
+
+@pytest.mark.parametrize(
+    ("first", "values", "fields"),
+    [
+        ([_batch(0), *written(5, 10, 0)], [_log_value(PRODUCER, 0, ONGOING, {TOPIC: [0]})], {}),
+        ([_batch(0), *written(5, 10, 0)], [], {"log_start": 5}),
+        ([_batch(0)], [], {}),
+    ],
+    ids=["in progress", "below the log start", "a hole after it"],
+)
+def test_one_that_is_left_alone_hides_none_after_it(tmp_path, first, values, fields):
+    log = [*first, _batch(10, OTHER), _batch(15, OTHER, epoch=1)]
+    assert hanging(_audit(tmp_path, log, *values, **fields)) == [("proven", 10, 20)]
+
+
+def test_one_whose_last_record_is_the_first_of_the_log_is_still_open(tmp_path):
+    log = [_batch(5, epoch=0), _batch(10, epoch=1, count=1), *written(11, 20, 0)]
+    assert hanging(_audit(tmp_path, log, log_start=10, first_base_offset=5)) == [("proven", 5, 11)]
+    assert hanging(_audit(tmp_path / "gone", log, log_start=11, first_base_offset=5)) == []
+
+
+@pytest.mark.parametrize(
+    ("log", "open_"),
+    [
+        ([*written(0, 5, 0), _batch(10), _batch(15, epoch=1)], [("proven", 10, 20)]),
+        ([_batch(0), _batch(10, epoch=1, count=1)], [("proven", 0, 11)]),
+        ([_batch(0), _batch(5, epoch=1), *written(20, 25, 0)], []),
+    ],
+    ids=["before it", "inside of it", "after it"],
+)
+def test_only_a_hole_after_its_last_record_may_have_held_the_marker(tmp_path, log, open_):
+    assert hanging(_audit(tmp_path, log)) == open_
+
+
+# --- over for its coordinator, but when
+
+
+@pytest.mark.parametrize(
+    ("epoch", "updated", "found"),
+    [
+        (0, TIMESTAMP_MS - 1, False),
+        (0, TIMESTAMP_MS, True),
+        (0, AFTER - 1, True),
+        (0, AFTER, False),
+        (1, TIMESTAMP_MS - 1, True),
+    ],
+    ids=["before the records", "with them", "after them", "with the last record of the log", "a later producer epoch"],
+)
+def test_the_coordinators_word_is_newer_than_the_records_and_older_than_the_end_of_the_log(
+    tmp_path, epoch, updated, found
+):
+    answer = _audit(tmp_path, LOG, _ended(epoch, updated))
+    assert hanging(answer) == ([("likely", 10, 15)] if found else [])
+    if found:
+        assert said_of(answer) == (
+            f"CompleteCommit at {updated} ms, producer epoch {epoch}; the log has records of {AFTER} ms, after that"
+        )
+
+
+def test_an_earlier_producer_epoch_is_of_an_earlier_transaction(tmp_path):
+    log = [*written(0, 10, 0), _data(10, epoch=1), _later(15)]
+    assert hanging(_audit(tmp_path, log, _ended(0, TIMESTAMP_MS - 1))) == []
+
+
+def test_the_transactions_own_records_are_nothing_after_it(tmp_path):
+    assert hanging(_audit(tmp_path, SHARED_OPEN, _ended(1, TIMESTAMP_MS - 1))) == []
+
+
+def test_a_state_without_an_epoch_that_is_ongoing_is_taken_for_this_one(tmp_path):
+    assert hanging(_audit(tmp_path, LOG, _log_value(PRODUCER, -1, ONGOING, {TOPIC: [0]}, updated=OVER))) == []
+    assert hanging(_audit(tmp_path / "two", LOG, _log_value(PRODUCER, -2, ONGOING, {TOPIC: [0]}, updated=OVER)))
+
+
+def test_while_nothing_was_written_any_word_of_the_coordinator_counts(tmp_path):
+    answer = _audit(tmp_path, SHARED_OPEN, _ended(0, TIMESTAMP_MS - 1), quiesced=True)
+    assert hanging(answer) == [("proven", 10, 15)]
+    assert said_of(answer).endswith("; nothing was written while the copies were made")
+
+
+@pytest.mark.parametrize(
+    ("epochs", "updated", "elected"),
+    [
+        (2, 500, 1000),
+        (2, 1000, 2000),
+        (2, 2000, None),
+        (1, 1000, None),
+    ],
+    ids=["the first after it", "not one at the same time", "none later", "none that the log knows"],
+)
+def test_an_election_that_the_log_knows_proves_that_it_went_on(tmp_path, epochs, updated, elected):
+    """Elected in epochs 1, 2 and 3, each a second after the last; the records of all are of one moment."""
+    log = [*written(0, 10, 0), _data(10), *written(15, 20, 1), *(written(20, 25, 2) if epochs > 1 else [])]
+
+    def metadata() -> None:
+        _coordinator(tmp_path, _ended(0, TIMESTAMP_MS + updated))()
+        begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1,), 1)]
+        content = write.leader_change(0, 100, (100,)) + write.batch(1, begin)
+        for number in (1, 2, 3):
+            moved = write.change(TOPIC_ID, leader=1)
+            content += write.batch(2 + number, [moved], time_ms=TIMESTAMP_MS + 1000 * number)
+        write.write_metadata_log(tmp_path, "controller-100", 100, {0: content})
+
+    answer = audit(tmp_path, {1: Broker(log)}, source="inferred", before_audit=metadata)
+    if elected is None:
+        assert hanging(answer) == [], answer
+    else:
+        assert hanging(answer) == [("proven", 10, 15)]
+        assert said_of(answer).endswith(f"; the log knows an election of {TIMESTAMP_MS + elected} ms, after that")
+
+
+def test_what_is_said_of_a_producer_that_went_on_in_a_later_epoch(tmp_path):
+    (row,) = _audit(tmp_path, [*written(0, 10, 0), _batch(10), _batch(15, epoch=1)]).found("TXN-HANGING")
+    assert row["message"] == (
+        "the transaction of producer 7 that begins at offset 10 has no marker on broker 1, and none will come: it went on "
+        "with producer epoch 1 after 0, which no producer gets before its transaction has ended; read_committed consumers "
+        "see nothing from 10 on"
+    )
+    assert [one["kind"] for one in row["evidence"]] == ["batch", "considered"]
+
+
+# --- a marker among conflicting records
+
+
+def _abort(base: int, producer: int) -> bytes:
+    return encode_marker(base, "ABORT", 0, producer_id=producer, producer_epoch=0)
+
+
+@pytest.mark.parametrize(
+    ("tail", "marker"),
+    [
+        ([*written(15, 20, 0, "old "), _marker(20)], 20),
+        ([_batch(15), _marker(20)], 20),
+        ([_abort(15, 6), _abort(16, 9), _marker(17), *written(18, 20, 0, "old "), _marker(20)], 17),
+        ([_abort(15, 6), _abort(16, 9), *written(17, 20, 0, "old ")], None),
+    ],
+    ids=["after other records", "after records of its own", "after markers of others", "of others alone"],
+)
+def test_the_first_marker_of_its_producer_on_a_conflicting_tail(tmp_path, tail, marker):
+    brokers = {
+        1: Broker([*SHARED_OPEN, *written(15, 25, 1, "new ")], high_watermark=15),
+        2: Broker([*SHARED_OPEN, *tail], high_watermark=15),
+    }
+    answer = audit(tmp_path, brokers, isr=(1,))
+    assert [(row["start_offset"], row["end_offset"]) for row in answer.found("TXN-MARKER-LOST")] == (
+        [] if marker is None else [(marker, marker + 1)]
+    )
+    for row in answer.found("TXN-MARKER-LOST"):
+        assert row["message"] == (
+            f"the transaction of producer 7 with offsets 10 to 14 is open on broker 1 and ended on broker 2 at offset {marker}, "
+            "among records that broker 1 does not have"
+        )
+
+
+@pytest.mark.parametrize(("at", "lost"), [(10, False), (14, False), (15, True)])
+def test_a_marker_below_the_transactions_last_record_is_of_an_earlier_one(tmp_path, at, lost):
+    """The leader's transaction is of a later epoch than all that the other has from 10 on."""
+    tail = [*written(10, at, 0, "old "), _marker(at), *written(at + 1, 20, 0, "old ")]
+    brokers = {
+        1: Broker([*written(0, 10, 0), _data(10, leader_epoch=1), *written(15, 25, 1)], high_watermark=10),
+        2: Broker([*written(0, 10, 0), *tail], high_watermark=10),
+    }
+    assert bool(audit(tmp_path, brokers, isr=(1,)).found("TXN-MARKER-LOST")) == lost
+
+
+def test_a_hole_on_the_leader_before_the_conflict_hides_no_marker(tmp_path):
+    """What the leader lacks at 5 to 9 does not conflict with what it has."""
+    brokers = {
+        1: Broker([*written(0, 5, 0), _data(10), *written(15, 25, 1, "new ")], high_watermark=15),
+        2: Broker([*SHARED_OPEN, _marker(15)], high_watermark=15),
+    }
+    answer = audit(tmp_path, brokers, isr=(1,))
+    assert [run[0] for run in answer.runs(2)] == ["DIV-HIDDEN", "DIV-EPOCH"], answer.runs(2)
+    assert answer.one("TXN-MARKER-LOST", 2)[2:] == (15, 16)
