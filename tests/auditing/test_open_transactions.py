@@ -118,7 +118,10 @@ def test_an_earlier_producer_epoch_is_of_an_earlier_transaction(tmp_path):
 
 
 def test_the_transactions_own_records_are_nothing_after_it(tmp_path):
-    assert hanging(_audit(tmp_path, SHARED_OPEN, _ended(1, TIMESTAMP_MS - 1))) == []
+    ended = _ended(1, TIMESTAMP_MS - 1)
+    assert hanging(_audit(tmp_path, SHARED_OPEN, ended)) == []
+    one_more = [*SHARED_OPEN, *written(15, 16, 0)]
+    assert hanging(_audit(tmp_path / "more", one_more, ended)) == [("likely", 10, 15)]
 
 
 def test_a_state_without_an_epoch_that_is_ongoing_is_taken_for_this_one(tmp_path):

@@ -26,6 +26,11 @@ class LoggedCut:
     asked: BrokerLogEvent | None
     """The line that says what it was cut to: the replica's own high watermark, or where the leader's epoch ends."""
 
+    @property
+    def is_below_mark(self) -> bool:
+        """Whether it went below the replica's own high watermark."""
+        return self.high_watermark is not None and self.high_watermark > self.truncate_to
+
 
 @dataclass(frozen=True, slots=True)
 class LoggedElection:
@@ -35,11 +40,12 @@ class LoggedElection:
     leader_id: int
     leader_epoch: int | None
     previous_leader_id: int | None
+    """None where nobody led before, or no line says who."""
     previous_isr: tuple[int, ...] | None
     said: bool
     """A line says so; else it follows from the ISR of before."""
     witnessed: bool
-    """The log of the leader before, which would show the ISR grow, was captured."""
+    """The log of the leader before, which would show the ISR grow, was captured; where nobody led, it could not grow."""
 
 
 def event_row(event: BrokerLogEvent) -> dict[str, Any]:
@@ -185,8 +191,7 @@ def losing_cuts(events: Sequence[BrokerLogEvent], reference: Reference) -> Itera
     entries = lineage_entries(reference)
     first = min((begin for _, begin in entries), default=None)
     for cut in logged_cuts(events):
-        below = cut.high_watermark is not None and cut.high_watermark > cut.truncate_to
-        if below and cut.truncate_to != first and any(begin == cut.truncate_to for _, begin in entries):
+        if cut.is_below_mark and cut.truncate_to != first and any(begin == cut.truncate_to for _, begin in entries):
             yield cut
 
 
@@ -224,12 +229,11 @@ def unclean_elections(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedElecti
                 # A line of an epoch between that is not here may have put it into the ISR.
                 if chosen in said or (outside and one.leader_epoch == epoch + 1):
                     event = said.pop(chosen, one)
-                    yield LoggedElection(
-                        event, chosen, one.leader_epoch, leader, isr, event is not one, leader in witnesses
-                    )
+                    witnessed = leader is None or leader in witnesses
+                    yield LoggedElection(event, chosen, one.leader_epoch, leader, isr, event is not one, witnessed)
                 isr = one.isr
             elif one.isr is not None and one.kind == "elected":
                 isr = one.isr
-            epoch, leader = one.leader_epoch, chosen
+            epoch, leader = one.leader_epoch, None if chosen < 0 else chosen
     for chosen, event in said.items():
         yield LoggedElection(event, chosen, None, leader, isr, True, True)

@@ -100,10 +100,10 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
 def _loss(runs: list[Run]) -> str:
     """The three ways to count what one replica holds of it: all, proven committed, promised."""
     records, committed = sum(run.data_records for run in runs), sum(run.committed_records for run in runs)
-    known = promised_in_all(run.cause for run in runs if run.cause is not None)
+    known = promised_in_all(run.cause for run in runs)
     more = "" if known is None else f", at most {known} promised by acks=all"
     start = min(run.start_offset for run in runs)
-    if records == 0:
+    if not records:
         return f"only ends of transactions or empty batches from {start} on"
     return f"{count(records, 'record')} from {start} on ({committed} proven committed{more})"
 
@@ -128,7 +128,7 @@ def _lost_nothing(case: Case, leadership: Leadership, election: Election) -> str
     later = [state for state in leadership.history if state.metadata_offset >= election.metadata_offset]
     returned = any(before in state.isr for state in later) or before not in (leadership.fenced or ())
     followed = not epochs or max(epochs) >= election.leader_epoch or returned
-    if not whole or followed or item.runs or item.alignment.ahead or item.common_prefix_end != facts.log_end_offset:
+    if not whole or followed or item.common_prefix_end != facts.log_end_offset:
         return None
     return (
         f"it lost nothing: broker {before}, which led before, has followed nobody since, and broker "

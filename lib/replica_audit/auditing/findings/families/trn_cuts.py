@@ -109,7 +109,7 @@ def judge(case: Case) -> Iterator[Finding]:
     for cuts in harmless.values():
         # Every restart and every new leader makes one: the last is reported, and how many there were.
         earlier = (
-            [considered(f"{len(cuts) - 1} earlier truncations of this replica are in broker_log_events")]
+            [considered(f"{count(len(cuts) - 1, 'earlier truncation')} of this replica, in broker_log_events")]
             if cuts[1:]
             else []
         )
@@ -125,7 +125,7 @@ def _lost(case: Case, cut: LoggedCut, mark: int) -> Finding:
     return finding(
         TRN_BELOW_HW,
         f"broker {broker} cut its log at {start}, below its own high watermark {mark}: {offsets(start, mark)} "
-        f"were committed, and broker "
+        f"had been committed, and broker "
         f"{case.reference.facts.broker_id} has records of epoch {max(later)} from there on; by {place(cut.event)}",
         confidence="suspect" if suspect else "proven",
         broker_id=broker,
@@ -148,9 +148,9 @@ def _lost(case: Case, cut: LoggedCut, mark: int) -> Finding:
 
 def _cut(cut: LoggedCut, election: LoggedElection | None) -> Finding:
     broker, start, mark = cut.event.broker_id, cut.truncate_to, cut.high_watermark
-    below = mark is not None and mark > start
+    doubtful = election is not None or cut.is_below_mark
     text = f"broker {broker} cut its log at {start}"
-    if below:
+    if cut.is_below_mark:
         text += f", below its own high watermark {mark}"
     elif cut.asked is not None and cut.asked.high_watermark is not None:
         text += ", its own high watermark"
@@ -173,11 +173,11 @@ def _cut(cut: LoggedCut, election: LoggedElection | None) -> Finding:
     return finding(
         TRN_LOGGED,
         f"{text}; by {place(cut.event)}",
-        severity="medium" if election is not None or below else "info",
-        confidence="likely" if election is not None or below else "proven",
+        severity="medium" if doubtful else "info",
+        confidence="likely" if doubtful else "proven",
         broker_id=broker,
         start_offset=start,
-        end_offset=mark if below else None,
+        end_offset=mark if cut.is_below_mark else None,
         evidence=[
             log_line(cut.event, f"cut at {start}"),
             *([] if election is None else [log_line(election.event, "elected")]),

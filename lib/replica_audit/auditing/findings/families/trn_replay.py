@@ -54,12 +54,11 @@ TRN_MID_BATCH = Code(
 )
 TRN_OVER_TRUNCATE = Code(
     "TRN-OVER-TRUNCATE",
-    severities=("medium", "low"),
+    severities=("low",),
     verdicts=(),
     traits=("records", "retold"),
     summary="Truncation would drop records that agree with the leader",
-    meaning="The follower cuts below the common prefix and fetches the same records again. That costs time, and "
-    "records if the leader no longer has them.",
+    meaning="The follower cuts below the common prefix and fetches the same records again. That costs time.",
     proof="The replayed offset and the end of the common prefix.",
     remedy="None while the leader is up and has the range. Do not lose the leader before the follower caught up.",
     traps="",
@@ -119,12 +118,12 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
     outcome, prefix = item.replays[case.protocol], item.common_prefix_end
     if prefix is None or outcome.reason == "full_truncate":
         return
-    follower, leader = item.follower, case.reference.facts
+    follower = item.follower
     if outcome.truncate_to > prefix:
         yield finding(
             TRN_REPLAY_GAP,
             f"broker {follower.broker_id} keeps everything below {outcome.truncate_to} under {case.protocol}, but agrees with broker "
-            f"{leader.broker_id} only up to {prefix}: the difference stays for good",
+            f"{case.reference.facts.broker_id} only up to {prefix}: the difference stays for good",
             broker_id=follower.broker_id,
             start_offset=prefix,
             end_offset=outcome.truncate_to,
@@ -133,16 +132,10 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
     elif max(outcome.truncate_to, follower.local_start_offset) < prefix and not _is_bare(
         item, outcome.truncate_to, prefix
     ):
-        gone = leader.local_start_offset > outcome.truncate_to
+        # The topic still has them: where the leader begins above the cut, the log is emptied (TRN-FULL).
         yield finding(
             TRN_OVER_TRUNCATE,
-            f"{_cut_by(case, item)}, though it agrees up to {prefix}"
-            + (
-                "; the leader no longer has what it would fetch again"
-                if gone
-                else "; it fetches the same records again"
-            ),
-            severity="medium" if gone else "low",
+            f"{_cut_by(case, item)}, though it agrees up to {prefix}; it fetches the same records again",
             broker_id=follower.broker_id,
             start_offset=outcome.truncate_to,
             end_offset=prefix,

@@ -133,13 +133,13 @@ def _is_over(case: Case, transaction: OpenTransaction, state: TransactionState) 
         return "proven", "nothing was written while the copies were made"
     facts = case.reference.facts
     history = case.leadership.history if case.leadership else ()
-    epochs = {epoch for epoch, _ in (*facts.lineage, *(facts.file_lineage or ()))}
+    epochs = {epoch for epoch, _ in facts.lineage}
     elected = min(
         (one.time_ms for one in history if one.leader_epoch in epochs and one.time_ms > state.updated_ms), default=None
     )
     if elected is not None:
         return "proven", f"the log knows an election of {elected} ms, after that"
-    latest = max((segment.last_timestamp_ms or -1 for segment in facts.segments), default=-1)
+    latest = max(segment.last_timestamp_ms or 0 for segment in facts.segments)
     if latest > state.updated_ms and facts.log_end_offset > transaction.last_offset + 1:
         return "likely", f"the log has records of {latest} ms, after that"
     return None

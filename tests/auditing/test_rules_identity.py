@@ -1,0 +1,88 @@
+"""META-*: no leader, an unknown ISR, directories of another topic or cluster, in the words that are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.auditing.scenario import TOPIC_ID, Answer, Broker, audit, written
+from tests.support.logdirs import make_uuid
+
+from replica_audit.auditing.findings.families.meta_identity import META_FOREIGN_DIR, META_FORK, META_NO_LEADER, of_input
+
+LOG = written(0, 30, 2)
+OLD_ID = make_uuid("first life")
+
+
+def told(answer: Answer, code: str) -> list[str]:
+    return [row["message"] for row in answer.found(code)]
+
+
+def considered(answer: Answer, code: str) -> list[str]:
+    return [one["text"] for row in answer.found(code) for one in row["evidence"] if one["kind"] == "considered"]
+
+
+def test_who_is_compared_with_where_nobody_leads(tmp_path: Path) -> None:
+    answer = audit(tmp_path, {1: Broker(LOG), 2: Broker(LOG)}, leader=None)
+    assert told(answer, "META-NO-LEADER") == [
+        "no leader; compared with broker 1, and truncation says what would happen if it were elected"
+    ]
+    assert not answer.found("META-ISR-UNKNOWN")
+
+
+@pytest.mark.parametrize(
+    ("mark", "bound"),
+    [
+        (20, "only the log end of broker 1 bounds the high watermark from above"),
+        (35, "no log end bounds the high watermark from above"),
+    ],
+    ids=["known end", "lost tail"],
+)
+def test_what_bounds_the_high_watermark_where_the_isr_is_not_known(tmp_path: Path, mark: int, bound: str) -> None:
+    answer = audit(tmp_path, {1: Broker(LOG, high_watermark=mark)}, source="inferred")
+    assert told(answer, "META-ISR-UNKNOWN") == [f"nothing says who is in sync (leadership: inferred); {bound}"]
+    assert not answer.found("META-NO-LEADER")
+
+
+@pytest.mark.parametrize(
+    ("source", "severity", "verdict", "why"),
+    [
+        (
+            "topics_describe",
+            "info",
+            "CONSISTENT",
+            f"yes, topics_describe names {TOPIC_ID}; Kafka sets such a directory aside as -stray",
+        ),
+        ("user", "medium", "INCONCLUSIVE", "possible, nothing says which id is the present one"),
+        ("inferred", "medium", "INCONCLUSIVE", "possible, nothing says which id is the present one"),
+    ],
+)
+def test_a_directory_of_another_topic_id_is_in_doubt_until_something_names_the_present_one(
+    tmp_path: Path, source: str, severity: str, verdict: str, why: str
+) -> None:
+    brokers = {1: Broker(LOG), 2: Broker(written(0, 9, 1, "first life "), topic_id=OLD_ID)}
+    answer = audit(tmp_path, brokers, source=source, isr=(1,), replicas=(1,))
+    assert told(answer, "META-TOPICID-MISMATCH") == [
+        f"broker 2: broker-2/orders-0 is of topic id {OLD_ID}, the others of {TOPIC_ID}; not compared"
+    ]
+    assert answer.one("META-TOPICID-MISMATCH", 2)[0] == severity
+    assert considered(answer, "META-TOPICID-MISMATCH") == [f"topic re-created: {why}"]
+    assert answer.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        (META_FOREIGN_DIR.code, META_FOREIGN_DIR.code),
+        (META_FORK.code, META_FORK.code),
+        (META_NO_LEADER.code, None),
+        ("CAP-UNREADABLE", None),
+        ("INPUT-IGNORED", None),
+    ],
+)
+def test_of_input_that_is_set_aside_identity_is_told_of_directories_and_forks(code: str, found: str | None) -> None:
+    row = {"code": code, "path": "broker-1/meta.properties", "reason": "why", "broker_id": 1, "position": None}
+    made = of_input(row)
+    assert (None if made is None else (made.code, made.message)) == (
+        None if found is None else (found, "broker-1/meta.properties: why")
+    )

@@ -1,0 +1,237 @@
+"""TRN-*: at which offsets and in which words a truncation is reported."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.auditing.scenario import Answer, Broker, audit, written, written_legacy
+from tests.support.encoder import Record, encode_batch, encode_marker
+
+SHARED = written(0, 20, 0)
+LEADER = [*SHARED, *written(20, 40, 1, "new ")]
+OLD = [*SHARED, *written(20, 50, 0, "old ")]
+
+
+def told(answer: Answer, code: str) -> list[str]:
+    return [row["message"] for row in answer.found(code)]
+
+
+# --- below the replica's own high watermark
+
+
+@pytest.mark.parametrize(
+    ("tail", "mark", "gone"),
+    [
+        (OLD[4:], 15, None),
+        (OLD[4:], 20, None),
+        (OLD[4:], 21, "1 committed record goes with it"),
+        (OLD[4:], 22, "2 committed records go with it"),
+        (OLD[4:], 50, "30 committed records go with it"),
+        (OLD[4:], 51, None),
+        (
+            [encode_marker(20, "COMMIT", 0, producer_id=7, producer_epoch=0)],
+            21,
+            "the end of a committed transaction goes with it",
+        ),
+    ],
+    ids=["below the cut", "at the cut", "one above it", "two above it", "at the end", "past the end", "a marker alone"],
+)
+def test_what_goes_with_a_cut_below_the_followers_own_high_watermark(tmp_path, tail, mark, gone):
+    brokers = {1: Broker(LEADER, high_watermark=20), 2: Broker([*SHARED, *tail], high_watermark=mark)}
+    assert told(audit(tmp_path, brokers, isr=(1,)), "TRN-BELOW-HW") == (
+        [
+            f"broker 2 will cut its log at 20, below its own high watermark {mark}: {gone}; copy the replica before it follows"
+        ]
+        if gone
+        else []
+    )
+
+
+@pytest.mark.parametrize("other", [5, 25], ids=["below the cut", "up to the cut"])
+def test_a_tail_that_is_merely_ahead_is_no_conflict_whatever_differs_below_it(tmp_path, other):
+    """The leader's copy ends at 30, the other's at 40; they differ at five offsets, which stay."""
+    leader = written(0, 30, 0)
+    at = other // 5
+    follower = [*leader[:at], *written(other, other + 5, 0, "other "), *leader[at + 1 :], *written(30, 40, 0)]
+    brokers = {1: Broker(leader, high_watermark=20), 2: Broker(follower, high_watermark=35)}
+    answer = audit(tmp_path, brokers, protocol="kip-279")
+    assert answer.cut(2, "kip-279")["truncate_to"] == 30
+    assert [run[:3] for run in answer.runs(2)] == [("DIV-CONTENT", other, other + 5)]
+    assert not answer.found("TRN-BELOW-HW"), answer
+
+
+# --- beside the common prefix
+
+BY_MARK = {"protocol": "high-watermark"}
+
+
+def test_a_needless_cut_fetches_the_same_records_again(tmp_path):
+    answer = audit(tmp_path, {1: Broker(LEADER), 2: Broker(LEADER, high_watermark=10)}, **BY_MARK)
+    assert told(answer, "TRN-OVER-TRUNCATE") == [
+        "broker 2 will cut its log at 10 under high-watermark, though it agrees up to 40; it fetches the same records again"
+    ]
+    assert answer.one("TRN-OVER-TRUNCATE") == ("low", "proven", 10, 40)
+
+
+def test_older_segments_in_remote_storage_make_a_needless_cut_no_worse(tmp_path):
+    """Broker 1 has the records from 15 on; those below, which the topic still has, are in remote storage."""
+    brokers = {
+        1: Broker(LEADER[3:], first_base_offset=15, log_start=0),
+        2: Broker(LEADER, high_watermark=10),
+    }
+    answer = audit(tmp_path, brokers, configs={"remote.storage.enable": "true"}, **BY_MARK)
+    assert answer.one("TRN-OVER-TRUNCATE") == ("low", "proven", 10, 40)
+
+
+def _keyed_but(start: int, end: int, stop: int = 40) -> list[bytes]:
+    """Records of one key each up to `stop`, but for those that the cleaner removed from `start` to `end`."""
+    keyed = [
+        encode_batch(base, [Record(f"k{offset}".encode(), b"v") for offset in range(base, base + 5)], 0)
+        for base in range(0, 40, 5)
+    ]
+    return [batch for base, batch in zip(range(0, stop, 5), keyed) if not start <= base < end]
+
+
+@pytest.mark.parametrize(
+    ("gap", "leader_end", "told_of"),
+    [
+        ((20, 40), 40, False),
+        ((15, 40), 40, False),
+        ((20, 35), 25, False),
+        ((20, 35), 40, True),
+        ((25, 40), 40, True),
+        ((10, 15), 40, True),
+    ],
+    ids=["all of it", "and more below", "and more above", "the first of it", "the last of it", "elsewhere"],
+)
+def test_a_cut_through_what_a_cleaner_removed_is_no_needless_one(tmp_path, gap, leader_end, told_of):
+    """Broker 2 is cut at 20 and agrees up to the leader's end; of that nothing may be there."""
+    follower = Broker([*_keyed_but(*gap), encode_batch(40, 5, 0)], high_watermark=20, cleaned_to=40)
+    brokers = {1: Broker(_keyed_but(0, 0, leader_end), high_watermark=20), 2: follower}
+    answer = audit(tmp_path, brokers, configs={"cleanup.policy": "compact"}, **BY_MARK)
+    cut = answer.cut(2, "high-watermark")
+    assert (cut["truncate_to"], cut["common_prefix_end"]) == (20, leader_end)
+    assert bool(answer.found("TRN-OVER-TRUNCATE")) == told_of, answer
+
+
+# --- how it comes to its offset
+
+
+def test_what_recovery_cuts_is_said_with_the_place_in_the_file(tmp_path):
+    log = written(0, 40, 0)
+    bad = bytearray(log[5])
+    bad[-1] ^= 1
+
+    def manifest() -> None:
+        listed = [{"broker_id": one, "log_dir": f"broker-{one}", "kind": "killed"} for one in (1, 2)]
+        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": True, "brokers": listed}))
+
+    brokers = {1: Broker(log), 2: Broker([*log[:5], bytes(bad), *log[6:]], recovery_point=0)}
+    answer = audit(tmp_path, brokers, isr=(1,), before_audit=manifest)
+    at = sum(map(len, log[:5]))
+    assert told(answer, "TRN-OVER-TRUNCATE") == [
+        "broker 2 was killed, and its next start will cut its log at 25 "
+        f"(broker-2/orders-0/00000000000000000000.log at byte {at}), though it agrees up to 40; it fetches the same records again"
+    ]
+
+
+LEGACY = written_legacy(0, 20)
+
+
+@pytest.mark.parametrize(
+    ("leader", "follower", "protocol", "cut"),
+    [
+        (SHARED, Broker(LEGACY, epochs=None, high_watermark=12), "fetch", 12),
+        (SHARED, Broker(LEGACY, epochs=None, high_watermark=12), "kip-101", 12),
+        (SHARED, Broker(LEGACY, epochs=None, high_watermark=12), "high-watermark", None),
+        (SHARED, Broker([], epochs=[], high_watermark=0), "fetch", None),
+        (LEGACY, Broker(SHARED, high_watermark=20), "kip-279", 20),
+        (SHARED, Broker(SHARED, high_watermark=12), "fetch", None),
+    ],
+    ids=["no epochs", "no epochs, 1.0", "before epochs", "new", "no epochs on the leader", "epochs on both"],
+)
+def test_falling_back_to_the_high_watermark_is_told_where_epochs_are_missed(tmp_path, leader, follower, protocol, cut):
+    answer = audit(tmp_path, {1: Broker(leader), 2: follower}, isr=(1,), protocol=protocol)
+    assert told(answer, "TRN-HW-FALLBACK") == (
+        [
+            "broker 2 has no epoch that broker 1 can answer for, so it cuts its log at its own high watermark "
+            f"{cut}, as before 0.11"
+        ]
+        if cut
+        else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("batch_end", "inside"), [(17, False), (18, True), (26, True)], ids=["its end", "its last record", "inside"]
+)
+@pytest.mark.parametrize("start", [12, 16])
+def test_a_cut_inside_a_batch_is_told_with_its_bounds(tmp_path, start, batch_end, inside):
+    """KIP-101 asks once: the leader's epoch 1 ends at 17."""
+    common = written(0, start, 0, step=4)
+    brokers = {
+        1: Broker([*common, *written(start, 17, 1), *written(17, 25, 3)], high_watermark=12),
+        2: Broker([*common, encode_batch(start, batch_end - start, 2, mark="x")], high_watermark=12),
+    }
+    answer = audit(tmp_path, brokers, isr=(1,), protocol="kip-101")
+    assert answer.cut(2, "kip-101")["truncate_to"] == 17
+    assert told(answer, "TRN-MID-BATCH") == (
+        [
+            f"broker 2 would be cut at 17, inside its batch {start} to {batch_end - 1}: the whole batch goes, the log end is 17 all "
+            "the same, and a hole is left"
+        ]
+        if inside
+        else []
+    )
+
+
+def test_a_cut_where_a_batch_begins_is_inside_of_none(tmp_path):
+    brokers = {1: Broker(LEADER, high_watermark=20), 2: Broker(OLD, high_watermark=20)}
+    assert not audit(tmp_path, brokers, isr=(1,)).found("TRN-MID-BATCH")
+
+
+def test_a_follower_that_ends_below_the_leaders_start_empties_its_log(tmp_path):
+    brokers = {1: Broker(written(30, 50, 0), first_base_offset=30), 2: Broker(SHARED)}
+    assert told(audit(tmp_path, brokers, isr=(1,)), "TRN-FULL") == [
+        "broker 2 ends at 20, below the leader's start: it empties its log and begins at 30"
+    ]
+
+
+@pytest.mark.parametrize("parted", [10, 20], ids=["other records", "the same records"])
+def test_a_cut_to_the_leaders_end_is_told_where_the_logs_differ(tmp_path, parted):
+    """The leader can answer for no epoch as late as 5."""
+    brokers = {
+        1: Broker(SHARED, high_watermark=10),
+        2: Broker([*written(0, parted, 0), *written(parted, 40, 5)], high_watermark=10),
+    }
+    answer = audit(tmp_path, brokers, isr=(1,))
+    assert answer.cut(2)["reason"] == "out_of_range_tail"
+    assert told(answer, "TRN-OUT-OF-RANGE") == (
+        ["broker 2 ends at 40, past the leader's end: out of range, cut at 20"] if parted == 10 else []
+    )
+
+
+def test_files_that_would_have_the_follower_cut_elsewhere_are_told_with_both_offsets(tmp_path):
+    brokers = {1: Broker(LEADER), 2: Broker(OLD[:6], high_watermark=15, epochs=[(0, 0), (1, 5)])}
+    assert told(audit(tmp_path, brokers, isr=(1,)), "TRN-CACHE-DISAGREES") == [
+        "broker 2 would be cut at 30 by the epoch files and should be at 20 by the batches"
+    ]
+    agreeing = {1: Broker(LEADER), 2: Broker(OLD[:6], high_watermark=15)}
+    assert not audit(tmp_path / "agreeing", agreeing, isr=(1,)).found("TRN-CACHE-DISAGREES")
+
+
+@pytest.mark.parametrize(("protocol", "cut"), [("kip-101", 12), ("kip-279", 10)])
+def test_a_difference_that_a_protocol_keeps_is_told_with_what_it_keeps(tmp_path, protocol, cut):
+    brokers = {
+        1: Broker([*written(0, 10, 0), *written(10, 15, 1), *written(15, 20, 3)], high_watermark=10),
+        2: Broker([*written(0, 10, 0), *written(10, 12, 2, "other ")], high_watermark=10),
+    }
+    answer = audit(tmp_path, brokers, isr=(1,), protocol=protocol)
+    assert told(answer, "TRN-REPLAY-GAP") == (
+        [
+            "broker 2 keeps everything below 12 under kip-101, but agrees with broker 1 only up to 10: the difference stays for good"
+        ]
+        if cut == 12
+        else []
+    )

@@ -1,0 +1,134 @@
+"""What an unclean election of the metadata log left behind, or lost, and what is said where nothing tells."""
+
+from __future__ import annotations
+
+import pytest
+from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
+from tests.auditing.test_leadership_history import COMMON, UNCLEAN_TO_2, change, scene
+from tests.support import metadata_log as write
+
+NEW = Broker([*COMMON, *written(50, 60, 1, "new ")])
+NEWER = Broker([*COMMON, *written(50, 60, 2, "new ")])
+#: Broker 3 led alone, went down, and broker 2 was elected.
+UNCLEAN_FROM_3 = (
+    change(leader=3, isr=(3,)),
+    write.registration_change(3, 1),
+    change(leader=2, isr=(2,), recovering=True),
+)
+#: Broker 1 led alone, went down, and came back as the last known leader.
+CAME_BACK = (
+    change(isr=(1,)),
+    change(leader=-1, isr=(), elr=(), last_known_elr=(1,)),
+    change(leader=1, isr=(1,), last_known_elr=()),
+)
+AT = "an unclean election at 2023-11-14T22:13:{:02d}.000Z: broker {} after broker {}, leader epoch {}, in sync before {}, eligible none"
+
+
+def told(answer: Answer) -> str:
+    (row,) = answer.found("META-UNCLEAN-ELECTION")
+    return row["message"]
+
+
+def reasons(answer: Answer) -> list[str]:
+    """What was considered, and what is known of the loss."""
+    (row,) = answer.found("META-UNCLEAN-ELECTION")
+    return [one["text"] for one in row["evidence"] if one["kind"] in ("considered", "loss")]
+
+
+# --- records that are still there
+
+
+def test_all_that_is_said_of_what_it_left_behind(tmp_path):
+    old = Broker([*COMMON, *written(50, 70, 0, "old ")], high_watermark=55)
+    answer = scene(tmp_path, {1: old, 2: NEW, 3: NEW}, *UNCLEAN_TO_2)
+    assert told(answer) == (
+        f"{AT.format(23, 2, 1, 1, 1)}; its epoch begins at offset 50; broker 1 still has 20 records from 50 on (5 proven "
+        "committed, at most 20 promised by acks=all); none of this is on broker 2"
+    )
+    assert reasons(answer) == ["healed: no, they are cut as soon as their broker follows"]
+
+
+def test_a_deposed_leader_that_comes_back_leaves_records_below_its_new_epoch(tmp_path):
+    """Broker 2 was elected in epoch 1 and wrote from 50 on; then broker 1 brought its own records to 60 back."""
+    back = Broker([*COMMON, *written(50, 60, 0, "old "), *written(60, 65, 2)], high_watermark=50)
+    left = Broker([*COMMON, *written(50, 60, 1, "new ")], high_watermark=50)
+    moves = [change(leader=2, isr=(2,)), change(leader=1, isr=(1,), recovering=True)]
+    answer = scene(tmp_path, {1: back, 2: left}, *moves, replicas=(1, 2))
+    assert "; its epoch begins at offset 60; broker 2 still has 10 records from 50 on (0 proven" in told(answer)
+    assert answer.one("META-UNCLEAN-ELECTION") == ("high", "proven", 60, None)
+
+
+def test_what_was_promised_before_the_history_begins_is_not_said(tmp_path):
+    """The metadata log begins in epoch 4; what was left behind is of epoch 0."""
+
+    def controller() -> None:
+        state = [
+            write.topic(TOPIC, TOPIC_ID),
+            write.partition(TOPIC_ID, (1, 2), 1, isr=(1,), leader_epoch=4, partition_epoch=7),
+        ]
+        moved = write.batch(90, [change(leader=2, isr=(2,), recovering=True)])
+        write.write_metadata_log(tmp_path, "controller-100", 100, {90: moved}, {(90, 1): write.snapshot(state)})
+
+    old = Broker([*COMMON, *written(50, 60, 0, "old "), *written(60, 65, 4)], high_watermark=50)
+    new = Broker([*COMMON, *written(50, 60, 5, "new ")], high_watermark=50)
+    answer = audit(tmp_path, {1: old, 2: new}, source="inferred", before_audit=controller)
+    assert "broker 1 still has 15 records from 50 on (0 proven committed); none of this is on broker 2" in told(answer)
+
+
+# --- nothing is there any more
+
+
+@pytest.mark.parametrize(
+    ("brokers", "moves", "gone"),
+    [
+        ({2: NEW}, UNCLEAN_TO_2, 1),
+        ({2: NEW}, UNCLEAN_FROM_3, 3),
+        ({2: NEW, 3: Broker(COMMON)}, (*UNCLEAN_TO_2, write.registration_change(3, 1)), 1),
+        ({1: NEW, 2: NEW}, UNCLEAN_TO_2, None),
+        ({2: Broker(COMMON)}, CAME_BACK, None),
+    ],
+    ids=["gone", "gone, of a greater id", "gone, and another is down", "it follows now", "it came back itself"],
+)
+def test_where_nothing_tells_what_was_lost(tmp_path, brokers, moves, gone):
+    answer = scene(tmp_path, brokers, *moves)
+    assert "it may have lost records, and these files cannot tell: no replica here still holds any" in told(answer)
+    assert reasons(answer) == [
+        "loss: what was above that offset on the leader before was cut since, or never was; nothing tells how much"
+        if gone is None
+        else f"loss: open, broker {gone}, which led before, is not in the snapshot"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("brokers", "moves", "before"),
+    [
+        ({1: Broker(COMMON), 2: NEW}, UNCLEAN_TO_2, 1),
+        ({1: Broker(COMMON, high_watermark=40, recovery_point=30), 2: NEW}, UNCLEAN_TO_2, 1),
+        ({1: NEWER, 2: NEWER, 3: Broker(COMMON)}, UNCLEAN_FROM_3, 3),
+    ],
+    ids=["as it was", "marks below its end", "of a greater id"],
+)
+def test_an_old_leader_that_stayed_as_it_was_shows_that_nothing_was_lost(tmp_path, brokers, moves, before):
+    answer = scene(tmp_path, brokers, *moves)
+    said = f"it lost nothing: broker {before}, which led before, has followed nobody since, and broker 2 has all its records"
+    assert told(answer).endswith(f"; its epoch begins at offset 50; {said}")
+    assert reasons(answer) == [said]
+
+
+HOLE = [*COMMON[:4], *COMMON[5:]]
+#: Broker 2 wrote nothing in epoch 1; in epoch 2 broker 3 was elected cleanly.
+CLEAN_TO_3 = (change(isr=(2, 3)), change(leader=3, isr=(2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "moves"),
+    [
+        (Broker(HOLE), NEW, ()),
+        (Broker(COMMON), Broker(written(60, 70, 1, "new "), log_start=60, epochs=[(1, 60)]), ()),
+        (NEWER, NEWER, CLEAN_TO_3),
+    ],
+    ids=["with a hole", "purged on the others", "followed a later leader"],
+)
+def test_an_old_leader_that_is_not_as_it_was_or_cannot_be_compared_shows_nothing(tmp_path, old, new, moves):
+    answer = scene(tmp_path, {1: old, 2: new, 3: new}, *UNCLEAN_TO_2, *moves)
+    assert "it may have lost records" in told(answer)
