@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.support.observations import at
 
 from replica_audit.protocol.observations import Observation, ReplicaProgress
 from replica_audit.protocol.timeline import (
@@ -18,24 +19,6 @@ from replica_audit.protocol.timeline import (
 
 NEWEST = rule_of((4, 3))
 LONG_AGO = 60_000
-
-
-def at(time_ms, ends, isr, *, known=None, observed=None, caught_up=None, leader=0, epoch=0, **more):
-    """One observation: `ends` by broker, the leader's view of the others equal to them unless `known` says so."""
-    known, caught_up = known or {}, caught_up or {}
-    eligible = {**dict.fromkeys(more.pop("eligible", ()), True), **dict.fromkeys(more.pop("ineligible", ()), False)}
-    replicas = tuple(
-        ReplicaProgress(
-            broker,
-            None if broker == leader else known.get(broker, end),
-            end,
-            caught_up.get(broker),
-            observed if broker == leader else None,
-            eligible.get(broker),
-        )
-        for broker, end in ends.items()
-    )
-    return Observation(time_ms, leader, epoch, tuple(isr), replicas, **more)
 
 
 def marks(*observations, rule=NEWEST):

@@ -8,8 +8,39 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from replica_audit.protocol.observations import Observation, ReplicaProgress
+
 #: When made-up observations begin: 2023-11-14T22:13:20Z.
 TIME_MS = 1_700_000_000_000
+
+
+def at(
+    time_ms: int,
+    ends: Mapping[int, int | None],
+    isr: Sequence[int] | None,
+    *,
+    known: Mapping[int, int | None] | None = None,
+    observed: int | None = None,
+    caught_up: Mapping[int, int] | None = None,
+    leader: int = 0,
+    epoch: int | None = 0,
+    **more: Any,
+) -> Observation:
+    """One observation: `ends` by broker, the leader's view of the others equal to them unless `known` says so."""
+    known, caught_up = known or {}, caught_up or {}
+    eligible = {**dict.fromkeys(more.pop("eligible", ()), True), **dict.fromkeys(more.pop("ineligible", ()), False)}
+    replicas = tuple(
+        ReplicaProgress(
+            broker,
+            None if broker == leader else known.get(broker, end),
+            end,
+            caught_up.get(broker),
+            observed if broker == leader else None,
+            eligible.get(broker),
+        )
+        for broker, end in ends.items()
+    )
+    return Observation(time_ms, leader, epoch, None if isr is None else tuple(isr), replicas, **more)
 
 
 def observed(

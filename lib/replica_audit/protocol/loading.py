@@ -7,7 +7,8 @@ bad batch the file is cut and every later segment deleted, sound or not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from replica_audit.model import SegmentSummary
 
@@ -24,25 +25,24 @@ class LoadedLog:
 def load_log(
     segments: Sequence[SegmentSummary], *, clean: bool, recovery_point: int | None, log_start_checkpoint: int | None
 ) -> LoadedLog:
-    """The log that a start leaves of `segments` (ascending base offsets); recovery point None counts as 0.
+    """The log that a start leaves of `segments` (ascending base offsets); without a recovery point all are checked.
 
     Does not emulate the emptying of a segment whose index cannot be rebuilt (KAFKA-3919): which batches are indexed
     depends on settings that are not in the files.
     """
     loaded = LoadedLog(log_end_of(segments))
     if not clean:
-        for index, segment in enumerate(segments):
-            following = segments[index + 1].base_offset if index + 1 < len(segments) else None
-            if following is not None and following <= (recovery_point or 0):
+        for segment, following in zip_longest(segments, segments[1:]):
+            if following is not None and recovery_point is not None and following.base_offset <= recovery_point:
                 continue
             cut = _first_bad(segment)
             if cut is not None:
                 position, end_offset = cut
                 loaded = LoadedLog(max(end_offset, segment.base_offset), segment.path, position)
                 break
-    if log_start_checkpoint is not None and loaded.log_end_offset < log_start_checkpoint:
-        return LoadedLog(log_start_checkpoint, loaded.cut_path, loaded.cut_position)
-    return loaded
+    if log_start_checkpoint is None:
+        return loaded
+    return replace(loaded, log_end_offset=max(loaded.log_end_offset, log_start_checkpoint))
 
 
 def log_end_of(segments: Sequence[SegmentSummary]) -> int:

@@ -39,6 +39,11 @@ class Observation:
     sequence: int = 0
     """Order among observations of one millisecond."""
 
+    @property
+    def sorted_isr(self) -> tuple[int, ...] | None:
+        """The ISR in ascending order."""
+        return None if self.isr is None else tuple(sorted(self.isr))
+
 
 @dataclass(frozen=True, slots=True)
 class TimelineRow:
@@ -60,14 +65,14 @@ class TimelineRow:
     leader_log_end_offset: int | None
     waiting_since_ms: int | None
     """Since when it has stood still below the leader's end; None when nothing waits."""
-    lasting: bool = False
+    lasting: bool
     """Not of this observation only: what was due at the one before is still missing. True for every deviation but
     stuck."""
 
     @property
     def is_held(self) -> bool:
         """Stuck where the rule puts it: something holds it for longer than anything may."""
-        return self.deviation == STUCK and self.hw_observed == self.hw_recomputed
+        return self.deviation is not None and self.hw_observed == self.hw_recomputed
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,5 +94,5 @@ class DeviationRun:
     leader_log_end_offset: int | None
     limiting_broker_id: int | None
     """At the end of the stretch."""
-    lasting: bool = True
+    lasting: bool
     """It lasted from one observation to the next: of a single one the readings may have been a moment apart."""

@@ -9,14 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
-from replica_audit.protocol.high_watermark import (
-    Rule,
-    View,
-    exceeds,
-    follower_high_watermark,
-    may_join_isr,
-    rule_of,
-)
+from replica_audit.protocol.high_watermark import Rule, follower_high_watermark, may_join_isr, rule_of
+from replica_audit.protocol.leader_view import View, exceeds
 from replica_audit.protocol.observations import (
     AHEAD,
     REGRESSED,
@@ -68,6 +62,7 @@ def follow_timeline(
     held it allow, and at least what was due when the leader certainly tried. `hw_recomputed` is the observed value,
     moved into that interval; where none was observed, what the leader would set if it tried now.
     """
+    ever = frozenset(replicas)
     before: View | None = None
     # Of the high watermark, in this leadership.
     least: int | None = None
@@ -77,7 +72,7 @@ def follow_timeline(
     since: int | None = None
     holding: frozenset[int] = frozenset()
     for now in observations:
-        view = View(now, rule, replicas)
+        view = View(now, rule, ever)
         earlier = before if before is not None and before.leads_on(view) else None
         due_before, reached_before = (least, reached) if earlier else (None, None)
         deviation = None
@@ -88,8 +83,9 @@ def follow_timeline(
         else:
             reached, greatest = greatest, view.most(earlier, greatest)
             least = _at_most(_greatest(least, view.due(earlier, least)), greatest)
-            recomputed = _at_most(_greatest(view.estimate(), least), greatest)
-            if view.observed is not None:
+            if view.observed is None:
+                recomputed = _at_most(_greatest(view.estimate(), least), greatest)
+            else:
                 shared = view.shared_end(earlier)
                 if last_observed is not None and reached_before is not None and shared is not None:
                     # Read where the replicas are, after the mark before: that one was no more than they have now.
@@ -113,7 +109,7 @@ def follow_timeline(
             occasion="start" if before is None else view.occasion(earlier),
             leader_id=now.leader_id,
             leader_epoch=now.leader_epoch,
-            isr=None if now.isr is None else tuple(sorted(now.isr)),
+            isr=now.sorted_isr,
             hw_recomputed=recomputed,
             hw_observed=view.observed,
             deviation=STUCK if held else deviation,
@@ -177,7 +173,9 @@ def _deviation(observed: int, least: int | None, greatest: int | None, last_obse
 
 def _run_of(row: TimelineRow) -> DeviationRun:
     # Only an observed mark deviates, and what is recomputed there is that mark, moved.
-    assert row.deviation is not None and row.hw_observed is not None and row.hw_recomputed is not None
+    assert row.deviation is not None
+    assert row.hw_observed is not None
+    assert row.hw_recomputed is not None
     return DeviationRun(
         deviation=row.deviation,
         held=row.is_held,

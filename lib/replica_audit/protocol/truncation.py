@@ -123,8 +123,7 @@ def _diverging_step(request: int, answer: tuple[int, int], lineage: Lineage, end
     """What a follower makes of (epoch, end offset); True when both sides name the same epoch, so that it is done."""
     leader_epoch, leader_end = answer
     own = lineage.end_offset_for(leader_epoch, end)
-    if own is None:
-        return Step(request, leader_epoch, leader_end, None, None, min(leader_end, end)), True
+    assert own is not None  # the follower has the epoch that was asked for, and the leader answers with none above it
     own_epoch, own_end = own
     if own_epoch != leader_epoch:
         truncate_to, done = min(own_end, end), False

@@ -32,7 +32,7 @@ def holds_pending_isr(version: Version | None) -> bool | None:
 
 def tries_when_isr_changes(version: Version | None) -> bool | None:
     """A change of the ISR lets the leader try to advance; in 2.7 and 2.8 it came too late for that (KAFKA-13091)."""
-    return None if version is None else not (2, 7) <= version[:2] < (3, 0)
+    return None if version is None else not (2, 7) <= version < (3,)
 
 
 def waits_thirty_seconds(version: Version | None) -> bool | None:
@@ -47,12 +47,12 @@ def cleans_below_mark(version: Version | None) -> bool | None:
 
 def may_mark_over_tail(version: Version | None) -> bool | None:
     """A follower can checkpoint a high watermark over records that it is about to cut (2.8 to 3.4, KAFKA-14704)."""
-    return None if version is None else (2, 8) <= version[:2] < (3, 5)
+    return None if version is None else (2, 8) <= version < (3, 5)
 
 
 def _since(version: Version | None, first: Version) -> bool | None:
-    return None if version is None else version[:2] >= first
+    return None if version is None else version >= first
 
 
 def _before(version: Version | None, first: Version) -> bool | None:
-    return None if version is None else version[:2] < first
+    return None if version is None else version < first

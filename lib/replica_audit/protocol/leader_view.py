@@ -1,0 +1,237 @@
+"""One observation as the rule of the high watermark sees it: which replicas may hold the mark back, which certainly did."""
+
+from __future__ import annotations
+
+from replica_audit.protocol.high_watermark import Rule
+from replica_audit.protocol.observations import Observation, ReplicaProgress
+
+#: A replica that does not keep up leaves the ISR within one and a half times the lag time, so nothing holds for longer.
+HOLD_FACTOR = 1.5
+
+
+def exceeds(one: int | None, other: int | None) -> bool:
+    """Whether both are known, and the first is the greater one."""
+    return one is not None and other is not None and one > other
+
+
+class View:
+    """One observation as the rule sees it.
+
+    Three assumptions make it possible to accuse at all: within a leadership a replica's fetches go on from where they were,
+    one that went back or has no row bounds nothing; the readings of one observation are of one moment; settings that are not
+    given are the defaults of the version.
+    """
+
+    def __init__(self, now: Observation, rule: Rule, replicas: frozenset[int]) -> None:
+        """`replicas`: all that the partition has or had, those that any of its observations names among them."""
+        self.now, self.rule, self.replicas = now, rule, replicas
+        self.lag_time_ms = rule.lag_time_ms if now.lag_time_ms is None else now.lag_time_ms
+        #: The replicas with a row, but for the leader.
+        self.others: dict[int | None, ReplicaProgress] = {one.broker_id: one for one in now.replicas}
+        leader = self.others.pop(now.leader_id, None)
+        self.observed = leader.high_watermark if leader else None
+        self.leader_end = _first(leader.log_end_offset, leader.known_log_end_offset) if leader else None
+        #: None: not known, as where the ISR lacks its leader.
+        self.isr = frozenset(now.isr) if now.isr is not None and now.leader_id in now.isr else None
+        pending = now.pending_isr if rule.pending_isr else ()
+        #: Replicas that hold the mark back as long as they are in the ISR, or about to be.
+        self.members = (self.isr or frozenset()).union(pending) - {now.leader_id}
+
+    @property
+    def hold_ms(self) -> float:
+        """For how long a replica may hold the mark, in milliseconds."""
+        return HOLD_FACTOR * self.lag_time_ms
+
+    @property
+    def waits(self) -> bool:
+        """Whether the mark is below the leader's end."""
+        return exceeds(self.leader_end, self.observed)
+
+    @property
+    def absent(self) -> frozenset[int]:
+        """Replicas without a row: of these nothing is known."""
+        return self.replicas - self.others.keys() - {self.now.leader_id}
+
+    @property
+    def gated(self) -> bool:
+        """Whether the ISR is too small for the mark to move, if the version has that gate."""
+        if self.rule.min_isr_gate is False or self.isr is None or self.now.min_insync_replicas is None:
+            return False
+        return len(self.isr) < min(self.now.min_insync_replicas, len(self.replicas))
+
+    @property
+    def limiting_broker_id(self) -> int | None:
+        """The replica that certainly holds the mark below the leader's end."""
+        holding = [one for one in self.others.values() if self._holds(one)]
+        ends = [(end, one.broker_id) for one in holding if (end := _end(one)) is not None]
+        end, broker_id = min(ends, default=(None, None))
+        return broker_id if exceeds(self.leader_end, end) else None
+
+    def leads_on(self, following: View) -> bool:
+        """Whether `following` is of the same leadership; without a leader epoch that is not known, so it is not."""
+        leadership = self.now.leader_id, self.now.leader_epoch
+        return None not in leadership and leadership == (following.now.leader_id, following.now.leader_epoch)
+
+    @property
+    def holders(self) -> frozenset[int]:
+        """Members that are known to be no further than the mark, and not to have caught up within the time to hold."""
+        return frozenset(
+            one.broker_id
+            for one in self.others.values()
+            if one.broker_id in self.members
+            and self.observed is not None
+            and one.known_log_end_offset is not None
+            and one.known_log_end_offset <= self.observed
+            and (one.last_caught_up_ms is None or self.now.time_ms - one.last_caught_up_ms > self.hold_ms)
+        )
+
+    def most(self, earlier: View, greatest: int | None) -> int | None:
+        """The greatest mark that the leader may have, after `greatest` at the observation before; None: any.
+
+        What a member is known to have bounds it also where the member left the ISR in between and came back: for that it
+        had to reach the mark (`isFollowerInSync`).
+        """
+        if self.leader_end is None:
+            return None
+        if greatest is None:
+            return self.leader_end
+        bounds = []
+        for one in self.others.values():
+            known, before = one.known_log_end_offset, earlier.others.get(one.broker_id)
+            if known is None or _went_back(before, one):
+                continue
+            if (self.isr is not None and one.broker_id in self.members) or earlier.surely_holds(before, self):
+                bounds.append(known)
+        if (fetched := self._fetched_by_enough(earlier, self.leader_end)) is not None:
+            bounds.append(fetched)
+        return min([self.leader_end, *(max(greatest, bound) for bound in bounds)])
+
+    def shared_end(self, earlier: View) -> int | None:
+        """What every in-sync replica has that the leader's view is not known of; None where that is not known either."""
+        ends = []
+        for one in self.others.values():
+            if self.isr is None or one.broker_id not in self.members or one.known_log_end_offset is not None:
+                continue
+            if one.log_end_offset is not None and not _went_back(earlier.others.get(one.broker_id), one):
+                ends.append(one.log_end_offset)
+        return min(ends, default=None)
+
+    def surely_holds(self, outsider: ReplicaProgress | None, following: View) -> bool:
+        """Whether a replica held the mark from here to `following`, in the ISR or not.
+
+        Since 3.6 that takes more than having caught up, and who may join the ISR may change in between.
+        """
+        if outsider is None or self.rule.eligibility is not False or outsider.last_caught_up_ms is None:
+            return False
+        lag_time = min(self.lag_time_ms, following.lag_time_ms)
+        return following.now.time_ms - outsider.last_caught_up_ms <= lag_time
+
+    def _fetched_by_enough(self, earlier: View, leader_end: int) -> int | None:
+        """Below min.insync.replicas the mark stands still (3.7): it is at most what enough replicas have fetched by now."""
+        here, before = self.now.min_insync_replicas, earlier.now.min_insync_replicas
+        if not self.rule.min_isr_gate or self.isr is None or here is None or before is None:
+            return None
+        ends = [leader_end] * (1 + len(self.absent))
+        for one in self.others.values():
+            known = one.known_log_end_offset
+            ends.append(leader_end if known is None or _went_back(earlier.others.get(one.broker_id), one) else known)
+        needed = min(here, before, len(ends))
+        return sorted(ends, reverse=True)[needed - 1] if needed > 0 else None
+
+    def due(self, earlier: View, least: int | None) -> int | None:
+        """The least mark that the leader set when it certainly tried since `earlier`; None where nothing is certain.
+
+        It tries when a record is appended, a replica's fetch offset changes or the ISR does; never because time passes.
+        The last time that it tried, log ends and ISR were as they are now; who else held it then may have changed since.
+        """
+        if self.isr is None or self.leader_end is None or self.absent or not self._tried_since(earlier):
+            return None
+        if self.may_be_gated(len(self.isr)) or earlier.may_be_gated(len(self.isr)):
+            return None
+        ends = [self.leader_end]
+        for one in self.others.values():
+            if one.broker_id in self.members or self._may_hold(one, earlier, least):
+                if one.known_log_end_offset is None:
+                    return None
+                ends.append(one.known_log_end_offset)
+        end = min(ends)
+        return end if end >= 0 else None
+
+    def _tried_since(self, earlier: View) -> bool:
+        if exceeds(self.leader_end, earlier.leader_end):
+            return True
+        if self.rule.isr_change and earlier.isr is not None and self.isr != earlier.isr:
+            return True
+        return any(_fetched_between(earlier.others.get(one.broker_id), one) for one in self.others.values())
+
+    def _may_hold(self, outsider: ReplicaProgress, earlier: View, least: int | None) -> bool:
+        """Whether a replica outside the ISR may have held the mark at some time since `earlier`."""
+        if not self.rule.isr_change and outsider.broker_id in earlier.members:
+            return True
+        known, caught_up = outsider.known_log_end_offset, outsider.last_caught_up_ms
+        if known is None or caught_up is None or least is None:
+            return True
+        before = earlier.others.get(outsider.broker_id)
+        if self.rule.pending_isr and known >= least and (before is None or before.known_log_end_offset != known):
+            return True  # with the fetch that brought it here it may have been about to join
+        return earlier.now.time_ms - caught_up <= max(self.lag_time_ms, earlier.lag_time_ms)
+
+    def may_be_gated(self, isr_size: int) -> bool:
+        """Whether an ISR of that size may be too small for the mark to move."""
+        needed = self.now.min_insync_replicas
+        return self.rule.min_isr_gate is not False and isr_size < (len(self.replicas) if needed is None else needed)
+
+    def estimate(self) -> int | None:
+        """What the leader would set if it tried now, as far as its view of the replicas is known."""
+        if self.leader_end is None or self.isr is None or self.gated:
+            return None
+        ends = [_end(one) for one in self.others.values() if self._holds(one) is not False]
+        end = min([self.leader_end, *(end for end in ends if end is not None)])
+        return end if end >= 0 else None
+
+    def _holds(self, one: ReplicaProgress) -> bool | None:
+        """Whether a replica holds the mark back now; None: it does if it may join the ISR, and that is not known."""
+        if one.broker_id in self.members:
+            return True
+        if one.last_caught_up_ms is None or self.now.time_ms - one.last_caught_up_ms > self.lag_time_ms:
+            return False
+        if self.rule.eligibility is False or one.eligible:
+            return True
+        return False if self.rule.eligibility and one.eligible is False else None
+
+    def occasion(self, earlier: View | None) -> str:
+        """What made the leader try since `earlier`; leader: a leadership begins."""
+        if earlier is None:
+            return "leader"
+        if earlier.now.sorted_isr != self.now.sorted_isr:
+            return "isr"
+        if _fetches(earlier) != _fetches(self):
+            return "fetch"
+        return "append" if exceeds(self.leader_end, earlier.leader_end) else "none"
+
+
+def _fetches(view: View) -> set[tuple]:
+    return {(one.broker_id, one.known_log_end_offset, one.last_caught_up_ms) for one in view.others.values()}
+
+
+def _end(one: ReplicaProgress) -> int | None:
+    """What the leader knows a replica to have, else what it has: never less."""
+    return _first(one.known_log_end_offset, one.log_end_offset)
+
+
+def _fetched_between(before: ReplicaProgress | None, now: ReplicaProgress) -> bool:
+    """Whether a replica is known to have fetched from another offset since."""
+    was, known = before.known_log_end_offset if before else None, now.known_log_end_offset
+    return was is not None and known is not None and was != known
+
+
+def _went_back(before: ReplicaProgress | None, now: ReplicaProgress) -> bool:
+    if before is None:
+        return False
+    return exceeds(before.known_log_end_offset, now.known_log_end_offset) or exceeds(
+        before.log_end_offset, now.log_end_offset
+    )
+
+
+def _first(*values: int | None) -> int | None:
+    return next((value for value in values if value is not None), None)
