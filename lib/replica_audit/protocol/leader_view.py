@@ -26,7 +26,7 @@ class View:
         """`replicas`: all that the partition has or had, those that any of its observations names among them."""
         self.now, self.rule, self.replicas = now, rule, replicas
         self.lag_time_ms = rule.lag_time_ms if now.lag_time_ms is None else now.lag_time_ms
-        #: The replicas with a row, but for the leader.
+        #: The replicas with a row, except the leader.
         self.others: dict[int | None, ReplicaProgress] = {one.broker_id: one for one in now.replicas}
         leader = self.others.pop(now.leader_id, None)
         self.observed = leader.high_watermark if leader else None
