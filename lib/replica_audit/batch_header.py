@@ -90,9 +90,8 @@ class Batch(NamedTuple):
     def timestamps(self) -> tuple[int, ...]:
         """The header's timestamps that are ones."""
         horizon = self.attributes & DELETE_HORIZON and self.magic >= 2
-        return tuple(
-            value for value in ((() if horizon else (self.base_timestamp,)) + (self.max_timestamp,)) if value >= 0
-        )
+        given = (self.max_timestamp,) if horizon else (self.base_timestamp, self.max_timestamp)
+        return tuple(value for value in given if value >= 0)
 
 
 #: The fields by name, in the order of `Batch`.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from replica_audit.auditing.comparing.aligned_pair import batches_in
-from replica_audit.auditing.comparing.candidates import as_leader, chunks_of_candidates, replay_candidate
+from replica_audit.auditing.comparing.candidates import chunks_of_candidates, cuts_of_candidates
 from replica_audit.auditing.comparing.chunks import Tally
 from replica_audit.auditing.comparing.epoch_rot import restore_epochs
 from replica_audit.auditing.comparing.loss import Count, count_beyond
@@ -81,13 +81,17 @@ def candidate_costs(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]
     replicas = sorted(
         (case.reference.facts, *(item.follower for item in case.comparisons)), key=lambda facts: facts.broker_id
     )
-    wanted = chunks_of_candidates(case.reference, replicas, case.protocol, tiered)
+    cuts = cuts_of_candidates(case.reference, replicas, case.protocol, tiered)
+    wanted = chunks_of_candidates(case.reference, replicas, lambda: cuts)
     holdings = {}
     for facts in replicas:
         rows = restore_epochs(batches.get(facts.key, np.empty(0, BATCH_DTYPE)), facts.rot)
         loaded = frozenset(wanted.get(facts.key, ()))
         holdings[facts.broker_id] = holding(case, facts, batches_in(rows, loaded), loaded)
-    return tuple(_cost(case, facts, replicas, holdings, tiered, shorter, is_doubtful) for facts in replicas)
+    return tuple(
+        _cost(case, facts, replicas, holdings, _cuts(case, facts, replicas, cuts), shorter, is_doubtful)
+        for facts in replicas
+    )
 
 
 def _may_have_lost_tail(case: Case) -> bool:
@@ -103,18 +107,18 @@ def _cost(
     candidate: ReplicaFacts,
     replicas: Sequence[ReplicaFacts],
     holdings: Mapping[int, Holding],
-    tiered: bool,
+    cuts: Mapping[int, int],
     shorter: Collection[int],
     is_doubtful: bool,
 ) -> CandidateCost:
     own = holdings[candidate.broker_id]
-    end = candidate.following_end_offset
-    cuts = {candidate.broker_id: end, **_cuts(case, candidate, replicas, tiered)}
     stays = candidate is case.reference.facts and case.reference.leader_id == candidate.broker_id
-    mine = own.parted(end)[0]
+    mine = own.parted(cuts[candidate.broker_id])[0]
     held, dropped, producers, hidden = list(mine), {}, set(), []
+    committed: dict[int, int] = {}
     for broker, cut in cuts.items():
         kept, gone = holdings[broker].parted(cut)
+        committed[broker] = _count(gone)[0].committed
         held += kept if broker != candidate.broker_id else ()
         compacted = candidate.compacted or holdings[broker].facts.compacted
         if stays and broker not in shorter:
@@ -144,7 +148,7 @@ def _cost(
                 broker_id=broker,
                 kept_to=cuts[broker],
                 dropped=holdings[broker].dropped(cuts[broker]),
-                committed_dropped=_count(holdings[broker].parted(cuts[broker])[1])[0].committed,
+                committed_dropped=committed[broker],
                 lost_held=_count(dropped[broker], held)[0].records,
             )
             for broker in sorted(cuts)
@@ -159,16 +163,18 @@ def _cost(
     )
 
 
-def _cuts(case: Case, candidate: ReplicaFacts, replicas: Sequence[ReplicaFacts], tiered: bool) -> dict[int, int]:
-    """By broker, where each other replica's log is cut: under the reference as the audit itself says it."""
+def _cuts(
+    case: Case,
+    candidate: ReplicaFacts,
+    replicas: Sequence[ReplicaFacts],
+    cuts: Mapping[CopyKey, Mapping[CopyKey, int]],
+) -> dict[int, int]:
+    """By broker, where its log ends once the candidate leads: under the reference as the audit itself says it."""
+    own = {candidate.broker_id: candidate.following_end_offset}
     if candidate is case.reference.facts:
-        return {item.follower.broker_id: item.replays[case.protocol].truncate_to for item in case.comparisons}
-    leader = as_leader(case.reference, candidate, replicas)
-    return {
-        facts.broker_id: replay_candidate(leader, facts, case.protocol, tiered).truncate_to
-        for facts in replicas
-        if facts is not candidate
-    }
+        return own | {item.follower.broker_id: item.replays[case.protocol].truncate_to for item in case.comparisons}
+    of_candidate = cuts[candidate.key]
+    return own | {facts.broker_id: of_candidate[facts.key] for facts in replicas if facts is not candidate}
 
 
 def _count(items: Iterable[Marked], held: Iterable[Marked] = ()) -> tuple[Count, bool]:

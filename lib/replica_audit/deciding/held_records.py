@@ -64,11 +64,11 @@ class Marked:
     def unproven(self) -> Marked:
         """The same with nothing proven of it: all of it may be lost, and may not."""
         possible_end = max(self.possible_end, self.piece.committed_end)
-        return replace(self, piece=replace(self.piece, committed_end=-1), possible_end=possible_end)
+        return Marked(self.piece.committed_to(-1), possible_end, self.leader_epoch, self.is_ahead)
 
     def between(self, start: int, end: int) -> Marked:
-        """The part in [start, end)."""
-        return replace(self, piece=replace(self.piece, start_offset=start, end_offset=end, record_count=end - start))
+        """The part in [start, end) of a piece that is plain."""
+        return Marked(self.piece.between(start, end), self.possible_end, self.leader_epoch, self.is_ahead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +148,19 @@ def _as_written_again(batch: Batch, run: Run | None) -> Batch:
 
 
 def _joined(marked: Iterable[Marked]) -> Iterator[Marked]:
-    last: Marked | None = None
+    same: list[Marked] = []
     for item in marked:
-        if last is not None and item.follows(last):
-            last = last.between(last.piece.start_offset, item.piece.end_offset)
-            continue
-        if last is not None:
-            yield last
-        last = item
-    if last is not None:
-        yield last
+        if same and not item.follows(same[-1]):
+            yield _join(same)
+            same = []
+        same.append(item)
+    if same:
+        yield _join(same)
+
+
+def _join(items: Sequence[Marked]) -> Marked:
+    first, last = items[0], items[-1]
+    return first if first is last else first.between(first.piece.start_offset, last.piece.end_offset)
 
 
 def _key(batch: Batch) -> tuple[int, int, int]:
@@ -228,4 +231,4 @@ def _of_chunk(case: Case, facts: ReplicaFacts, chunk: ChunkDigest) -> Marked:
 
 def as_possible(items: Sequence[Marked]) -> list[Piece]:
     """The pieces with what may have been committed in the place of what is proven."""
-    return [replace(item.piece, committed_end=item.possible_end) for item in items]
+    return [item.piece.committed_to(item.possible_end) for item in items]

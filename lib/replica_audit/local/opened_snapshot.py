@@ -40,8 +40,9 @@ from replica_audit.formats.leadership.transaction_log import (
 )
 from replica_audit.formats.log_dirs.names import parse_directory_name
 from replica_audit.formats.progress.replica_progress import plan_progress, read_progress
+from replica_audit.formats.segments.digests import rows_of_chunks
 from replica_audit.formats.snapshots.sources import open_source, summarise_source
-from replica_audit.model import CHUNK_OFFSETS, Damage, QuarantineRow, TopicPartition, TransactionState
+from replica_audit.model import Damage, QuarantineRow, TopicPartition, TransactionState
 from replica_audit.protocol.high_watermark import rule_of
 
 Row = dict[str, Any]
@@ -156,12 +157,10 @@ class OpenedSnapshot:
             chunks = wanted.get((file.broker_id, file.log_dir))
             if not chunks:
                 continue
-            numbers = np.array(sorted(chunks))
             with open_source(self.snapshot, file) as source:
                 for item in source.items:
                     if not isinstance(item, Damage) and len(item):
-                        rows = item[np.isin(item["base_offset"] // CHUNK_OFFSETS, numbers)]
-                        found.setdefault((file.broker_id, file.log_dir), []).append(rows)
+                        found.setdefault((file.broker_id, file.log_dir), []).append(rows_of_chunks(item, chunks))
         return {key: np.concatenate(parts) for key, parts in found.items()}
 
     def read_transactions(self, producers: Collection[int]) -> tuple[dict[int, TransactionState], list[Row]]:

@@ -12,6 +12,7 @@ from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import SegmentFile
 from replica_audit.formats.segments.batches import BATCH_DTYPE
+from replica_audit.formats.segments.digests import rows_of_chunks
 from replica_audit.formats.segments.record_reader import RecordReader, RecordRequest
 from replica_audit.formats.snapshots.sources import open_source
 from replica_audit.model import CHUNK_OFFSETS, Damage
@@ -122,7 +123,6 @@ def read_batches(
     places: list[np.ndarray] = [np.empty(0, np.int64)]
     damage: list[tuple[SegmentFile, Damage]] = []
     unread: list[Unread] = []
-    numbers = np.array(sorted(chunks), np.int64)
     summaries = {segment.path: segment for segment in facts.segments}
     for index, file in enumerate(files):
         summary = summaries.get(file.path)
@@ -134,7 +134,7 @@ def read_batches(
                     if isinstance(item, Damage):
                         damage.append((file, item))
                         continue
-                    chosen = item[np.isin(item["base_offset"] // CHUNK_OFFSETS, numbers)]
+                    chosen = rows_of_chunks(item, chunks)
                     rows.append(chosen)
                     places.append(np.full(len(chosen), index))
         except (OSError, FormatError) as error:

@@ -11,8 +11,8 @@ from pyarrow import fs
 
 from replica_audit.batch_header import BATCH_FIELDS
 from replica_audit.errors import InputError
+from replica_audit.formats.segments.digests import rows_of_chunks
 from replica_audit.formats.segments.header_columns import columns_to_headers, headers_to_columns
-from replica_audit.model import CHUNK_OFFSETS
 from replica_audit.warehouse.damage import damage_sentence
 from replica_audit.warehouse.file_rows import FileRows
 from replica_audit.warehouse.locations import open_directory
@@ -67,11 +67,9 @@ def read_batches(
         chunks = wanted.get((segment["broker_id"], segment["log_dir"]))
         if not chunks or not segment["batch_count"]:
             continue
-        numbers = np.array(sorted(chunks))
         file = _open_file(directory, segment["batch_file"])
         for rows in file.rows(segment["batch_row"], segment["batch_count"]):
-            chosen = rows[np.isin(rows["base_offset"] // CHUNK_OFFSETS, numbers)]
-            if len(chosen):
+            if len(chosen := rows_of_chunks(rows, chunks)):
                 found.setdefault((segment["broker_id"], segment["log_dir"]), []).append(chosen)
     return {key: np.concatenate(parts) for key, parts in found.items()}
 

@@ -17,7 +17,7 @@ from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.batch_header import Batch
 from replica_audit.formats.segments.batches import batches_of
-from replica_audit.model import CHUNK_OFFSETS
+from replica_audit.formats.segments.digests import rows_of_chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class AlignedPair:
 
 def batches_in(rows: np.ndarray, chunks: Collection[int]) -> tuple[Batch, ...]:
     """Those of `rows` (`BATCH_DTYPE`) that belong to `chunks` by their base offsets, in their order."""
-    return batches_of(rows[np.isin(rows["base_offset"] // CHUNK_OFFSETS, list(chunks))])
+    return batches_of(rows_of_chunks(rows, chunks))
 
 
 def align_pair(

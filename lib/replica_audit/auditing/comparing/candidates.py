@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from replica_audit.auditing.comparing.chunks import chunks_at
-from replica_audit.auditing.comparing.replays import replay_all
-from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.auditing.comparing.replays import replay_one
+from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
 from replica_audit.auditing.replicas.reference import Reference, log_epoch_as_leader
 from replica_audit.protocol.truncation import Replay
 
@@ -40,18 +40,36 @@ def replay_candidate(leader: Reference, follower: ReplicaFacts, protocol: str, t
     Where nothing is known of the follower's own high watermark, nothing is dropped for it.
     """
     mark = None if follower.knows_high_watermark else follower.log_end_offset
-    return replay_all(leader, follower, tiered, mark)[protocol]
+    return replay_one(protocol, leader, follower, tiered, mark)
+
+
+def cuts_of_candidates(
+    reference: Reference, replicas: Sequence[ReplicaFacts], protocol: str, tiered: bool
+) -> dict[CopyKey, dict[CopyKey, int]]:
+    """By candidate, where the log of each other replica is cut once it follows."""
+    found = {}
+    for candidate in replicas:
+        leader = as_leader(reference, candidate, replicas)
+        found[candidate.key] = {
+            facts.key: replay_candidate(leader, facts, protocol, tiered).truncate_to
+            for facts in replicas
+            if facts is not candidate
+        }
+    return found
 
 
 def chunks_of_candidates(
-    reference: Reference, replicas: Sequence[ReplicaFacts], protocol: str, tiered: bool
-) -> dict[tuple[int, str], set[int]]:
+    reference: Reference,
+    replicas: Sequence[ReplicaFacts],
+    cuts_of: Callable[[], Mapping[CopyKey, Mapping[CopyKey, int]]],
+) -> dict[CopyKey, set[int]]:
     """Chunks whose batches the costs of all candidates want, by copy: those that replicas do not hold alike or the
     reference does not have, and those that a cut, an end or a recorded high watermark goes through.
 
-    A chunk that only some hold, all of them as the reference does, is counted by its digest.
+    A chunk that only some hold, all of them as the reference does, is counted by its digest. `cuts_of` gives
+    `cuts_of_candidates`, and is asked only where logs differ.
     """
-    wanted: dict[tuple[int, str], set[int]] = defaultdict(set)
+    wanted: dict[CopyKey, set[int]] = defaultdict(set)
     holders: dict[int, list[ReplicaFacts]] = defaultdict(list)
     for facts in replicas:
         for number in facts.chunks:
@@ -65,14 +83,12 @@ def chunks_of_candidates(
         return {}
     offsets = {facts.following_end_offset for facts in replicas}
     offsets |= {mark for facts in replicas if (mark := facts.directory.high_watermark_checkpoint) is not None}
-    cuts: dict[tuple[int, str], set[int]] = defaultdict(set)
-    for candidate in replicas:
-        leader = as_leader(reference, candidate, replicas)
-        for facts in replicas:
-            if facts is not candidate:
-                cuts[facts.key].add(replay_candidate(leader, facts, protocol, tiered).truncate_to)
+    cuts: dict[CopyKey, set[int]] = defaultdict(set)
+    for of_candidate in cuts_of().values():
+        for key, cut in of_candidate.items():
+            cuts[key].add(cut)
     for facts in replicas:
-        for offset in (*offsets, *cuts[facts.key]):
+        for offset in offsets | cuts[facts.key]:
             wanted[facts.key] |= chunks_at(facts, offset)
     split = {number for chunks in wanted.values() for number in chunks}
     for number in split:

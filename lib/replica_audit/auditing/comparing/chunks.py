@@ -36,13 +36,12 @@ class Tally:
 def tally_batches(batches: Iterable[Batch]) -> Tally:
     """Sum over `batches`, each counted whole."""
     records = size = 0
-    first = last = None
+    times: list[int] = []
     for batch in batches:
         records += max(0, batch.record_count)
         size += batch.size
-        if timestamps := batch.timestamps:
-            first, last = _least(first, min(timestamps)), _greatest(last, max(timestamps))
-    return Tally(records, size, first, last)
+        times += batch.timestamps
+    return Tally(records, size, min(times, default=None), max(times, default=None))
 
 
 def tally_from(

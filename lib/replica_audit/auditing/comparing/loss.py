@@ -60,6 +60,15 @@ class Piece:
     def dense(self) -> bool:
         return self.record_count == self.end_offset - self.start_offset
 
+    def between(self, start: int, end: int) -> Piece:
+        """The part in [start, end) of a piece that is dense."""
+        return Piece(self.broker_id, self.identity, start, end, end - start, self.committed_end, self.crc, self.exact)
+
+    def committed_to(self, offset: int) -> Piece:
+        """The same with what is below `offset` proven committed."""
+        start, end = self.start_offset, self.end_offset
+        return Piece(self.broker_id, self.identity, start, end, self.record_count, offset, self.crc, self.exact)
+
 
 def count_loss(reference: ReplicaFacts, comparisons: Sequence[Comparison], shorter: Collection[int] = ()) -> Loss:
     """The loss of a partition, given every replica beside the reference.
@@ -199,8 +208,10 @@ def _union(pieces: Sequence[Piece], until: int) -> tuple[Count, bool]:
     """Distinct records of overlapping pieces, those below `until` committed, and whether that is a bound only."""
     if not pieces:
         return Count(), False
-    start, end = pieces[0].start_offset, max(piece.end_offset for piece in pieces)
     first = pieces[0]
+    if len(pieces) == 1 and first.dense:
+        return Count(first.record_count, _covered(pieces, until)), not first.exact
+    start, end = first.start_offset, max(piece.end_offset for piece in pieces)
     if all(piece.dense for piece in pieces):
         return Count(_covered(pieces, end), _covered(pieces, until)), not all(piece.exact for piece in pieces)
     if all((piece.start_offset, piece.end_offset, piece.crc) == (start, end, first.crc) for piece in pieces):
@@ -214,6 +225,8 @@ def _union(pieces: Sequence[Piece], until: int) -> tuple[Count, bool]:
 def count_beyond(pieces: Sequence[Piece], held: Sequence[Piece] = ()) -> tuple[Count, bool]:
     """Distinct records of `pieces` that none of `held` has, and whether that is an upper bound only."""
     total, at_most = Count(), False
+    if not pieces:
+        return total, at_most
     kept = {id(piece) for piece in held}
     for cluster in _clusters((*pieces, *held)):
         inside = [piece for piece in cluster if id(piece) in kept]

@@ -8,7 +8,10 @@ from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.model import PROTOCOLS
 from replica_audit.protocol.lineage import Lineage
-from replica_audit.protocol.truncation import Replay, replay
+from replica_audit.protocol.truncation import Replay, ReplicaState, replay
+
+#: Protocols under which the reference's lineage is completed with its own epoch (docs/semantics.md B.5).
+_COMPLETED = ("kip-279", "fetch")
 
 
 def replay_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
@@ -47,14 +50,25 @@ def replay_all(
     `high_watermark` stands for the follower's own where that is not part of the input.
     """
     own = follower.following_state(replay_lineage(follower, tiered), high_watermark)
-    plain = answering_lineage(reference.facts, tiered)
-    complete = reference.complete(plain)
-    return {
-        name: _recovered(
-            follower, replay(name, own, reference.facts.state(complete if name in ("kip-279", "fetch") else plain))
-        )
-        for name in PROTOCOLS
-    }
+    leader = reference.facts.state(answering_lineage(reference.facts, tiered))
+    return {name: _replay(name, reference, leader, follower, own) for name in PROTOCOLS}
+
+
+def replay_one(
+    protocol: str, reference: Reference, follower: ReplicaFacts, tiered: bool, high_watermark: int | None = None
+) -> Replay:
+    """What `replay_all` has for one protocol."""
+    own = follower.following_state(replay_lineage(follower, tiered), high_watermark)
+    leader = reference.facts.state(answering_lineage(reference.facts, tiered))
+    return _replay(protocol, reference, leader, follower, own)
+
+
+def _replay(
+    protocol: str, reference: Reference, leader: ReplicaState, follower: ReplicaFacts, own: ReplicaState
+) -> Replay:
+    if protocol in _COMPLETED:
+        leader = replace(leader, lineage=reference.complete(leader.lineage))
+    return _recovered(follower, replay(protocol, own, leader))
 
 
 def _recovered(follower: ReplicaFacts, outcome: Replay) -> Replay:
@@ -75,5 +89,4 @@ def file_replay(reference: Reference, follower: ReplicaFacts, protocol: str) -> 
         return None
     if reference.facts.empty:
         theirs = answering_lineage(reference.facts, tiered=False)
-    leader = reference.complete(theirs) if protocol in ("kip-279", "fetch") else theirs
-    return _recovered(follower, replay(protocol, follower.following_state(own), reference.facts.state(leader)))
+    return _replay(protocol, reference, reference.facts.state(theirs), follower, follower.following_state(own))

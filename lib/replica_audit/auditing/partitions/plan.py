@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica_audit.auditing.comparing.candidates import chunks_of_candidates
+from replica_audit.auditing.comparing.candidates import chunks_of_candidates, cuts_of_candidates
 from replica_audit.auditing.comparing.epoch_rot import doubtful_epochs
 from replica_audit.auditing.comparing.replays import replay_all
 from replica_audit.auditing.comparing.verified_prefix import verified_chunks
@@ -72,7 +72,7 @@ class Plan:
             restored = Plan(self.evidence, _by_copy(self.doubts)).grouping
             groupings = [*self.grouping.turned(), *restored.turned()]
         for grouping in groupings:
-            for reference, follower, chunks in self._pairs_of(grouping):
+            for reference, follower, chunks in self.pairs if grouping is self.grouping else self._pairs_of(grouping):
                 if chunks:
                     of_reference, of_follower = chunks_for_keys(reference.facts, follower)
                     wanted.setdefault(reference.facts.key, set()).update(chunks, of_reference)
@@ -95,8 +95,9 @@ class Plan:
     def _candidates_of(self, grouping: Grouping) -> dict[CopyKey, set[int]]:
         if grouping.reference is None:
             return {}
-        chosen = self.evidence
-        return chunks_of_candidates(grouping.reference, grouping.compared, chosen.protocol, chosen.is_tiered)
+        asked = (grouping.reference, grouping.compared)
+        cuts = partial(cuts_of_candidates, *asked, self.evidence.protocol, self.evidence.is_tiered)
+        return chunks_of_candidates(*asked, cuts)
 
     def _pairs_of(self, grouping: Grouping) -> Iterator[Pair]:
         reference = grouping.reference

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from replica_audit.auditing.replicas.cleaner_progress import Cleaning
 from replica_audit.auditing.replicas.joined_segments import (
@@ -27,9 +28,12 @@ from replica_audit.wording import count
 CopyKey = tuple[int, str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReplicaFacts:
-    """One replica as found. Built by `replica_facts`; offsets are int64, ranges half-open."""
+    """One replica as found. Built by `replica_facts`; offsets are int64, ranges half-open.
+
+    What follows from the fields is worked out once: the rules ask for it again and again.
+    """
 
     directory: ReplicaDir
     segments: tuple[SegmentSummary, ...]
@@ -67,7 +71,7 @@ class ReplicaFacts:
     """Now or once: its topic's policy says so, or a cleaner's trace on any replica of the partition (F.0)."""
     cleaning: Cleaning = Cleaning()
 
-    @property
+    @cached_property
     def unexplained_gaps(self) -> tuple[OffsetRange, ...]:
         """Of `gaps` and `missing` those above the log start that no cleaner explains, in order."""
         absent = (part for part in (*self.gaps, *self.missing) if part.end_offset > self.log_start_offset)
@@ -98,18 +102,18 @@ class ReplicaFacts:
         """What tells this copy from every other of the partition."""
         return self.directory.broker_id, self.directory.log_dir
 
-    @property
+    @cached_property
     def high_watermark(self) -> int:
         """The replica's own after a restart: its checkpoint, or 0, between log start and end (`Partition.createLog`)."""
         checkpoint = self.directory.high_watermark_checkpoint or 0
         return min(max(checkpoint, self.log_start_offset), self.log_end_offset)
 
-    @property
+    @cached_property
     def second_hand(self) -> bool:
         """Whether the log is known from a text or table, not from its segments."""
         return any(segment.source != "segment" for segment in self.segments)
 
-    @property
+    @cached_property
     def unproven(self) -> tuple[str, ...]:
         """What the input leaves open of the log, in the words of `formats.stand_ins.second_hand.UNPROVEN`."""
         words = {word for segment in self.segments for word in segment.unproven}
@@ -123,7 +127,7 @@ class ReplicaFacts:
         said = (directory.high_watermark_checkpoint, directory.recovery_point_checkpoint, last_epoch)
         return self.second_hand and any(value is not None and value > self.found_end_offset for value in said)
 
-    @property
+    @cached_property
     def undecided(self) -> tuple[str, ...]:
         """Of these, what leaves open where the log ends or whose its records are."""
         epochless = self.segments and all((segment.greatest_magic or 0) < 2 for segment in self.segments)
@@ -131,13 +135,13 @@ class ReplicaFacts:
             word for word in self.unproven if word in UNDECIDED and not (epochless and word == "leader_epochs")
         )
 
-    @property
+    @cached_property
     def unread_bases(self) -> tuple[int, ...]:
         """Base offsets of segments that are there and could not be read."""
         read = {segment.base_offset for segment in self.segments}
         return tuple(base for base in self.directory.segment_bases if base not in read)
 
-    @property
+    @cached_property
     def unread(self) -> str | None:
         """Why the log is not known from the files that are there, as a clause; None where they could all be read."""
         directory, missed = self.directory, len(self.unread_bases)
@@ -147,17 +151,17 @@ class ReplicaFacts:
             return None
         return directory.problem or f"{directory.path} has no .log file, and a partition's directory always has one"
 
-    @property
+    @cached_property
     def end_is_open(self) -> bool:
         """Whether the log may go on past what the input shows of it."""
         return not self.end_is_known or "rest" in self.unproven
 
-    @property
+    @cached_property
     def end_is_known(self) -> bool:
         """Whether the log end of what was read is one of the log at all."""
         return self.unread is None and not {"left_out", "one_moment", "cut_short", "overlap"} & set(self.unproven)
 
-    @property
+    @cached_property
     def form(self) -> str:
         """What stands for a record batch in the segments that have any."""
         return join_forms(segment.form for segment in self.segments if segment.batch_count)
@@ -189,7 +193,7 @@ class ReplicaFacts:
         own = self.high_watermark if high_watermark is None else high_watermark
         return ReplicaState(min(self.log_start_offset, end), end, lineage.truncate_from_end(end), min(own, end))
 
-    @property
+    @cached_property
     def following_end_offset(self) -> int:
         """Where the log ends when the replica comes to follow."""
         return min(self.log_end_offset, self.loaded.log_end_offset) if self.killed else self.log_end_offset

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
@@ -94,6 +94,17 @@ def digest_chunks(batches: np.ndarray) -> list[ChunkDigest]:
 def _digest(chunk: int, count: int, records: int, size: int, base: int, last: int, digest: int, first: int, end: int):
     times = (first if first != _GREATEST else None, end if end >= 0 else None)
     return ChunkDigest(chunk, count, records, size, base, last, digest, *times)
+
+
+def rows_of_chunks(batches: np.ndarray, chunks: Collection[int]) -> np.ndarray:
+    """Those of `batches` (an array with base offsets) that belong to `chunks`, in their order."""
+    if not len(batches):
+        return batches
+    numbers = batches["base_offset"] // CHUNK_OFFSETS
+    first = int(numbers[0])
+    # Of a small log there is one chunk, and looking for it in a list would take longer than all else.
+    chosen = numbers == first if first in chunks and len(chunks) == 1 else np.isin(numbers, list(chunks))
+    return batches if chosen.all() else batches[chosen]
 
 
 def merge_chunks(parts: Iterable[Iterable[ChunkDigest]]) -> dict[int, ChunkDigest]:
