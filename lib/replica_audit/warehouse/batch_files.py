@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from pyarrow import fs
 
 from replica_audit.batch_header import BATCH_FIELDS
@@ -19,6 +20,9 @@ from replica_audit.warehouse.locations import open_directory
 from replica_audit.warehouse.table_files import TableFileWriter
 from replica_audit.warehouse.table_layout import DataFile
 
+#: Rows of small segments that become columns at once.
+_STEP = 1 << 13
+
 #: Footers that a task keeps, of files that several of its partitions are in.
 _OPEN_FILES = 8
 
@@ -28,6 +32,8 @@ class BatchFileWriter:
 
     def __init__(self, directory: str, constants: Mapping[str, str | None]) -> None:
         self._file = TableFileWriter(directory, "batches", constants)
+        self._waiting: list[tuple[Mapping[str, Any], np.ndarray]] = []
+        self._waiting_rows = 0
 
     @property
     def path(self) -> str:
@@ -36,22 +42,36 @@ class BatchFileWriter:
 
     @property
     def row(self) -> int:
-        return self._file.row_count
+        return self._file.row_count + self._waiting_rows
 
     def add(self, names: Mapping[str, Any], rows: np.ndarray) -> None:
         """Write `rows` (`BATCH_DTYPE`) of a segment: `names` has its broker_id, log_dir, topic, partition and
         segment_base_offset.
         """
         if len(rows):
-            self._file.add({**names, **headers_to_columns(rows)}, len(rows))
+            self._waiting.append((names, rows))
+            self._waiting_rows += len(rows)
+            if self._waiting_rows >= _STEP:
+                self._write()
 
     def close(self) -> DataFile | None:
         """The file, for the commit; None when no rows came."""
+        self._write()
         return self._file.close()
 
     def discard(self) -> None:
         """Delete the file."""
         self._file.discard()
+
+    def _write(self) -> None:
+        if not self._waiting:
+            return
+        names, rows = zip(*self._waiting, strict=True)
+        counts = [len(of_segment) for of_segment in rows]
+        segments = pa.Table.from_pylist(list(names)).take(np.repeat(np.arange(len(counts)), counts))
+        columns = {name: column.combine_chunks() for name, column in zip(segments.column_names, segments.columns)}
+        self._file.add({**columns, **headers_to_columns(np.concatenate(rows))}, self._waiting_rows)
+        self._waiting, self._waiting_rows = [], 0
 
 
 def read_batches(

@@ -13,6 +13,11 @@ from replica_audit.model import CHUNK_OFFSETS, ChunkDigest, Damage
 _GREATEST = np.iinfo(np.int64).max
 _MASK = (1 << 64) - 1
 
+#: Of splitmix64.
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
+_FACTORS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
 
 class ContentDigest:
     """SHA-256 of what is kept of a segment: every batch and the place of all damage, in order."""
@@ -37,7 +42,7 @@ def hash_batches(batches: np.ndarray) -> np.ndarray:
 
     Not a cryptographic hash. The same on every machine and in every version: digests are stored and compared later.
     """
-    mixed = np.full(len(batches), 0x9E3779B97F4A7C15, np.uint64)
+    mixed = np.full(len(batches), _GOLDEN, np.uint64)
     flagged_crc = batches["crc"] | (batches["crc_valid"].astype(np.int64) << 32)
     fields = (batches["base_offset"], batches["last_offset"], batches["leader_epoch"], flagged_crc, batches["size"])
     for field in fields:
@@ -47,10 +52,10 @@ def hash_batches(batches: np.ndarray) -> np.ndarray:
 
 def _mix(value: np.ndarray) -> np.ndarray:
     """The finaliser of splitmix64, so that fields in another order or shifted by one give another hash."""
-    value = value + np.uint64(0x9E3779B97F4A7C15)
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
+    value = value + _GOLDEN
+    value = (value ^ (value >> _SHIFTS[0])) * _FACTORS[0]
+    value = (value ^ (value >> _SHIFTS[1])) * _FACTORS[1]
+    return value ^ (value >> _SHIFTS[2])
 
 
 def least_timestamps(batches: np.ndarray) -> np.ndarray:
@@ -74,12 +79,14 @@ def digest_chunks(batches: np.ndarray) -> list[ChunkDigest]:
     if not len(batches):
         return []
     chunk = batches["base_offset"] // CHUNK_OFFSETS
-    order = np.argsort(chunk, kind="stable")
-    batches, chunk = batches[order], chunk[order]
-    firsts = np.flatnonzero(np.concatenate(([True], chunk[1:] != chunk[:-1])))
+    firsts = np.zeros(1, np.int64)
+    if (chunk != chunk[0]).any():
+        order = np.argsort(chunk, kind="stable")
+        batches, chunk = batches[order], chunk[order]
+        firsts = np.concatenate((firsts, (chunk[1:] != chunk[:-1]).nonzero()[0] + 1))
     columns = (
         chunk[firsts],
-        np.diff(firsts, append=len(batches)),
+        np.concatenate((firsts[1:], [len(batches)])) - firsts,
         np.add.reduceat(count_records(batches), firsts),
         np.add.reduceat(batches["size"], firsts),
         np.minimum.reduceat(batches["base_offset"], firsts),

@@ -60,7 +60,7 @@ class IrregularityFinder:
     def _keep(
         self, kind: IrregularityKind, batches: np.ndarray, mask: np.ndarray, previous: np.ndarray | None, describe
     ) -> None:
-        flagged = np.flatnonzero(mask)
+        flagged = mask.nonzero()[0]
         if not len(flagged):
             return
         self.counts[kind] += len(flagged)
@@ -118,7 +118,7 @@ class IrregularityFinder:
         restarts at 0 is reported with the last offset before it: where the log had been deleted up to there, the
         broker made the producer restart (UNKNOWN_PRODUCER_ID, up to 2.4; KIP-360).
         """
-        idempotent = np.flatnonzero((batches["producer_id"] >= 0) & (batches["base_sequence"] >= 0))
+        idempotent = ((batches["producer_id"] >= 0) & (batches["base_sequence"] >= 0)).nonzero()[0]
         if not len(idempotent):
             return
         repeats, begun_anew = np.zeros(len(batches), bool), np.zeros(len(batches), bool)

@@ -143,13 +143,13 @@ class _Scan:
             return self._decode_single()
         file_position = self._position - at
         legacy = np.frombuffer(data, np.uint8)[starts + MAGIC_AT] < 2
-        changes = np.flatnonzero(legacy != legacy[0])
-        sizes = np.diff(starts, append=end)
+        changes = (legacy != legacy[0]).nonzero()[0]
+        sizes = np.concatenate((starts[1:], [end])) - starts
         if len(changes):
             starts, sizes = starts[: changes[0]], sizes[: changes[0]]
         if legacy[0]:
             return decode_entries(data, starts, sizes, file_position, self._expected)
-        short = np.flatnonzero(sizes < HEADER_BYTES)
+        short = (sizes < HEADER_BYTES).nonzero()[0]
         return decode_batches(data, starts[: short[0]] if len(short) else starts, file_position)
 
     def _decode_single(self) -> tuple[np.ndarray, np.ndarray]:
@@ -186,7 +186,7 @@ class _Scan:
 
     def _count_believed(self, batches: np.ndarray, broken: np.ndarray) -> int:
         """How many of `batches` have a frame to be believed, up to the first that has not."""
-        for index in np.flatnonzero(broken | ~batches["crc_valid"]).tolist():
+        for index in (broken | ~batches["crc_valid"]).nonzero()[0].tolist():
             if broken[index] or not self._is_framed(batches[index]):
                 return index
         return len(batches)

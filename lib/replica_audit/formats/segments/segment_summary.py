@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -13,9 +12,7 @@ from replica_audit.batch_header import DELETE_HORIZON
 from replica_audit.closed_sets import TailKind
 from replica_audit.formats.segments.digests import (
     ContentDigest,
-    count_records,
     digest_chunks,
-    least_timestamps,
     merge_chunks,
 )
 from replica_audit.formats.segments.irregularities import IrregularityFinder
@@ -32,8 +29,6 @@ __all__ = [
     "summary_to_json",
 ]
 
-_NO_TIME = np.iinfo(np.int64).max
-
 
 class Summariser:
     """Builds the `SegmentSummary` of one file from the items of `scan_segment`, in their order.
@@ -49,9 +44,8 @@ class Summariser:
         self._content = ContentDigest()
         self._damage: list[Damage] = []
         self._epoch_starts: list[EpochStart] = []
-        self._batch_count = self._record_count = 0
+        self._batch_count = 0
         self._sound_end = 0
-        self._first_timestamp, self._last_timestamp = _NO_TIME, -1
 
     def add(self, item: np.ndarray | Damage) -> None:
         """Take the next array of `BATCH_DTYPE`, or the next damage."""
@@ -76,19 +70,23 @@ class Summariser:
         tail_kind: TailKind = "clean" if not tail_length else "garbage"
         if self._damage and self._damage[-1].kind != "corrupt":
             tail_kind = self._damage[-1].kind
+        chunks = tuple(self._chunks.values())
+        firsts = [chunk.first_timestamp_ms for chunk in chunks if chunk.first_timestamp_ms is not None]
+        lasts = [chunk.last_timestamp_ms for chunk in chunks if chunk.last_timestamp_ms is not None]
         return SegmentSummary(
             **self._facts,
             batch_count=self._batch_count,
-            record_count=self._record_count,
+            record_count=sum(chunk.record_count for chunk in chunks),
+            greatest_last_offset=max((chunk.last_offset for chunk in chunks), default=None),
             epoch_starts=tuple(self._epoch_starts),
             irregularities=self._finder.found(),
             irregularity_counts=dict(sorted(self._finder.counts.items())),
             damage=tuple(self._damage),
             tail_kind=tail_kind,
             tail_length=tail_length,
-            chunks=tuple(self._chunks.values()),
-            first_timestamp_ms=None if self._first_timestamp == _NO_TIME else self._first_timestamp,
-            last_timestamp_ms=None if self._last_timestamp < 0 else self._last_timestamp,
+            chunks=chunks,
+            first_timestamp_ms=min(firsts, default=None),
+            last_timestamp_ms=max(lasts, default=None),
             open_transactions=self._transactions.open_transactions(),
             ended_producers=self._transactions.ended_producers(),
             digest=self._content.hex_digits(),
@@ -99,7 +97,7 @@ class Summariser:
         if not self._batch_count:
             facts["first_base_offset"] = int(batches["base_offset"][0])
             facts["first_leader_epoch"] = int(batches["leader_epoch"][0])
-        sound = np.flatnonzero(batches["crc_valid"])
+        sound = batches["crc_valid"].nonzero()[0]
         if len(sound):
             last = batches[sound[-1]]
             facts["last_base_offset"] = int(last["base_offset"])
@@ -107,8 +105,6 @@ class Summariser:
             facts["last_leader_epoch"] = int(last["leader_epoch"])
             self._sound_end = int(last["position"] + last["size"])
         self._batch_count += len(batches)
-        self._record_count += int(count_records(batches).sum())
-        self._note("greatest_last_offset", max, int(batches["last_offset"].max()))
         self._note("least_magic", min, int(magic.min()))
         self._note("greatest_magic", max, int(magic.max()))
         new = magic == 2
@@ -118,8 +114,6 @@ class Summariser:
         new = new & batches["crc_valid"]
         self._note("has_delete_horizon", max, bool((new & (batches["attributes"] & DELETE_HORIZON != 0)).any()))
         self._note("has_sparse_batch", max, bool((new & (batches["record_count"] < span)).any()))
-        self._first_timestamp = min(self._first_timestamp, int(least_timestamps(batches).min()))
-        self._last_timestamp = max(self._last_timestamp, int(batches["max_timestamp"].max()))
 
     def _note(self, name: str, choose: Callable, value: Any) -> None:
         known = self._facts.get(name)
@@ -150,7 +144,15 @@ def summarise_segment(
 
 def summary_to_json(summary: SegmentSummary) -> str:
     """The summary as one JSON object with sorted keys: the same summary gives the same text."""
-    return json.dumps(asdict(summary), sort_keys=True, separators=(",", ":"))
+    return _ENCODER.encode(summary)
+
+
+def _fields(one: Any) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in one.__dataclass_fields__}
+
+
+#: `asdict` would copy every value first.
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_fields)
 
 
 def summary_from_json(text: str) -> SegmentSummary:
