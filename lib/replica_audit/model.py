@@ -32,6 +32,10 @@ PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 LEADERSHIP_SOURCES: tuple[LeadershipSource, ...] = get_args(LeadershipSource)[:-1]
 
 
+#: (topic, partition), as rows have them.
+Place = tuple[str, int]
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartition:
     """One partition of one topic; its directory is called `<topic>-<partition>`."""

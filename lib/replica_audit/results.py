@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from replica_audit.model import Place
 from replica_audit.tables import REPORT_TABLES
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Results:
     """One finished audit: `audit` describes the run, `tables` has the rows of the tables that were computed.
 
@@ -33,3 +36,16 @@ class Results:
         if table not in REPORT_TABLES:
             raise KeyError(table)
         return self.tables.get(table, ())
+
+    def rows_of(self, table: str) -> Mapping[Place, Sequence[Mapping[str, Any]]]:
+        """Rows of `table` by partition, which are looked up again and again; one without rows is not there."""
+        if table not in self._by_partition:
+            grouped = defaultdict(list)
+            for row in self.rows(table):
+                grouped[row["topic"], row["partition"]].append(row)
+            self._by_partition[table] = dict(grouped)
+        return self._by_partition[table]
+
+    @cached_property
+    def _by_partition(self) -> dict[str, dict[Place, list[Mapping[str, Any]]]]:
+        return {}

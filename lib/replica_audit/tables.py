@@ -377,10 +377,12 @@ def ddl(columns: Iterable[Column]) -> str:
     return ", ".join(f"`{column.name}` {column.type}" for column in columns)
 
 
+_LACKING = (False, 0)
+
+
 def sort_key(row: Mapping[str, Any]) -> list:
     """What `sort_rows` orders by: a row without a key's value comes before those with one."""
-    values = (row.get(name) for name in SORT_KEYS)
-    return [(value is not None, value if value is not None else 0) for value in values]
+    return [_LACKING if (value := row.get(name)) is None else (True, value) for name in SORT_KEYS]
 
 
 def sort_rows(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
@@ -48,11 +47,7 @@ def inconsistent_partitions(results: Results) -> list[Row]:
 
 def rows_by_partition(results: Results) -> Iterator[tuple[Row, Rows]]:
     """Each partition with its rows of `DETAIL_TABLES`, in the order of `worst_partitions`."""
-    grouped: dict[str, dict[tuple, list[Row]]] = {}
-    for table in DETAIL_TABLES:
-        of_table = grouped[table] = defaultdict(list)
-        for row in results.rows(table):
-            of_table[(row["topic"], row["partition"])].append(row)
+    grouped = {table: results.rows_of(table) for table in DETAIL_TABLES}
     for row in worst_partitions(results):
         place = (row["topic"], row["partition"])
         yield row, {table: grouped[table].get(place, ()) for table in DETAIL_TABLES}

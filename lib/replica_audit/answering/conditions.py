@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from replica_audit.answering.by_partition import Row, present
-from replica_audit.answering.losses import Place
 from replica_audit.auditing.findings.catalogue import at_or_above, codes_with
+from replica_audit.model import Place
 from replica_audit.results import Results
 
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from replica_audit.answering.best_choices import best_rows
 from replica_audit.answering.by_partition import Row, present, worst_first
 from replica_audit.answering.conditions import place_of
-from replica_audit.answering.losses import Held, Place
+from replica_audit.answering.losses import Held
 from replica_audit.answering.outcome import Outcome
 from replica_audit.auditing.findings.catalogue import CATALOGUE, SEVERITIES, at_or_above, codes_with
 from replica_audit.deciding.present_state import find_up, newest_states
+from replica_audit.model import Place
 from replica_audit.results import Results
 
 

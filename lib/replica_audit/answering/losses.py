@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 from replica_audit.answering.by_partition import Row
 from replica_audit.answering.ranges import join_ranges
+from replica_audit.model import Place
 from replica_audit.results import Results
-
-#: (topic, partition).
-Place = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)

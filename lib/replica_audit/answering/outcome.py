@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from replica_audit.answering.by_partition import Row, present, told_protocol, worst_first, worst_partitions
 from replica_audit.answering.conditions import Conditions, find_conditions, place_of
-from replica_audit.answering.losses import Held, Place, PlaceLoss, Total, find_holders, loss_at, total_loss
+from replica_audit.answering.losses import Held, PlaceLoss, Total, find_holders, loss_at, total_loss
 from replica_audit.auditing.findings.catalogue import CATALOGUE, VERDICTS, at_or_above, codes_with
 from replica_audit.closed_sets import Verdict
+from replica_audit.model import Place
 from replica_audit.results import Results
 
 #: Verdicts that say of themselves that nothing is lost.

@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from replica_audit.deciding.groups import GroupOffset, find_hit
 from replica_audit.deciding.plan_parts import Candidate, Conflict, Decision, PartitionThen, ReplicaThen, Source
-from replica_audit.deciding.present_state import Place, PresentState, Row
+from replica_audit.deciding.present_state import PresentState, Row
 from replica_audit.errors import UsageError
+from replica_audit.model import Place
 from replica_audit.protocol.controller import next_leader
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.results import Results
@@ -55,6 +56,9 @@ def decide(
     """
     found, conflicts = [], []
     places = sorted(asked) if asked else matrix.places()
+    of_place: dict[Place, list[GroupOffset]] = defaultdict(list)
+    for one in groups or ():
+        of_place[one.topic, one.partition].append(one)
     if candidate_id is not None:
         having = [place for place in places if candidate_id in matrix.rows.get(place, ())]
         lacking = [place for place in asked if place in matrix.rows and place not in having]
@@ -73,7 +77,7 @@ def decide(
         if chosen is None:
             conflicts.append(Conflict(*place, "no replica in the snapshot is assigned to it"))
             continue
-        found.append(_decision(matrix, state, place, chosen, given, groups))
+        found.append(_decision(matrix, state, place, chosen, given, None if groups is None else of_place[place]))
     return found, conflicts
 
 
@@ -93,7 +97,6 @@ def _decision(
     if reason is None:
         best = matrix.best(place)
         reason = f"broker {chosen} was asked for" + ("" if best is None else f"; broker {best} would lose the least")
-    of_place = None if groups is None else [one for one in groups if (one.topic, one.partition) == place]
     return Decision(
         topic=place[0],
         partition=place[1],
@@ -104,7 +107,7 @@ def _decision(
         kafka_choice_id=None if kafka is None else kafka.broker_id,
         kafka_choice_right=None if kafka is None else kafka.right,
         procedure="none",
-        candidates=tuple(_candidate(matrix, place, one, leader, of_place) for one in sorted(rows) if one in rows[one]),
+        candidates=tuple(_candidate(matrix, place, one, leader, groups) for one in sorted(rows) if one in rows[one]),
         salvage=tuple(_sources(rows[chosen], matrix.replicas[place])),
     )
 
@@ -159,12 +162,12 @@ def _sources(rows: Mapping[int, Row], replicas: Mapping[int, Row]) -> list[Sourc
 def rests_on(results: Results, matrix: Matrix, places: Collection[Place]) -> list[PartitionThen]:
     """What the plan of `places` stands on: who led, who was in sync, where every log began and ended."""
     found = []
+    states = results.rows_of("partition_states")
     for row in results.rows("partitions"):
         place = (row["topic"], row["partition"])
         if place not in places:
             continue
-        states = [one for one in results.rows("partition_states") if (one["topic"], one["partition"]) == place]
-        elr = max((tuple(one["elr"] or ()) for one in states[-1:]), default=())
+        elr = tuple(states[place][-1]["elr"] or ()) if place in states else ()
         found.append(
             PartitionThen(
                 *place,

@@ -12,7 +12,8 @@ from replica_audit.deciding.groups import GroupOffset
 from replica_audit.deciding.kafka_commands import BOOTSTRAP, Tools
 from replica_audit.deciding.plan_parts import Plan
 from replica_audit.deciding.planning import make_steps
-from replica_audit.deciding.present_state import Place, present_state
+from replica_audit.deciding.present_state import present_state
+from replica_audit.model import Place
 from replica_audit.results import Results
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from replica_audit.deciding.present_state import Place, PresentState
+from replica_audit.deciding.present_state import PresentState
+from replica_audit.model import Place
 from replica_audit.protocol.controller import Registration, catch_up, elect, prefer, start_broker, stop_broker
 
 

@@ -13,7 +13,8 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from replica_audit.deciding.present_state import UNCLEAN, Place
+from replica_audit.deciding.present_state import UNCLEAN
+from replica_audit.model import Place
 
 #: kafka-leader-election.sh does not exist in earlier versions.
 FIRST_VERSION = (2, 4)

@@ -13,9 +13,10 @@ from replica_audit.deciding.decisions import Matrix
 from replica_audit.deciding.imagined_cluster import Change, ImaginedClusters
 from replica_audit.deciding.kafka_commands import Tools
 from replica_audit.deciding.plan_parts import Alternative, Conflict, Decision, Held, Step
-from replica_audit.deciding.present_state import Place, PresentState
+from replica_audit.deciding.present_state import PresentState
 from replica_audit.deciding.rounds import Round, order_rounds, takers
 from replica_audit.deciding.step_list import StepList, list_places
+from replica_audit.model import Place
 
 _NO_TOOL = "kafka-leader-election.sh exists since Kafka 2.4: no tool of this version elects a given replica"
 _NO_ISR = "nothing says who is assigned and in sync: add a listing of kafka-topics.sh --describe, or leadership.json"

@@ -7,13 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from replica_audit.model import Place
 from replica_audit.protocol.controller import Registration
 from replica_audit.results import Results
 
 Row = Mapping[str, Any]
-#: (topic, partition).
-Place = tuple[str, int]
-
 UNCLEAN = "unclean.leader.election.enable"
 _MIN_ISR = "min.insync.replicas"
 
@@ -35,10 +33,8 @@ def states_of_source(states: Sequence[Row]) -> list[Row]:
 
 def newest_states(results: Results) -> dict[Place, Row]:
     """The newest state of each partition that any source knows."""
-    grouped: dict[Place, list[Row]] = defaultdict(list)
-    for row in results.rows("partition_states"):
-        grouped[row["topic"], row["partition"]].append(row)
-    return {place: states[-1] for place, rows in grouped.items() if (states := states_of_source(rows))}
+    grouped = results.rows_of("partition_states").items()
+    return {place: states[-1] for place, rows in grouped if (states := states_of_source(rows))}
 
 
 def find_up(results: Results) -> dict[int, bool]:

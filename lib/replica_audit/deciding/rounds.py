@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from replica_audit.deciding.present_state import Place
+from replica_audit.model import Place
 from replica_audit.protocol.controller import Registration
 
 

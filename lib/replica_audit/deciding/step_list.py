@@ -8,8 +8,9 @@ from replica_audit.deciding.decisions import Matrix
 from replica_audit.deciding.imagined_cluster import ImaginedClusters
 from replica_audit.deciding.kafka_commands import Tools, copy_command, election_file, reassignment_file
 from replica_audit.deciding.plan_parts import Decision, Prediction, Step
-from replica_audit.deciding.present_state import Place, PresentState
+from replica_audit.deciding.present_state import PresentState
 from replica_audit.deciding.rounds import Round
+from replica_audit.model import Place
 from replica_audit.wording import brokers as name_brokers
 
 

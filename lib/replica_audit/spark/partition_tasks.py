@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.rows.evidence import AuditOptions
-from replica_audit.model import TopicPartition, TransactionState
+from replica_audit.model import Place, TopicPartition, TransactionState
 from replica_audit.warehouse.table_layout import DataFile
 
 if TYPE_CHECKING:
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 #: What elections cost is worked out by one task, from at most so many batches that differ.
 _ELECTION_BATCHES = 200_000
 
-#: (topic, partition) and its evidence: rows by table, as `partition_evidence` takes them, without summaries (`read_summaries`).
-Place = tuple[str, int]
+#: A partition and its evidence: rows by table, as `partition_evidence` takes them, without summaries (`read_summaries`).
 Group = tuple[Place, dict[str, list[dict]]]
 Rows = dict[str, list[dict]]
 

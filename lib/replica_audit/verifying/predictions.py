@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from replica_audit.model import Place
 from replica_audit.verifying.verification import Verification
-
-Place = tuple[str, int]
 
 
 @dataclass(slots=True)

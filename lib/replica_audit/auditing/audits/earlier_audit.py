@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 
 from replica_audit.auditing.findings.code import VERDICTS
 from replica_audit.formats.files.side_files import parse_json
-
-#: (topic, partition)
-Place = tuple[str, int]
+from replica_audit.model import Place
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from replica_audit.answering.best_choices import best_rows
 from replica_audit.answering.by_partition import Row
 from replica_audit.answering.conditions import place_of
 from replica_audit.answering.first_steps import Hanging, Keeping, Leaderless, find_first_steps, saved_by
-from replica_audit.answering.losses import Place
 from replica_audit.answering.outcome import Outcome
 from replica_audit.answering.stop_costs import Cost, stop_cost
 from replica_audit.auditing.findings.catalogue import CATALOGUE
+from replica_audit.model import Place
 from replica_audit.reporting.answers.what_to_do import tell_candidate, tell_choice
 from replica_audit.reporting.phrases.command_lines import render_command
 from replica_audit.reporting.phrases.layout import clean, render_count

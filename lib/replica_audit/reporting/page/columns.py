@@ -20,6 +20,11 @@ from replica_audit.reporting.phrases.layout import clean
 #: JavaScript has no exact integers beyond this; they travel as text.
 SAFE_INTEGER = 2**53 - 1
 
+#: Values of these types are told apart by themselves; others, since True is 1 and a list has no hash, by their text.
+_PLAIN = (int, str, type(None))
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+
 
 def encode_column(values: Sequence[Any], bases: Sequence[int | None] | None = None) -> dict[str, Any]:
     """One column; with `bases` (one for each row) integers become distances where that is shorter."""
@@ -39,7 +44,7 @@ def encode_column(values: Sequence[Any], bases: Sequence[int | None] | None = No
 
 def portable(value: Any) -> Any:
     """`value` with the integers that JavaScript cannot hold as text, and texts without control characters."""
-    if isinstance(value, bool) or value is None:
+    if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
         return clean(value)
@@ -58,16 +63,15 @@ def pack(content: Any) -> str:
 
 
 def _encode(values: list[Any]) -> dict[str, Any]:
-    numbers: dict[str, int] = {}
-    keys = [_text(value) for value in values]
-    for key in keys:
-        numbers.setdefault(key, len(numbers))
-    if len(numbers) <= 1:
+    keys = [value if value.__class__ in _PLAIN else (_text(value),) for value in values]
+    distinct = dict(zip(keys, values))
+    if len(distinct) <= 1:
         return {"c": values[0] if values else None}
-    if len(numbers) * 2 > len(values):
+    if len(distinct) * 2 > len(values):
         return {"v": values}
-    return {"d": [json.loads(key) for key in numbers], "i": [numbers[key] for key in keys]}
+    numbers = {key: number for number, key in enumerate(distinct)}
+    return {"d": list(distinct.values()), "i": [numbers[key] for key in keys]}
 
 
 def _text(content: Any) -> str:
-    return json.dumps(content, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(content)

@@ -39,6 +39,8 @@ def paint(text: str, style: str, colour: bool) -> str:
 def clean(value: Any) -> str:
     """`value` as text without control characters: names of files come from a disk that nobody vouches for."""
     text = "-" if value is None else str(value)
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from replica_audit.answering.by_partition import present, worst_first
@@ -84,12 +84,11 @@ def _partition_table(results: Results, colour: bool) -> list[str]:
     )
     if not partitions:
         return ["no partitions"]
-    divergent = _group(results.rows("divergences"))
-    findings = _group(present(results.rows("findings")))
+    divergent, findings = results.rows_of("divergences"), results.rows_of("findings")
     rows = []
     for row in partitions[:PARTITION_LIMIT]:
         place = (row["topic"], row["partition"])
-        rows.append(_cells(row, divergent.get(place, ()), findings.get(place, ())))
+        rows.append(_cells(row, divergent.get(place, ()), present(findings.get(place, ()))))
     lines = _lay_out(rows, colour)
     if len(partitions) > PARTITION_LIMIT:
         lines.append(f"and {len(partitions) - PARTITION_LIMIT} more (--format json has all)")
@@ -149,10 +148,3 @@ def _lay_out(rows: list[list[str]], colour: bool) -> list[str]:
             if row[column]:
                 answer += wrap(f"{_HEAD[column].lower()}: {row[column]}", "    ", "      ")
     return answer
-
-
-def _group(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], list[Mapping[str, Any]]]:
-    grouped: dict[tuple[str, int], list[Mapping[str, Any]]] = defaultdict(list)
-    for row in rows:
-        grouped[(row["topic"], row["partition"])].append(row)
-    return grouped

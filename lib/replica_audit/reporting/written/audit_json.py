@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from replica_audit.results import Results
-from replica_audit.tables import REPORT_TABLES, Column, sort_key, sort_rows
+from replica_audit.tables import REPORT_TABLES, Column, sort_key
 
 SCHEMA_VERSION = 1
+
+_ENCODER = json.JSONEncoder(allow_nan=False)
 
 
 def render_audit_json(results: Results, verdict: Mapping[str, Any] | None = None) -> str:
@@ -80,11 +83,13 @@ def _ordered(audit: Mapping[str, Any]) -> dict[str, Any]:
 def _in_order(table: str, columns: tuple[Column, ...], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The rows as text. Those that the sort keys do not tell apart are in the order of their text, so that every run agrees."""
     names = [column.name for column in columns]
-    for _, same in groupby(sort_rows(rows), key=sort_key):
+    known = set(names)
+    keyed = sorted(((sort_key(row), row) for row in rows), key=itemgetter(0))
+    for _, same in groupby(keyed, key=itemgetter(0)):
         texts = []
-        for row in same:
-            if set(row) != set(names):
-                lacking, unknown = sorted(set(names) - set(row)), sorted(set(row) - set(names))
+        for _, row in same:
+            if row.keys() != known:
+                lacking, unknown = sorted(known - set(row)), sorted(set(row) - known)
                 raise ValueError(f"table {table}: row lacks {lacking} and has unknown {unknown}")
             texts.append(_render({name: row[name] for name in names}, table))
         yield from sorted(texts)
@@ -92,6 +97,6 @@ def _in_order(table: str, columns: tuple[Column, ...], rows: Sequence[Mapping[st
 
 def _render(content: Any, place: str) -> str:
     try:
-        return json.dumps(content, allow_nan=False, separators=(", ", ": "))
+        return _ENCODER.encode(content)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{place}: {error}") from error

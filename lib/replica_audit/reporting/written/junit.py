@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
@@ -24,9 +23,7 @@ def render_junit(results: Results, verdict: Mapping[str, Any]) -> str:
     Other findings are the case's output. Findings that belong to no partition are cases of the suite
     "snapshot", quality expectations those of the suite "quality".
     """
-    findings: dict[tuple, list[Row]] = defaultdict(list)
-    for row in present(results.rows("findings")):
-        findings[(row["topic"], row["partition"])].append(row)
+    findings = {place: present(rows) for place, rows in results.rows_of("findings").items()}
     suites: dict[str, list[ElementTree.Element]] = {}
     for row in sorted(results.rows("partitions"), key=lambda row: (row["topic"], row["partition"])):
         name = clean(row["topic"])
