@@ -28,16 +28,16 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 def encode_column(values: Sequence[Any], bases: Sequence[int | None] | None = None) -> dict[str, Any]:
     """One column; with `bases` (one for each row) integers become distances where that is shorter."""
-    plain = [portable(value) for value in values]
-    best = _encode(plain)
+    keys, told = _distinct(values)
+    best = _encode(keys, told)
     if bases is not None:
         moved = [
             value - base if type(value) is int and base is not None and abs(value - base) <= SAFE_INTEGER else value
-            for value, base in zip(plain, bases, strict=True)
+            for value, base in zip((told[key] for key in keys), bases, strict=True)
         ]
         # A row without a base would be read as a distance from nothing.
         if all(base is not None for base in bases):
-            distances = {**_encode(moved), "r": 1}
+            distances = {**_encode(*_distinct(moved)), "r": 1}
             best = min(best, distances, key=lambda column: len(_text(column)))
     return best
 
@@ -62,15 +62,19 @@ def pack(content: Any) -> str:
     return base64.b64encode(zlib.compress(_text(content).encode("ascii"), 9)).decode("ascii")
 
 
-def _encode(values: list[Any]) -> dict[str, Any]:
+def _distinct(values: Sequence[Any]) -> tuple[list[Any], dict[Any, Any]]:
+    """What tells each value from the others, and by that the distinct ones as they travel, in order."""
     keys = [value if value.__class__ in _PLAIN else (_text(value),) for value in values]
-    distinct = dict(zip(keys, values))
-    if len(distinct) <= 1:
-        return {"c": values[0] if values else None}
-    if len(distinct) * 2 > len(values):
-        return {"v": values}
-    numbers = {key: number for number, key in enumerate(distinct)}
-    return {"d": list(distinct.values()), "i": [numbers[key] for key in keys]}
+    return keys, {key: portable(value) for key, value in dict(zip(keys, values, strict=True)).items()}
+
+
+def _encode(keys: Sequence[Any], told: Mapping[Any, Any]) -> dict[str, Any]:
+    if len(told) <= 1:
+        return {"c": next(iter(told.values()), None)}
+    if len(told) * 2 > len(keys):
+        return {"v": [told[key] for key in keys]}
+    numbers = {key: number for number, key in enumerate(told)}
+    return {"d": list(told.values()), "i": [numbers[key] for key in keys]}
 
 
 def _text(content: Any) -> str:
