@@ -124,15 +124,15 @@ def test_a_copy_with_a_segment_that_was_not_read_and_one_without_any():
 @pytest.mark.parametrize(
     ("broker_id", "severity", "what"),
     [
-        (3, "medium", "broker 3 leads, but"),
-        (4, "medium", "broker 4 is in sync, but"),
+        (3, "medium", "broker 3 is in sync, but"),
+        (4, "medium", "broker 4 leads, but"),
         (5, "info", "broker 5 is assigned, but"),
     ],
 )
 def test_a_replica_that_is_not_there_matters_where_it_leads_or_is_in_sync(broker_id, severity, what):
-    said = leadership(leader_id=3, isr=(1, 4), replicas=(1, 2, 3, 4, 5))
+    said = leadership(leader_id=4, isr=(1, 3), replicas=(1, 2, 3, 4, 5))
     told = found(
-        cap_files.judge(case(log(1, *LINEAGE), compared(log(2, *LINEAGE)), said=said, leader_id=3)),
+        cap_files.judge(case(log(1, *LINEAGE), compared(log(2, *LINEAGE)), said=said, leader_id=4)),
         "CAP-MISSING-REPLICA",
     )
     assert [item.broker_id for item in told] == [3, 4, 5]

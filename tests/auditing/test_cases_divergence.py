@@ -173,7 +173,10 @@ def test_what_makes_a_loss_likely_is_told_with_its_broker():
 
 
 def test_a_batch_that_is_damaged_on_one_side_and_a_changed_header_which_is_told_elsewhere():
-    pairs = [CorruptPair(kind, 10, 15, 1, 2, 383, "the checksum fails") for kind in ("blind", "crc")]
+    pairs = [
+        CorruptPair("blind", 0, 5, 1, 2, 0, "another epoch"),
+        CorruptPair("crc", 10, 15, 1, 2, 383, "the checksum fails"),
+    ]
     (item,) = div_records.judge(case(log(1, *LINEAGE), compared(log(2, *LINEAGE), alignment=Alignment(corrupt=pairs))))
     assert (item.code, place(item)) == ("DIV-CORRUPT", (1, 10, 15))
 
@@ -198,6 +201,7 @@ THIN = batch(10, 19, crc=8)
         # Outside of what both logs can have: below the greater start, and past the shorter end.
         ([batch(0, 4), *SHARED[1:], batch(40, 44)], SHARED[1:], False),
         (SHARED[1:], [batch(0, 4), *SHARED[1:], batch(40, 44)], False),
+        ([batch(0, 2), *SHARED[1:], batch(42, 44)], SHARED[1:], False),
         ([batch(0, 5), *SHARED[1:]], SHARED[1:], True),
         ([*SHARED[1:], batch(39, 39)], SHARED[1:], True),
     ],

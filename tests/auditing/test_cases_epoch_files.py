@@ -144,6 +144,7 @@ BATCHES, ENTRIES = (
         (((1, 5), (2, 20)), BATCHES.format("{0:0}"), 0, False),
         (((0, 0), (2, 20), (3, 39)), ENTRIES.format("{3:39}"), 39, False),
         (((0, 0), (2, 20), (3, 40)), None, None, False),
+        (((0, 0), (2, 20), (3, 50)), None, None, False),
         # Retention has moved the log start inside an epoch; its segments are still there.
         (((0, 10), (2, 20)), None, None, False),
         (((2, 25),), None, None, False),

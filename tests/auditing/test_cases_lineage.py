@@ -37,9 +37,11 @@ def told_of_lineage(follower, leader=REFERENCE, alignment: Alignment = ALIKE, **
         (((0, 0), (2, 20)), ((2, 25),), None),
         (((0, 19), (2, 20)), ((0, 0), (2, 25)), (20, 25)),
         (((0, 20), (2, 21)), ((0, 0), (2, 20)), None),
+        (((0, 15), (2, 20)), ((0, 0), (2, 10)), None),
         # Past the shorter end nobody can compare; the follower's is 30.
         (((0, 0), (2, 29)), ((0, 0), (2, 20)), (20, 29)),
         (((0, 0), (2, 30)), ((0, 0), (2, 20)), None),
+        (((0, 0), (2, 35)), ((0, 0), (2, 20)), None),
     ],
 )
 def test_an_epoch_that_begins_at_two_offsets_inside_both_logs(leader, follower, told):
@@ -107,6 +109,7 @@ def test_between_two_starts_everything_has_to_be_readable(broker, stretch, told)
         ("format", (21, 25), 1),
         ("format", (10, 20), 1),
         ("epoch", (20, 25), 1),
+        ("hole_here", (20, 25), 1),
     ],
 )
 @pytest.mark.parametrize("leader", [20, 25])
@@ -178,11 +181,18 @@ def test_an_unknown_epoch_is_what_is_usual_in_a_tail_that_conflicts(stretches, s
 
 
 @pytest.mark.parametrize(
-    ("stretches", "told"), [([], 0), ([(20, 25)], 1), ([(10, 21)], 1), ([(10, 20)], 0), ([(21, 40)], 0)]
+    ("stretches", "told"),
+    [([], 0), ([(20, 25)], 1), ([(10, 21)], 1), ([(10, 20)], 0), ([(5, 10)], 0), ([(21, 40)], 0)],
 )
 def test_a_compacted_leader_may_have_fetched_nothing_of_an_epoch(stretches, told):
     leader = replace(log(1, (0, 0), (2, 20), end=50), compacted=True)
     assert len(found(told_of_lineage(OLD, leader, stretches=stretches), "EPO-UNKNOWN-TO-LEADER")) == told
+    # What it may have lost of one epoch says nothing of the next.
+    leader, follower = replace(log(1, (0, 0), (5, 30), end=50), compacted=True), log(2, (0, 0), (1, 10), (2, 20))
+    items = found(
+        told_of_lineage(follower, leader, stretches=stretches, said=leadership(leader_epoch=5)), "EPO-UNKNOWN-TO-LEADER"
+    )
+    assert (2 in {item.replica_epoch for item in items}) == bool(told)
 
 
 @pytest.mark.parametrize(("end", "told"), [(19, 0), (20, 0), (21, 1)])

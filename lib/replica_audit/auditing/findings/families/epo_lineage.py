@@ -105,14 +105,16 @@ def _start_mismatch(case: Case, item: Comparison) -> Iterator[Finding]:
 
 
 def _unknown_epochs(case: Case, item: Comparison) -> Iterator[Finding]:
-    leader, follower = case.reference.facts, item.follower
+    leader, follower, newest = case.reference.facts, item.follower, case.reference.leader_epoch
+    if newest is None or not leader.lineage:
+        return
+    oldest = leader.lineage.entries[0][0]
     # The file as found: the loader drops an entry at the log's end, where the leader's copy has no record of it yet.
     entries = (*leader.lineage, *(leader.file_lineage or ()), *(leader.directory.checkpoint_epochs or ()))
-    known = {case.reference.leader_epoch, *(epoch for epoch, _ in entries)}
-    first = leader.lineage.entries[0][0] if leader.lineage else None
+    known = {epoch for epoch, _ in entries}
     for epoch, start in follower.lineage:
         # Retention removes old epochs; a tail that is ahead may be of an epoch that the reference has not reached.
-        if epoch in known or first is None or epoch < first or epoch > (case.reference.leader_epoch or 0):
+        if epoch in known or not oldest < epoch < newest:
             continue
         if case.reference.predates and start >= leader.log_end_offset:
             continue
