@@ -26,6 +26,7 @@ def stretch(deviation: str, observed: tuple[int, int], recomputed: tuple[int, in
         "observations": 1,
         "leader_log_end_offset": 30,
         "limiting_broker_id": None,
+        "lasting": True,
         **named,
     }
     spans = zip(
