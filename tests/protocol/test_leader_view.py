@@ -75,6 +75,21 @@ def test_an_empty_partition_has_a_mark_of_0_and_a_new_leader_none_before_its_fir
     assert [row.hw_recomputed for row in rows(*seen)] == [None, None]
 
 
+@pytest.mark.parametrize(("version", "mark"), [((3, 6), 9), ((3, 7), None), (None, None)])
+def test_below_min_isr_nothing_is_reckoned_where_the_version_may_have_the_gate(version, mark):
+    assert last(at(0, {0: 9, 1: 9}, (0,), min_insync_replicas=2), version=version).hw_recomputed == mark
+    for enough in (None, 1, 2):
+        assert last(at(0, {0: 9, 1: 9}, (0, 1), min_insync_replicas=enough), version=version).hw_recomputed == 9
+
+
+def test_a_pending_expansion_is_reckoned_with_also_where_the_isr_is_unknown():
+    def seen(time):
+        ends = {0: 30 + time, 1: 20}
+        return at(NOW + time, ends, None, pending_isr=(1,), observed=20, lag_time_ms=10_000, min_insync_replicas=2)
+
+    assert last(seen(0), seen(15_001)).is_held
+
+
 def test_an_observation_without_its_leader_says_nothing():
     seen = [unobserved(at(time, {0: 9, 1: 5 + time}, (0, 1), observed=5), 0) for time in (0, 1)]
     assert [(row.hw_recomputed, row.hw_observed, row.deviation) for row in rows(*seen)] == [(None, None, None)] * 2
@@ -182,6 +197,15 @@ def test_an_outsider_whose_fetch_reached_the_mark_may_have_been_about_to_join_si
         assert last(unobserved(first, 1), then).hw_recomputed == 6
 
 
+def test_what_was_due_at_0_is_a_mark_that_an_outsider_did_not_reach():
+    def seen(time, end, fetched, mark):
+        ends = {0: end, 1: fetched, 2: 0}
+        return at(NOW + time, ends, (0, 1), observed=mark, min_insync_replicas=1, caught_up={2: 0})
+
+    row = last(seen(0, 1, 0, None), seen(1, 2, 0, None), seen(2, 3, 2, 1))
+    assert (row.deviation, row.hw_recomputed) == ("stuck", 2)
+
+
 # Who holds it for too long.
 
 
@@ -237,6 +261,21 @@ def test_of_several_replicas_the_slowest_member_bounds_the_mark_wherever_its_row
         assert (row.deviation, row.hw_recomputed) == ("ahead", 7)
 
 
+def test_a_replica_of_which_nothing_is_known_or_that_went_back_takes_no_bound_from_the_next():
+    first, unknown = (
+        at(time, {0: 9, 1: 8, 2: 7}, (0, 1, 2), observed=mark, known={1: None}) for time, mark in ((0, 5), (1, 9))
+    )
+    assert last(first, unknown).hw_recomputed == 7
+    back = at(1, {0: 9, 1: 6, 2: 7}, (0, 1, 2), observed=9)
+    assert last(replace(first, replicas=at(0, {0: 9, 1: 8, 2: 7}, (), observed=5).replicas), back).hw_recomputed == 7
+
+
+@pytest.mark.parametrize("minimum", [-1, 0, 1])
+def test_a_minimum_below_2_needs_nobody_beside_the_leader(minimum):
+    seen = [at(time, {0: 9, 1: 3}, (0,), observed=mark, min_insync_replicas=minimum) for time, mark in ((0, 5), (1, 9))]
+    assert last(*seen).deviation is None
+
+
 def test_a_member_that_was_not_seen_before_bounds_the_mark():
     first, then = at(0, {0: 9}, (0,), observed=5), at(1, {0: 9, 1: 7}, (0, 1), observed=9)
     row = last(first, then)
@@ -276,6 +315,10 @@ def test_what_every_member_has_bounds_the_mark_of_before_where_the_leaders_view_
     for reached in (9, 10):
         seen_at = [first, seen(1, reached, {1: 8, 2: 9}), seen(2, reached, {1: 10, 2: 9})]
         assert last(*seen_at).deviation == ("ahead" if reached > 9 else None)
+    assert last(first, seen(1, 9, {1: 8, 2: 9}), after).deviation is None, "it moved since it was read"
+    unseen = seen(2, 12, {1: None, 2: 9})
+    assert last(first, then, unseen).hw_recomputed == 9
+    assert last(first, then, seen(2, 12, {1: 7, 2: 13})).deviation is None, "a member that went back"
     # Of those outside the ISR, and without an ISR of all, nothing follows.
     assert [row.deviation for row in rows(*(replace(one, isr=(0,)) for one in (first, then, after)))] == [None] * 3
     assert [row.deviation for row in rows(*(replace(one, isr=None) for one in (first, then, after)))] == [None] * 3

@@ -156,7 +156,7 @@ def test_min_isr_is_never_more_than_the_replication_factor():
 
 
 def test_rejoin_needs_the_high_watermark_and_the_start_of_the_epoch():
-    assert may_join_isr(8, 8, 5) and not may_join_isr(7, 8, 5) and not may_join_isr(8, 8, 9)
+    assert may_join_isr(8, 8, 5) and may_join_isr(9, 8, 5) and not may_join_isr(7, 8, 5) and not may_join_isr(8, 8, 9)
 
 
 def test_a_follower_has_its_leaders_mark_one_fetch_late_and_never_past_its_end():
@@ -218,6 +218,7 @@ def test_ahead_stuck_and_regressed_are_told_with_their_time_and_extent():
     stuck, ahead, regressed = find_deviations(rows)
     assert (stuck.deviation, stuck.held, stuck.start_ms, stuck.end_ms, stuck.observations) == ("stuck", False, 1, 2, 2)
     assert stuck.lasting and not find_deviations(rows[:2])[0].lasting
+    assert [(run.held, run.lasting) for run in (ahead, regressed)] == [(False, True)] * 2
     assert (stuck.least_observed, stuck.greatest_recomputed, stuck.limiting_broker_id) == (20, 25, 1)
     assert (ahead.least_recomputed, ahead.greatest_observed) == (25, 28)
     assert (regressed.least_observed, regressed.greatest_recomputed) == (24, 25)

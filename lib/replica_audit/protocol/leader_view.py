@@ -135,8 +135,8 @@ class View:
         for one in self.others.values():
             known = one.known_log_end_offset
             ends.append(leader_end if known is None or _went_back(earlier.others.get(one.broker_id), one) else known)
-        needed = min(here, before, len(ends))
-        return sorted(ends, reverse=True)[needed - 1] if needed > 0 else None
+        needed = max(1, min(here, before, len(ends)))
+        return sorted(ends, reverse=True)[needed - 1]
 
     def due(self, earlier: View, least: int | None) -> int | None:
         """The least mark that the leader set when it certainly tried since `earlier`; None where nothing is certain.
@@ -197,7 +197,7 @@ class View:
             return False
         if self.rule.eligibility is False or one.eligible:
             return True
-        return False if self.rule.eligibility and one.eligible is False else None
+        return None if one.eligible is None or self.rule.eligibility is None else False
 
     def occasion(self, earlier: View | None) -> str:
         """What made the leader try since `earlier`; leader: a leadership begins."""
