@@ -43,6 +43,7 @@ def test_of_an_unknown_version_nothing_is_known(gate):
 def test_a_later_major_version_is_later_whatever_its_minor():
     assert versions.stands_still_below_min_isr((4, 0)) and not versions.counts_fenced_outsiders((4, 0))
     assert versions.tries_when_isr_changes((4, 0)) and not versions.may_mark_over_tail((4, 0))
+    assert versions.tries_when_isr_changes((3,)), "3 is 3.0"
     assert not versions.holds_pending_isr((1, 1)) and versions.tries_when_isr_changes((1, 1))
 
 
