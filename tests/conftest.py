@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from pathlib import Path
 
@@ -10,6 +11,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 #: What has a target of its own in the Makefile.
 OPT_IN = ("airflow", "s3", "brokers")
+
+# Answers of captures are kept for the whole run; to look through them for garbage every 700 objects takes a twentieth of it.
+gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
-from functools import partial
+from functools import cache, partial
 from typing import Any, NoReturn
 
 from replica_audit import __version__
@@ -132,9 +132,15 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+@cache
+def _parser_of(width: int) -> argparse.ArgumentParser:
+    """The one that parses wherever text is so wide, however often a process does: parsing leaves it as it is."""
+    return build_parser()
+
+
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
     """The parsed arguments, those of `help` where there are none; raises UsageError, and SystemExit(0) after --help."""
-    parser = build_parser()
+    parser = _parser_of(text_width())
     known = [*_COMMANDS, *_OF_PROGRAM]
     if not argv:
         return argparse.Namespace(command="help", about=None)
@@ -153,7 +159,7 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
 
 def help_text(command: str | None) -> str:
     """The help of a command; None: of the program."""
-    parser = build_parser()
+    parser = _parser_of(text_width())
     return (parser if command is None else parsers_of(parser)[command]).format_help()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 from replica_audit.deciding.present_state import PresentState
 from replica_audit.model import Place
@@ -82,10 +83,13 @@ class ImaginedCluster:
 
     def settle(self) -> None:
         """Time enough for all that are alive to be in sync."""
+        after = cache(lambda one: catch_up(one, self.up))
         for place, one in self.partitions.items():
-            self.partitions[place] = catch_up(one, self.up)
+            self.partitions[place] = after(one)
 
     def _change(self, change: Callable[[Registration], Registration], broker_id: int) -> None:
+        # Of thousands of partitions most are registered alike.
+        change = cache(change)
         for place, one in list(self.partitions.items()):
             if broker_id in one.replicas:
                 self._one(place, change)
