@@ -63,56 +63,56 @@ def test_the_states_of_an_epoch_file(state):
         )
 
 
-@pytest.mark.parametrize(
-    ("entries", "said"),
-    [
-        (LINEAGE, []),
-        (((0, 0), (0, 20)), [((0, 0), (0, 20))]),
-        (((0, 20), (2, 20)), [((0, 20), (2, 20))]),
-        (((3, 0), (2, 20)), [((3, 0), (2, 20))]),
-        (((1, 30), (2, 20)), [((1, 30), (2, 20))]),
-        (((0, 0), (2, 20), (1, 30)), [((2, 20), (1, 30))]),
-        (((0, 0), (2, 20), (3, 10), (4, 10)), [((2, 20), (3, 10)), ((3, 10), (4, 10))]),
-        # Numbers that would rise if an epoch were compared with an offset.
-        (((0, 0), (20, 25), (21, 30)), []),
-        (((30, 0), (35, 20)), []),
-    ],
-)
-def test_neighbouring_entries_that_do_not_increase(entries, said):
-    told = found(told_of_file(with_file(*entries)), "EPO-NON-MONOTONIC")
-    assert [(item.message, item.start_offset) for item in told] == [
-        (f"broker 2: {NAME} goes from epoch {one[0]} at {one[1]} to epoch {two[0]} at {two[1]}", two[1])
-        for one, two in said
-    ]
+NEIGHBOURS = [
+    (LINEAGE, []),
+    (((0, 0), (0, 20)), [((0, 0), (0, 20))]),
+    (((0, 20), (2, 20)), [((0, 20), (2, 20))]),
+    (((3, 0), (2, 20)), [((3, 0), (2, 20))]),
+    (((1, 30), (2, 20)), [((1, 30), (2, 20))]),
+    (((0, 0), (2, 20), (1, 30)), [((2, 20), (1, 30))]),
+    (((0, 0), (2, 20), (3, 10), (4, 10)), [((2, 20), (3, 10)), ((3, 10), (4, 10))]),
+    # Numbers that would rise if an epoch were compared with an offset.
+    (((0, 0), (20, 25), (21, 30)), []),
+    (((30, 0), (35, 20)), []),
+]
 
 
-@pytest.mark.parametrize(
-    ("log_start", "entries", "outside"),
-    [
-        (0, LINEAGE, None),
-        # An entry at the end is that of a leader which has not written yet.
-        (0, ((0, 0), (2, 20), (3, 40)), None),
-        (0, ((0, 0), (2, 20), (3, 41)), ((3, 41),)),
-        (0, ((0, 0), (2, 20), (50, 39)), None),
-        (0, ((0, 0), (2, 20), (3, 50), (4, 60)), ((3, 50), (4, 60))),
-        # Retention cuts the file down to one entry, which may stay behind the log start; more do not.
-        (25, ((2, 20),), None),
-        (25, ((2, 25),), None),
-        (25, ((0, 0), (2, 20)), ((0, 0), (2, 20))),
-        (25, ((0, 0), (2, 25)), None),
-        (25, ((0, 0), (2, 30)), None),
-        (25, ((0, 0), (2, 20), (3, 41)), ((3, 41),)),
-        (25, ((0, 0), (1, 10), (2, 24)), ((0, 0), (1, 10), (2, 24))),
-    ],
-)
-def test_entries_outside_the_log_are_stale(log_start, entries, outside):
-    starts = LINEAGE if log_start == 0 else ((2, log_start),)
-    told = found(told_of_file(log(2, *starts, checkpoint_epochs=entries)), "EPO-CACHE-STALE")
-    text = None if outside is None else ", ".join(f"{epoch}:{start}" for epoch, start in outside)
-    assert [item.message for item in told] == (
-        [] if outside is None else [f"broker 2: {NAME} has entries outside the log {{{text}}}"]
-    )
-    assert all((item.severity, item.verdict) == ("info", None) for item in told)
+def test_neighbouring_entries_that_do_not_increase():
+    for entries, said in NEIGHBOURS:
+        told = found(told_of_file(with_file(*entries)), "EPO-NON-MONOTONIC")
+        assert [(item.message, item.start_offset) for item in told] == [
+            (f"broker 2: {NAME} goes from epoch {one[0]} at {one[1]} to epoch {two[0]} at {two[1]}", two[1])
+            for one, two in said
+        ]
+
+
+OUTSIDE = [
+    (0, LINEAGE, None),
+    # An entry at the end is that of a leader which has not written yet.
+    (0, ((0, 0), (2, 20), (3, 40)), None),
+    (0, ((0, 0), (2, 20), (3, 41)), ((3, 41),)),
+    (0, ((0, 0), (2, 20), (50, 39)), None),
+    (0, ((0, 0), (2, 20), (3, 50), (4, 60)), ((3, 50), (4, 60))),
+    # Retention cuts the file down to one entry, which may stay behind the log start; more do not.
+    (25, ((2, 20),), None),
+    (25, ((2, 25),), None),
+    (25, ((0, 0), (2, 20)), ((0, 0), (2, 20))),
+    (25, ((0, 0), (2, 25)), None),
+    (25, ((0, 0), (2, 30)), None),
+    (25, ((0, 0), (2, 20), (3, 41)), ((3, 41),)),
+    (25, ((0, 0), (1, 10), (2, 24)), ((0, 0), (1, 10), (2, 24))),
+]
+
+
+def test_entries_outside_the_log_are_stale():
+    for log_start, entries, outside in OUTSIDE:
+        starts = LINEAGE if log_start == 0 else ((2, log_start),)
+        told = found(told_of_file(log(2, *starts, checkpoint_epochs=entries)), "EPO-CACHE-STALE")
+        text = None if outside is None else ", ".join(f"{epoch}:{start}" for epoch, start in outside)
+        assert [item.message for item in told] == (
+            [] if outside is None else [f"broker 2: {NAME} has entries outside the log {{{text}}}"]
+        )
+        assert all((item.severity, item.verdict) == ("info", None) for item in told)
 
 
 def test_an_entry_past_what_a_listing_shows_is_not_stale():
@@ -128,42 +128,42 @@ BATCHES, ENTRIES = (
 )
 
 
-@pytest.mark.parametrize(
-    ("entries", "text", "start", "newest_only"),
-    [
-        # Only what came last is missing: it may have come since the file was copied.
-        (((0, 0),), BATCHES.format("{2:20}"), 20, True),
-        (((0, 0), (1, 40)), BATCHES.format("{2:20}"), 20, True),
-        (((0, 0), (3, 20)), BATCHES.format("{2:20}"), 20, False),
-        (((0, 0), (2, 30)), BATCHES.format("{2:20}"), 20, False),
-        (((0, 0), (2, 10)), ENTRIES.format("{2:10}"), 10, False),
-        (((2, 20),), BATCHES.format("{0:0}"), 0, False),
-        (((2, 0),), BATCHES.format("{0:0}"), 0, False),
-        (((0, 0), (1, 10), (2, 20)), ENTRIES.format("{1:10}"), 10, False),
-        (((0, 0), (1, 30)), BATCHES.format("{2:20}"), 20, False),
-        (((1, 5), (2, 20)), BATCHES.format("{0:0}"), 0, False),
-        (((0, 0), (2, 20), (3, 39)), ENTRIES.format("{3:39}"), 39, False),
-        (((0, 0), (2, 20), (3, 40)), None, None, False),
-        (((0, 0), (2, 20), (3, 50)), None, None, False),
-        # Retention has moved the log start inside an epoch; its segments are still there.
-        (((0, 10), (2, 20)), None, None, False),
-        (((2, 25),), None, None, False),
-        (((2, 25), (3, 30)), ENTRIES.format("{3:30}"), 30, False),
-    ],
-)
-def test_epochs_of_batches_that_the_file_does_not_give(entries, text, start, newest_only):
-    facts = with_file(*entries)
-    for quiesced in (False, True):
-        told = found(told_of_file(facts, quiesced=quiesced), "EPO-CACHE-MISSING")
-        assert [item.message for item in told] == ([] if text is None else [f"broker 2: {NAME}: {text}"])
-        for item in told:
-            late = newest_only and not quiesced
-            assert (item.severity, item.verdict) == (("info", None) if late else ("high", "LATENT_CORRUPTION"))
-            assert place(item) == (2, start, None)
-            assert texts(item, "lineage")[1] == "from the batches: {0:0, 2:20}"
-            assert texts(item, "considered")[0].startswith(
-                "the file was copied before the segments: " + ("only the newest" if late else "no, older epochs")
-            )
+CONTRADICTIONS = [
+    # Only what came last is missing: it may have come since the file was copied.
+    (((0, 0),), BATCHES.format("{2:20}"), 20, True),
+    (((0, 0), (1, 40)), BATCHES.format("{2:20}"), 20, True),
+    (((0, 0), (3, 20)), BATCHES.format("{2:20}"), 20, False),
+    (((0, 0), (2, 30)), BATCHES.format("{2:20}"), 20, False),
+    (((0, 0), (2, 10)), ENTRIES.format("{2:10}"), 10, False),
+    (((2, 20),), BATCHES.format("{0:0}"), 0, False),
+    (((2, 0),), BATCHES.format("{0:0}"), 0, False),
+    (((0, 0), (1, 10), (2, 20)), ENTRIES.format("{1:10}"), 10, False),
+    (((0, 0), (1, 30)), BATCHES.format("{2:20}"), 20, False),
+    (((1, 5), (2, 20)), BATCHES.format("{0:0}"), 0, False),
+    (((0, 0), (2, 20), (3, 39)), ENTRIES.format("{3:39}"), 39, False),
+    (((0, 0), (2, 20), (3, 40)), None, None, False),
+    (((0, 0), (2, 20), (3, 50)), None, None, False),
+    # Retention has moved the log start inside an epoch; its segments are still there.
+    (((0, 10), (2, 20)), None, None, False),
+    (((2, 25),), None, None, False),
+    (((2, 25), (3, 30)), ENTRIES.format("{3:30}"), 30, False),
+]
+
+
+def test_epochs_of_batches_that_the_file_does_not_give():
+    for entries, text, start, newest_only in CONTRADICTIONS:
+        facts = with_file(*entries)
+        for quiesced in (False, True):
+            told = found(told_of_file(facts, quiesced=quiesced), "EPO-CACHE-MISSING")
+            assert [item.message for item in told] == ([] if text is None else [f"broker 2: {NAME}: {text}"])
+            for item in told:
+                late = newest_only and not quiesced
+                assert (item.severity, item.verdict) == (("info", None) if late else ("high", "LATENT_CORRUPTION"))
+                assert place(item) == (2, start, None)
+                assert texts(item, "lineage")[1] == "from the batches: {0:0, 2:20}"
+                assert texts(item, "considered")[0].startswith(
+                    "the file was copied before the segments: " + ("only the newest" if late else "no, older epochs")
+                )
 
 
 @pytest.mark.parametrize("base", [10, 20, 30])

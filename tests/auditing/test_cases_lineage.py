@@ -26,35 +26,37 @@ def told_of_lineage(follower, leader=REFERENCE, alignment: Alignment = ALIKE, **
     )
 
 
-@pytest.mark.parametrize(
-    ("leader", "follower", "told"),
-    [
-        (((0, 0), (2, 20)), ((0, 0), (2, 25)), (20, 25)),
-        (((0, 0), (2, 25)), ((0, 0), (2, 20)), (20, 25)),
-        (((0, 0), (2, 20)), ((0, 0), (2, 20)), None),
-        # The first start that one of them still has is that of its log, not of its epoch.
-        (((2, 20),), ((0, 0), (2, 25)), None),
-        (((0, 0), (2, 20)), ((2, 25),), None),
-        (((0, 19), (2, 20)), ((0, 0), (2, 25)), (20, 25)),
-        (((0, 20), (2, 21)), ((0, 0), (2, 20)), None),
-        (((0, 15), (2, 20)), ((0, 0), (2, 10)), None),
-        # Past the shorter end nobody can compare; the follower's is 30.
-        (((0, 0), (2, 29)), ((0, 0), (2, 20)), (20, 29)),
-        (((0, 0), (2, 30)), ((0, 0), (2, 20)), None),
-        (((0, 0), (2, 35)), ((0, 0), (2, 20)), None),
-    ],
-)
-def test_an_epoch_that_begins_at_two_offsets_inside_both_logs(leader, follower, told):
-    items = found(told_of_lineage(log(2, *follower, end=30), log(1, *leader, end=40)), "EPO-START-MISMATCH")
-    assert [place(item) for item in items] == ([] if told is None else [(2, *told)])
-    for item in items:
-        own, theirs = dict(follower)[2], dict(leader)[2]
-        assert item.message.startswith(f"epoch 2 begins at {own} on broker 2 and at {theirs} on broker 1; one leader")
-        assert item.replica_epoch == 2 and item.verdict == "COMMITTED_DIVERGENCE"
-        assert [(one.broker_id, one.text.partition("{")[2]) for one in item.evidence if one.kind == "lineage"] == [
-            (2, ", ".join(f"{epoch}:{start}" for epoch, start in follower) + "}"),
-            (1, ", ".join(f"{epoch}:{start}" for epoch, start in leader) + "}"),
-        ]
+TWO_STARTS = [
+    (((0, 0), (2, 20)), ((0, 0), (2, 25)), (20, 25)),
+    (((0, 0), (2, 25)), ((0, 0), (2, 20)), (20, 25)),
+    (((0, 0), (2, 20)), ((0, 0), (2, 20)), None),
+    # The first start that one of them still has is that of its log, not of its epoch.
+    (((2, 20),), ((0, 0), (2, 25)), None),
+    (((0, 0), (2, 20)), ((2, 25),), None),
+    (((0, 19), (2, 20)), ((0, 0), (2, 25)), (20, 25)),
+    (((0, 20), (2, 21)), ((0, 0), (2, 20)), None),
+    (((0, 15), (2, 20)), ((0, 0), (2, 10)), None),
+    # Past the shorter end nobody can compare; the follower's is 30.
+    (((0, 0), (2, 29)), ((0, 0), (2, 20)), (20, 29)),
+    (((0, 0), (2, 30)), ((0, 0), (2, 20)), None),
+    (((0, 0), (2, 35)), ((0, 0), (2, 20)), None),
+]
+
+
+def test_an_epoch_that_begins_at_two_offsets_inside_both_logs():
+    for leader, follower, told in TWO_STARTS:
+        items = found(told_of_lineage(log(2, *follower, end=30), log(1, *leader, end=40)), "EPO-START-MISMATCH")
+        assert [place(item) for item in items] == ([] if told is None else [(2, *told)])
+        for item in items:
+            own, theirs = dict(follower)[2], dict(leader)[2]
+            assert item.message.startswith(
+                f"epoch 2 begins at {own} on broker 2 and at {theirs} on broker 1; one leader"
+            )
+            assert item.replica_epoch == 2 and item.verdict == "COMMITTED_DIVERGENCE"
+            assert [(one.broker_id, one.text.partition("{")[2]) for one in item.evidence if one.kind == "lineage"] == [
+                (2, ", ".join(f"{epoch}:{start}" for epoch, start in follower) + "}"),
+                (1, ", ".join(f"{epoch}:{start}" for epoch, start in leader) + "}"),
+            ]
 
 
 def test_one_epoch_after_another_is_compared():
@@ -119,34 +121,34 @@ def test_records_that_one_side_has_in_a_format_without_epochs_begin_none(kind, s
     assert len(found(told_of_lineage(two, one, alignment), "EPO-START-MISMATCH")) == told
 
 
-@pytest.mark.parametrize(
-    ("leader", "follower", "epoch", "told"),
-    [
-        (LINEAGE, ((0, 0), (1, 10), (2, 20)), 2, [(1, 10)]),
-        (LINEAGE, LINEAGE, 2, []),
-        # Of an epoch below all that the leader has, retention took the records; one above is not reached yet.
-        (((1, 0), (3, 20)), ((0, 0), (2, 20)), 3, [(2, 20)]),
-        (((1, 0), (3, 20)), ((1, 0), (2, 20), (3, 30)), 3, [(2, 20)]),
-        (LINEAGE, ((0, 0), (2, 20), (3, 30)), 2, []),
-        (LINEAGE, ((0, 0), (2, 20), (3, 30)), 3, []),
-        (LINEAGE, ((0, 0), (2, 20), (3, 30)), 4, [(3, 30)]),
-        (LINEAGE, ((0, 0), (1, 10), (2, 20), (3, 30)), 4, [(1, 10), (3, 30)]),
-        (LINEAGE, ((0, 0), (1, 10)), None, []),
-        ((), ((0, 0), (1, 10)), 2, []),
-    ],
-)
-def test_epochs_that_the_leader_never_had(leader, follower, epoch, told):
-    one, two = log(1, *leader), log(2, *follower)
-    items = found(told_of_lineage(two, one, said=leadership(leader_epoch=epoch)), "EPO-UNKNOWN-TO-LEADER")
-    assert [(item.replica_epoch, item.start_offset) for item in items] == told
-    for item in items:
-        assert item.message == (
-            f"broker 2 has records of epoch {item.replica_epoch} from {item.start_offset} on; broker 1 never had that epoch"
-        )
-        assert item.severity == "medium"
-        assert [(found.broker_id, found.text) for found in item.evidence] == [
-            (1, "{" + ", ".join(f"{epoch}:{start}" for epoch, start in leader) + "}")
-        ]
+UNKNOWN = [
+    (LINEAGE, ((0, 0), (1, 10), (2, 20)), 2, [(1, 10)]),
+    (LINEAGE, LINEAGE, 2, []),
+    # Of an epoch below all that the leader has, retention took the records; one above is not reached yet.
+    (((2, 0), (4, 20)), ((1, 0), (3, 20)), 4, [(3, 20)]),
+    (((1, 0), (3, 20)), ((1, 0), (2, 20), (3, 30)), 3, [(2, 20)]),
+    (LINEAGE, ((0, 0), (2, 20), (3, 30)), 2, []),
+    (LINEAGE, ((0, 0), (2, 20), (3, 30)), 3, []),
+    (LINEAGE, ((0, 0), (2, 20), (3, 30)), 4, [(3, 30)]),
+    (LINEAGE, ((0, 0), (1, 10), (2, 20), (3, 30)), 4, [(1, 10), (3, 30)]),
+    (LINEAGE, ((0, 0), (1, 10)), None, []),
+    ((), ((0, 0), (1, 10)), 2, []),
+]
+
+
+def test_epochs_that_the_leader_never_had():
+    for leader, follower, epoch, told in UNKNOWN:
+        one, two = log(1, *leader), log(2, *follower)
+        items = found(told_of_lineage(two, one, said=leadership(leader_epoch=epoch)), "EPO-UNKNOWN-TO-LEADER")
+        assert [(item.replica_epoch, item.start_offset) for item in items] == told
+        for item in items:
+            assert item.message == (
+                f"broker 2 has records of epoch {item.replica_epoch} from {item.start_offset} on; broker 1 never had that epoch"
+            )
+            assert item.severity == "medium"
+            assert [(found.broker_id, found.text) for found in item.evidence] == [
+                (1, "{" + ", ".join(f"{epoch}:{start}" for epoch, start in leader) + "}")
+            ]
 
 
 @pytest.mark.parametrize("entries", [((0, 0), (1, 10), (2, 20)), ((0, 0), (2, 20), (1, 40)), None])

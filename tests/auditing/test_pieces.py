@@ -10,7 +10,6 @@ from tests.auditing.captures import CAPTURES, FIXTURES
 from tests.auditing.scenario import Broker, audit, written
 from tests.auditing.test_chunks import make
 
-from replica_audit.auditing.comparing import aligned_pair
 from replica_audit.auditing.comparing import chunks as chunk_sums
 from replica_audit.auditing.partitions import pieces
 from replica_audit.auditing.partitions.conclusion import conclude
@@ -21,7 +20,6 @@ from replica_audit.auditing.rows.answer_rows import report_rows
 from replica_audit.auditing.rows.evidence import AuditOptions
 from replica_audit.formats.segments import digests
 from replica_audit.formats.segments.record_reader import RecordReader
-from replica_audit.local import opened_snapshot
 from replica_audit.local.audit import open_snapshot
 from replica_audit.local.opened_snapshot import OpenedSnapshot
 
@@ -63,7 +61,7 @@ def test_pieces_have_the_answers_of_the_whole():
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Chunks of four offsets, so that small logs have many."""
-    for module in (digests, chunk_sums, aligned_pair, opened_snapshot, pieces):
+    for module in (digests, chunk_sums, pieces):
         monkeypatch.setattr(module, "CHUNK_OFFSETS", 4)
 
 
