@@ -3,7 +3,7 @@
 #   make audit     audits the sample whose last standing replica lost records
 #   make lint      ruff, mypy and vulture, locked, in build/lint: style, types, and what only tests use
 #   make test-fast the tests that need neither Java nor Chromium and take about a minute, in two processes
-#   make test      the whole suite but the runs under Airflow, in two processes
+#   make test      the whole suite but the runs under Airflow, in three processes
 #   make test-spark SPARK=4.0   build/spark-4.0 with the locked packages of that minor of Spark, and every Spark test in it
 #   make mutation  changes in the protocol and the rules that no test notices; fails for one that is not in the list of them
 #   make fuzz      the parsers and whole snapshots under libFuzzer, coverage-guided, for MINUTES=10; a crash fails it
@@ -133,13 +133,15 @@ test-fast: $(STAMPS)/project
 
 # Where tests of Spark are; pytest refuses one that is elsewhere (tests/conftest.py). To look through all takes ten seconds.
 SPARK_TESTS := tests/spark tests/api tests/cli/test_interruption.py tests/test_readme.py
-# Two processes side by side: the tests that start Spark, those that share a session first, and all others, whose output is
-# shown at the end.
+# Three processes side by side, since none keeps a core busy all the time: the tests that share a Spark session, those that
+# start Spark anew, and all others. What the last two print is shown at the end.
 test: install
 	@mkdir -p build; \
 	$(RUN) -m pytest -m "not session and not spark and $(OPT_IN)" $(PYTEST_ARGS) > build/tests.log 2>&1 & others=$$!; \
+	$(RUN) -m pytest -m "spark and not session and $(OPT_IN)" $(SPARK_TESTS) $(PYTEST_ARGS) > build/tests-spark.log 2>&1 & starting=$$!; \
 	status=0; $(RUN) -m pytest -m "session and $(OPT_IN)" $(SPARK_TESTS) $(PYTEST_ARGS) || status=$$?; \
-	$(RUN) -m pytest -m "spark and not session and $(OPT_IN)" $(SPARK_TESTS) $(PYTEST_ARGS) || status=$$?; \
+	wait $$starting || status=$$?; \
+	cat build/tests-spark.log; \
 	wait $$others || status=$$?; \
 	cat build/tests.log; exit $$status
 

@@ -4,7 +4,6 @@ undisturbed run, and what the dead one left can be swept away."""
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 import os
 import random
 import time
@@ -29,13 +28,6 @@ SNAPSHOT = str(FIXTURES / "diverged-unclean")
 
 #: Columns that differ from run to run.
 _OF_THE_RUN = {"ingest_id", "audit_id", "batch_file", "batch_row", "last_changes", "location"}
-
-
-@pytest.fixture(scope="module")
-def processes() -> BaseContext:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.faults.stages"])
-    return context
 
 
 def _end(processes: BaseContext, target: Any, *arguments: Any) -> int | None:

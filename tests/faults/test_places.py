@@ -4,17 +4,17 @@ a verdict.json that says it too, and after the repair the answers of an undistur
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
+from multiprocessing.context import BaseContext
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+from tests.faults.command import run_command
 from tests.support.samples import SAMPLES
 
 SAMPLE = SAMPLES / "last-replica-standing"
-ROOT = Path(__file__).parents[2]
 
 #: A user who is nobody elsewhere may mount here, where the kernel lets him.
 _UNSHARE = ("unshare", "--user", "--mount", "--map-root-user", "sh", "-ec")
@@ -30,45 +30,46 @@ def _can_mount() -> bool:
 needs_mounts = pytest.mark.skipif(not _can_mount(), reason="the kernel lets nobody but root mount (unshare --user)")
 
 
+class Done(NamedTuple):
+    """How a run ended, and what it said."""
+
+    returncode: int | None
+    stdout: str
+    stderr: str
+
+
 class Runs:
     """Runs of the sample in one directory, each in a process without a JVM."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, processes: BaseContext) -> None:
+        self.directory, self._processes = directory, processes
         self.warehouse, self.report = directory / "warehouse", directory / "report"
-        self.temporary = directory / "temporary"
-        for path in (self.warehouse, self.report, self.temporary):
+        for path in (self.warehouse, self.report, directory / "temporary"):
             path.mkdir()
 
-    def command(self, name: str = "run", *arguments: str) -> list[str]:
+    def run(self, name: str = "run", *arguments: str, before: str = "", after: str = "") -> Done:
+        """A command, by default of the sample, between shell lines that run in the directory, with mounts of their own."""
         places = ["--warehouse", str(self.warehouse)]
         if name == "run":
+            arguments = (str(SAMPLE), *arguments)
             places += ["--report", str(self.report), "--no-quality"]
-        return [sys.executable, "-m", "tests.faults.command", name, *arguments, *places]
-
-    def run(self, *command: str, before: str = "", after: str = "") -> subprocess.CompletedProcess[str]:
-        """A command, by default of the sample, between shell lines in which `$1` is the directory."""
-        environment = {
-            **os.environ,
-            "TMPDIR": str(self.temporary),
-            "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
-        }
-        line = list(command or self.command("run", str(SAMPLE)))
-        if before or after:
-            text = f'{before}\nstatus=0; "$@" || status=$?\n{after}\nexit $status'
-            line = [*_UNSHARE, f"cd {self.directory}\n{text}", "-", *line]
-        return subprocess.run(line, capture_output=True, text=True, env=environment, cwd=ROOT, timeout=120)
+        command = [name, *arguments, *places]
+        process = self._processes.Process(target=run_command, args=(str(self.directory), command, before, after))
+        process.start()
+        process.join(120)
+        said = [(self.directory / stream).read_text() for stream in ("stdout", "stderr")]
+        return Done(process.exitcode, *said)
 
     def verdict(self) -> dict:
         return json.loads((self.report / "verdict.json").read_text())
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Runs:
-    return Runs(tmp_path)
+def runs(tmp_path: Path, processes: BaseContext) -> Runs:
+    return Runs(tmp_path, processes)
 
 
-def _sentence(done: subprocess.CompletedProcess[str]) -> str:
+def _sentence(done: Done) -> str:
     """The one line that a failed run says of its fault; no trace of Python, Java or Rust is on the terminal."""
     assert done.returncode in (3, 4), done.stderr
     (line,) = [line for line in done.stderr.splitlines() if not line.startswith("replica-audit: read ")]
@@ -122,9 +123,9 @@ def _newest(runs: Runs, pattern: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sound(tmp_path_factory: pytest.TempPathFactory, processes: BaseContext) -> Path:
     """A directory in which the sample was run once."""
-    runs = Runs(tmp_path_factory.mktemp("sound"))
+    runs = Runs(tmp_path_factory.mktemp("sound"), processes)
     assert runs.run().returncode == 1
     return runs.directory
 
@@ -140,7 +141,7 @@ def test_a_damaged_warehouse(harm: str, what: str, runs: Runs, sound: Path) -> N
         path.unlink()
     else:
         path.write_bytes(b"PAR1" + bytes(100))
-    done = runs.run(*runs.command("audit"))
+    done = runs.run("audit")
     if harm != "garbage" and "audits" in what and path.suffix == ".json":
         # A log that ends earlier is that of a moment before: the audit's row is gone, the ingest's is there.
         assert done.returncode == 1
@@ -151,13 +152,13 @@ def test_a_damaged_warehouse(harm: str, what: str, runs: Runs, sound: Path) -> N
 
 
 @pytest.fixture(scope="module")
-def ingested(tmp_path_factory: pytest.TempPathFactory) -> tuple[Runs, dict]:
+def ingested(tmp_path_factory: pytest.TempPathFactory, processes: BaseContext) -> tuple[Runs, dict]:
     """Runs after an ingest of `snapshot` beside them, and the answers of an undisturbed audit."""
-    runs = Runs(tmp_path_factory.mktemp("ingested"))
+    runs = Runs(tmp_path_factory.mktemp("ingested"), processes)
     snapshot = runs.directory / "snapshot"
     shutil.copytree(SAMPLE, snapshot)
-    assert runs.run(*runs.command("ingest", str(snapshot))).returncode == 0
-    return runs, json.loads(runs.run(*runs.command("audit"), "--format", "json").stdout)
+    assert runs.run("ingest", str(snapshot)).returncode == 0
+    return runs, json.loads(runs.run("audit", "--format", "json").stdout)
 
 
 @pytest.mark.parametrize("harm", ["gone", "cut", "changed"])
@@ -175,7 +176,7 @@ def test_a_snapshot_that_changes_between_ingest_and_audit(harm: str, ingested: t
         )
         if harm == "gone":
             path.unlink()
-    done = runs.run(*runs.command("audit"), "--format", "json")
+    done = runs.run("audit", "--format", "json")
     answers = json.loads(done.stdout)
     assert "Traceback" not in done.stderr
     # Headers are in the warehouse; records, where they have to be compared, are read from the snapshot.

@@ -346,17 +346,17 @@ def _bytes_checked(data: bytes, monkeypatch) -> int:
     [
         b"\x02",
         b"\x01",
-        struct.pack(">qiib", 5, 4 << 20, 0, 2) + bytes(44),
+        struct.pack(">qiib", 5, 1 << 20, 0, 2) + bytes(44),
         struct.pack(">qiib", 5, 8000, 0, 2) + bytes(44),
         struct.pack(">qiibb", 5, 300, 0, 0, 0) + b"\xff" * 8 + bytes(30),
     ],
     ids=["all 2", "all 1", "huge lies", "middling lies", "legacy lies"],
 )
 def test_searching_bytes_made_to_look_like_headers_checks_no_byte_many_times(pattern, monkeypatch):
-    data = b"\xff" * 100 + pattern * ((8 << 20) // len(pattern))
-    credit = 8 << 20
+    data = b"\xff" * 100 + pattern * ((2 << 20) // len(pattern))
+    credit = 2 << 20
     monkeypatch.setattr("replica_audit.formats.segments.resynchronisation.FIRST_CREDIT", credit)
-    # So much for each byte searched, whatever the lengths in it claim (the huge ones together some 600 GB).
+    # So much for each byte searched, whatever the lengths in it claim (the huge ones together some 30 GB).
     assert _bytes_checked(data, monkeypatch) <= credit + CREDIT_PER_BYTE * len(data)
 
 
