@@ -20,23 +20,25 @@ AUDITED = max(1, HISTORIES // 2)
 SOURCES = ("metadata_log", "topics_describe", "user")
 
 
-def _audits(source: str | None = None, **options: object) -> tuple[tuple[str, Cluster, PartitionAudit], ...]:
+def _audits(
+    count: int = AUDITED, source: str | None = None, **options: object
+) -> tuple[tuple[str, Cluster, PartitionAudit], ...]:
     """What to print on failure, history, audit; the leadership's source and what the manifest says take turns."""
-    return _audited(source, tuple(sorted({"protocol": "fetch", **options}.items())))
+    return _audited(count, source, tuple(sorted({"protocol": "fetch", **options}.items())))
 
 
 @cache
 def _audited(
-    source: str | None, options: tuple[tuple[str, object], ...]
+    count: int, source: str | None, options: tuple[tuple[str, object], ...]
 ) -> tuple[tuple[str, Cluster, PartitionAudit], ...]:
     """Each history is audited once for all properties that look at it: they change none."""
-    return tuple(_audit_histories(source, **dict(options)))
+    return tuple(_audit_histories(count, source, **dict(options)))
 
 
 def _audit_histories(
-    source: str | None, protocol: str, **options: object
+    count: int, source: str | None, protocol: str, **options: object
 ) -> Iterator[tuple[str, Cluster, PartitionAudit]]:
-    for seed, cluster in histories(AUDITED, protocol=protocol, **options):
+    for seed, cluster in histories(count, protocol=protocol, **options):
         said = source or SOURCES[seed % len(SOURCES)]
         quiesced = (True, None)[seed // len(SOURCES) % 2]
         evidence, batches = to_model(cluster, source=said, quiesced=quiesced, protocol=protocol)
