@@ -32,18 +32,16 @@ SEGMENT_BATCHES = 7
 
 def batch_rows(batches: Sequence[Batch]) -> np.ndarray:
     """`BATCH_DTYPE` rows of batches that lie one after the other in one file, read from their headers."""
-    rows, position = np.zeros(len(batches), BATCH_DTYPE), 0
-    for row, batch in zip(rows, batches, strict=True):
+    rows, position = [], 0
+    for batch in batches:
         base, _, epoch, magic, crc = struct.unpack_from(">qiibI", batch.content)
         attributes, delta, first, last, producer, producer_epoch, sequence, count = struct.unpack_from(
             ">hiqqqhii", batch.content, 21
         )
         values = (position, len(batch.content), base, base + delta, epoch, magic, crc, True)
-        values += (attributes, first, last, producer, producer_epoch, sequence, count)
-        for name, value in zip(BATCH_DTYPE.names, values, strict=True):
-            row[name] = value
+        rows.append((*values, attributes, first, last, producer, producer_epoch, sequence, count))
         position += len(batch.content)
-    return rows
+    return np.array(rows, BATCH_DTYPE)
 
 
 def _segments(replica: Replica) -> list[tuple[int, list[Batch]]]:
@@ -54,14 +52,10 @@ def _segments(replica: Replica) -> list[tuple[int, list[Batch]]]:
     ]
 
 
-def _summaries(replica: Replica, path: str) -> tuple[SegmentSummary, ...]:
-    summaries = []
-    for base_offset, batches in _segments(replica):
-        size = sum(len(batch.content) for batch in batches)
-        summariser = Summariser(f"{path}/{base_offset:020d}.log", base_offset, size)
-        summariser.add(batch_rows(batches))
-        summaries.append(summariser.finish())
-    return tuple(summaries)
+def _summary(path: str, base_offset: int, rows: np.ndarray) -> SegmentSummary:
+    summariser = Summariser(f"{path}/{base_offset:020d}.log", base_offset, int(rows["size"].sum()))
+    summariser.add(rows)
+    return summariser.finish()
 
 
 def _directory(replica: Replica) -> ReplicaDir:
@@ -123,9 +117,9 @@ def to_model(
     replicas, batches = [], {}
     for replica in cluster.replicas.values():
         directory = _directory(replica)
-        replicas.append((directory, _summaries(replica, directory.path)))
-        rows = [batch_rows(part) for _, part in _segments(replica)]
-        batches[replica.broker_id, directory.log_dir] = np.concatenate(rows)
+        segments = [(base_offset, batch_rows(part)) for base_offset, part in _segments(replica)]
+        replicas.append((directory, tuple(_summary(directory.path, *segment) for segment in segments)))
+        batches[replica.broker_id, directory.log_dir] = np.concatenate([rows for _, rows in segments])
     evidence = PartitionEvidence(
         TopicPartition(TOPIC, 0),
         tuple(replicas),

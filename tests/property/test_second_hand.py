@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 from tests.property.capture import to_model
-from tests.property.history import HISTORIES, histories, narrate
+from tests.property.history import histories, narrate
+from tests.property.test_audit import AUDITED
 
 from replica_audit.auditing.partitions.conclusion import conclude
 from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
@@ -48,7 +49,7 @@ def _stripped(directory: ReplicaDir) -> ReplicaDir:
 @pytest.mark.parametrize("source", ["metadata_log", "topics_describe", "user", "inferred"])
 def test_text_never_says_worse_than_files_nor_calls_a_conflict_consistent(source):
     verdicts: Counter[str] = Counter()
-    for seed, cluster in histories(max(1, HISTORIES)):
+    for seed, cluster in histories(AUDITED):
         evidence, batches = to_model(cluster, source=source, quiesced=(True, None)[seed % 2])
         files, text = conclude(plan_audit(evidence), batches), conclude(plan_audit(as_text(evidence)), batches)
         told = "\n".join(f"  {one.severity} {one.code} broker {one.broker_id} {one.message}" for one in text.findings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -69,10 +68,11 @@ for _name in ("produce", "fetch", "shrink", "elect", "crash", "restart"):
     setattr(ObservedCluster, _name, _watched(_name))
 
 
-@pytest.fixture
-def watched(monkeypatch) -> Iterator[tuple[int, ObservedCluster]]:
-    monkeypatch.setattr(history, "Cluster", ObservedCluster)
-    return histories(HISTORIES)
+@pytest.fixture(scope="module")
+def watched() -> tuple[tuple[int, ObservedCluster], ...]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(history, "Cluster", ObservedCluster)
+        return tuple(histories(HISTORIES))
 
 
 def story(seed, cluster, rows):
