@@ -92,6 +92,15 @@ def test_a_first_observation_judges_nothing():
         assert deviations(*nameless) == [None, None, None]
 
 
+@pytest.mark.parametrize(("before", "after"), [((0, 0), (1, 1)), ((1, 0), (0, 1)), ((0, 0), (0, 1)), ((0, 1), (0, 0))])
+def test_another_leader_or_epoch_is_another_leadership_whichever_is_greater(before, after):
+    ends = {0: 20, 1: 20}
+    seen = [at(0, ends, (0, 1), observed=20, leader=before[0], epoch=before[1])]
+    seen += [at(1, ends, (0, 1), observed=3, leader=after[0], epoch=after[1])]
+    rows = list(recompute_timeline(seen, NEWEST))
+    assert [(row.occasion, row.deviation) for row in rows] == [("start", None), ("leader", None)]
+
+
 def test_a_lagging_outsider_does_not():
     assert marks(at(LONG_AGO, {0: 10, 1: 10, 2: 8}, (0, 1), caught_up={2: 0})) == [10]
     assert marks(at(LONG_AGO, {0: 10, 1: 10, 2: 8}, (0, 1))) == [10]
