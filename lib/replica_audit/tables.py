@@ -7,7 +7,7 @@ in `fact_tables`; nothing else spells a column's type.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 
@@ -380,11 +380,15 @@ def ddl(columns: Iterable[Column]) -> str:
 _LACKING = (False, 0)
 
 
-def sort_key(row: Mapping[str, Any]) -> list:
-    """What `sort_rows` orders by: a row without a key's value comes before those with one."""
-    return [_LACKING if (value := row.get(name)) is None else (True, value) for name in SORT_KEYS]
+def row_order(rows: Iterable[Mapping[str, Any]]) -> Callable[[Mapping[str, Any]], list]:
+    """The key that `rows` of one table are ordered by: a row without a key's value comes before those with one."""
+    present: set[str] = set()
+    for row in rows:
+        present |= row.keys()
+    names = [name for name in SORT_KEYS if name in present]
+    return lambda row: [_LACKING if (value := row.get(name)) is None else (True, value) for name in names]
 
 
-def sort_rows(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Rows in the order of `SORT_KEYS`."""
-    return sorted(rows, key=sort_key)
+def sort_rows(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Rows of one table in the order of `SORT_KEYS`."""
+    return sorted(rows, key=row_order(rows))

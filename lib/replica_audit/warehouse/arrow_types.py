@@ -43,8 +43,9 @@ def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
 
 def rows_to_arrow(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
     """An Arrow table of `rows`; a key that a row does not have is null, one that `schema` does not have is left out."""
-    names = schema.names
-    return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows], schema=schema)
+    rows = list(rows)
+    columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def arrow_to_rows(table: pa.Table) -> list[dict[str, Any]]:

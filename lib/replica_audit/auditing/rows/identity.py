@@ -32,6 +32,8 @@ from replica_audit.formats.inventory import Inventory
 PIECE_BYTES = 64 << 20
 _STEP = 4 << 20
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
 
 class SegmentDigest(NamedTuple):
     """One segment as it was scanned; `digest` None where it could not be read."""
@@ -131,4 +133,4 @@ def _join(digests: list[str | None]) -> str | None:
 
 
 def _line(*values: Any) -> str:
-    return json.dumps(values, sort_keys=True, separators=(",", ":"))
+    return _ENCODER.encode(values)

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any
 
 from replica_audit.results import Results
-from replica_audit.tables import REPORT_TABLES, Column, sort_key
+from replica_audit.tables import REPORT_TABLES, Column, row_order
 
 SCHEMA_VERSION = 1
 
@@ -84,7 +84,8 @@ def _in_order(table: str, columns: tuple[Column, ...], rows: Sequence[Mapping[st
     """The rows as text. Those that the sort keys do not tell apart are in the order of their text, so that every run agrees."""
     names = [column.name for column in columns]
     known = set(names)
-    keyed = sorted(((sort_key(row), row) for row in rows), key=itemgetter(0))
+    key = row_order(rows)
+    keyed = sorted(((key(row), row) for row in rows), key=itemgetter(0))
     for _, same in groupby(keyed, key=itemgetter(0)):
         texts = []
         for _, row in same:
