@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from replica_audit.formats.inventory import SegmentFile
 from replica_audit.formats.segments.known_segments import KnownSegment
+
+Item = TypeVar("Item")
 
 #: A task scans about this many bytes, so that a cluster has work for every core and the driver few tasks to plan.
 _TASK_BYTES = 256 << 20
@@ -38,17 +40,42 @@ def deal_work(works: Iterable[SegmentWork], cores: int) -> list[list[SegmentWork
     """
     works = list(works)
     total = sum(map(_weigh, works))
-    count = 1 if total <= _ONE_TASK_BYTES else max(1, min(len(works), max(cores, total // _TASK_BYTES)))
+    count = 1 if total <= _ONE_TASK_BYTES else min(len(works), in_rounds(total // _TASK_BYTES, cores))
     units = [[work] for work in works if work.known is None]
     units += _stretches([(work, work.known) for work in works if work.known is not None], total // (4 * count))
-    tasks: list[list[list[SegmentWork]]] = [[] for _ in range(count)]
+    units.sort(key=lambda unit: unit[0].file.path)
+    tasks = deal_evenly(units, [sum(map(_weigh, unit)) for unit in units], count)
+    return [[work for unit in sorted(task, key=_place) for work in unit] for task in tasks]
+
+
+def in_rounds(count: int, cores: int) -> int:
+    """So many tasks, or a few more, that every core has as many of them; at least one for each."""
+    return cores * max(1, -(-count // cores))
+
+
+def deal_evenly(units: Sequence[Item], weights: Sequence[int], count: int) -> list[list[Item]]:
+    """`units` dealt out to at most `count` tasks, the heaviest first, each to the task that has the least; of equal ones the
+    first."""
+    tasks: list[list[Item]] = [[] for _ in range(count)]
     heap = [(0, number) for number in range(count)]
-    weights = {id(unit): sum(map(_weigh, unit)) for unit in units}
-    for unit in sorted(units, key=lambda unit: (-weights[id(unit)], unit[0].file.path)):
+    for index in sorted(range(len(units)), key=lambda index: -weights[index]):
         weight, number = heap[0]
-        tasks[number].append(unit)
-        heapq.heapreplace(heap, (weight + weights[id(unit)], number))
-    return [[work for unit in sorted(task, key=_place) for work in unit] for task in tasks if task]
+        tasks[number].append(units[index])
+        heapq.heapreplace(heap, (weight + weights[index], number))
+    return [task for task in tasks if task]
+
+
+def cut_stretches(items: Iterable[Item], weigh: Callable[[Item], int], limit: int) -> Iterator[list[Item]]:
+    """`items` in their order, cut after each that makes a stretch heavier than `limit`."""
+    stretch, weight = [], 0
+    for item in items:
+        stretch.append(item)
+        weight += weigh(item)
+        if weight > limit:
+            yield stretch
+            stretch, weight = [], 0
+    if stretch:
+        yield stretch
 
 
 def _weigh(work: SegmentWork) -> int:
@@ -63,15 +90,7 @@ def _stretches(works: list[tuple[SegmentWork, KnownSegment]], limit: int) -> Ite
         return pair[1].batch_file or "", pair[1].batch_row or 0
 
     for _, of_file in groupby(sorted(works, key=place), key=lambda pair: pair[1].batch_file):
-        stretch, weight = [], 0
-        for work, _ in of_file:
-            stretch.append(work)
-            weight += _weigh(work)
-            if weight > limit:
-                yield stretch
-                stretch, weight = [], 0
-        if stretch:
-            yield stretch
+        yield from cut_stretches([work for work, _ in of_file], _weigh, limit)
 
 
 def _place(unit: list[SegmentWork]) -> tuple:

@@ -20,6 +20,7 @@ from replica_audit.auditing.rows.lost_producers import (
     with_transactions,
 )
 from replica_audit.spark.coordinator_job import read_transactions
+from replica_audit.spark.dealing import cut_stretches, deal_evenly, in_rounds
 from replica_audit.spark.partition_tasks import (
     Answer,
     Group,
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 
 #: A task more is worth a Python worker's start from so many batches, or so many partitions.
 _TASK_BATCHES, _TASK_PARTITIONS = 200_000, 200
+
+#: Stretches of partitions for each task: those that differ, and so cost the most, may be neighbours.
+_STRETCHES = 16
 
 #: Report rows that a partition has at most, besides those of differences.
 _ROWS_OF_PARTITION = 100
@@ -141,16 +145,19 @@ def _run(spark: SparkSession, groups: Sequence[Group], work: PartitionWork) -> l
 
 
 def _deal(groups: Sequence[Group], cores: int) -> list[list[Group]]:
-    """Groups dealt out to tasks, those with the most batches first."""
-    weights = {
-        place: sum(row["batch_count"] or 0 for row in rows.get("segments", ())) + _TASK_BATCHES // _TASK_PARTITIONS
-        for place, rows in groups
-    }
-    total = sum(weights.values())
-    count = 1 if total <= _TASK_BATCHES else max(1, min(len(groups), max(2 * cores, total // (10 * _TASK_BATCHES))))
-    ranked = sorted(groups, key=lambda group: (-weights[group[0]], group[0]))
-    # In order of partitions: so lie their segments' summaries in the table's files.
-    return [sorted(ranked[number::count], key=itemgetter(0)) for number in range(count)]
+    """Groups, in the order of partitions, dealt out to tasks in stretches: in that order the summaries of their segments lie
+    in the table's files, where neighbours are read together."""
+    total = sum(map(_weigh, groups))
+    wanted = max(2 * cores, total // (10 * _TASK_BATCHES))
+    count = 1 if total <= _TASK_BATCHES else min(len(groups), in_rounds(wanted, cores))
+    stretches = list(cut_stretches(groups, _weigh, total // (_STRETCHES * count)))
+    tasks = deal_evenly(stretches, [sum(map(_weigh, stretch)) for stretch in stretches], count)
+    return [[group for stretch in task for group in stretch] for task in tasks]
+
+
+def _weigh(group: Group) -> int:
+    batches = sum(row["batch_count"] or 0 for row in group[1].get("segments", ()))
+    return batches + _TASK_BATCHES // _TASK_PARTITIONS
 
 
 def _run_pieces(

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from replica_audit.auditing.comparing.chunks import chunks_at
-from replica_audit.auditing.comparing.replays import replay_one
+from replica_audit.auditing.comparing.replays import answering_lineage, follower_state, leader_state, replay_one
 from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
 from replica_audit.auditing.replicas.reference import Reference, log_epoch_as_leader
-from replica_audit.protocol.truncation import Replay
 
 
 def as_leader(reference: Reference, candidate: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Reference:
@@ -34,24 +33,23 @@ def as_leader(reference: Reference, candidate: ReplicaFacts, replicas: Sequence[
     )
 
 
-def replay_candidate(leader: Reference, follower: ReplicaFacts, protocol: str, tiered: bool) -> Replay:
-    """What `follower` keeps once it follows `leader`, which `as_leader` made.
-
-    Where nothing is known of the follower's own high watermark, nothing is dropped for it.
-    """
-    mark = None if follower.knows_high_watermark else follower.log_end_offset
-    return replay_one(protocol, leader, follower, tiered, mark)
-
-
 def cuts_of_candidates(
     reference: Reference, replicas: Sequence[ReplicaFacts], protocol: str, tiered: bool
 ) -> dict[CopyKey, dict[CopyKey, int]]:
-    """By candidate, where the log of each other replica is cut once it follows."""
+    """By candidate, where the log of each other replica is cut once it follows.
+
+    Where nothing is known of a follower's own high watermark, nothing is dropped for it.
+    """
+    followers = {
+        facts.key: follower_state(facts, tiered, None if facts.knows_high_watermark else facts.log_end_offset)
+        for facts in replicas
+    }
     found = {}
     for candidate in replicas:
-        leader = as_leader(reference, candidate, replicas)
+        elected = as_leader(reference, candidate, replicas)
+        leader = leader_state(elected, answering_lineage(elected.facts, tiered), protocol)
         found[candidate.key] = {
-            facts.key: replay_candidate(leader, facts, protocol, tiered).truncate_to
+            facts.key: replay_one(protocol, facts, followers[facts.key], leader).truncate_to
             for facts in replicas
             if facts is not candidate
         }

@@ -40,7 +40,7 @@ def tally_batches(batches: Iterable[Batch]) -> Tally:
     for batch in batches:
         records += max(0, batch.record_count)
         size += batch.size
-        times += batch.timestamps
+        times.extend(batch.timestamps)
     return Tally(records, size, min(times, default=None), max(times, default=None))
 
 

@@ -77,9 +77,10 @@ def compare(
         replays = replay_all(reference, follower, tiered, _first_difference(leader, follower, alignment.differences))
     cut = replays[protocol].truncate_to
     runs = runs_of(alignment.differences, stretches, cut, follower)
-    drops = {
-        name: tally_from(follower, first_dropped(follower, outcome), alignment.own, pair.loaded, pair.own_tallies)
-        for name, outcome in replays.items()
+    firsts = {name: first_dropped(follower, outcome) for name, outcome in replays.items()}
+    dropped = {
+        first: tally_from(follower, first, alignment.own, pair.loaded, pair.own_tallies)
+        for first in set(firsts.values())
     }
     overlap = shared_end(leader, follower) >= shared_start(leader, follower)
     shorter = shared_end(leader, follower)
@@ -88,7 +89,7 @@ def compare(
         alignment=alignment,
         replays=replays,
         file_replay=file_replay(reference, follower, protocol),
-        drops=drops,
+        drops={name: dropped[first] for name, first in firsts.items()},
         committed_drops={},
         runs=runs,
         stretches=stretches,

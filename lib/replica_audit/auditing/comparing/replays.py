@@ -10,9 +10,6 @@ from replica_audit.model import PROTOCOLS
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.protocol.truncation import Replay, ReplicaState, replay
 
-#: Protocols under which the reference's lineage is completed with its own epoch (docs/semantics.md B.5).
-_COMPLETED = ("kip-279", "fetch")
-
 
 def replay_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
     """The lineage that truncation should go by: that of the batches.
@@ -42,32 +39,26 @@ def answering_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
     return lineage
 
 
+def follower_state(follower: ReplicaFacts, tiered: bool, high_watermark: int | None = None) -> ReplicaState:
+    """The follower as truncation begins; `high_watermark` stands for its own where that is not part of the input."""
+    return follower.following_state(replay_lineage(follower, tiered), high_watermark)
+
+
+def leader_state(reference: Reference, lineage: Lineage, protocol: str) -> ReplicaState:
+    """The reference as it answers with `lineage`, which kip-279 and fetch find completed with its own epoch (B.5)."""
+    return reference.facts.state(reference.complete(lineage) if protocol in ("kip-279", "fetch") else lineage)
+
+
 def replay_all(
     reference: Reference, follower: ReplicaFacts, tiered: bool, high_watermark: int | None = None
 ) -> dict[str, Replay]:
-    """Each protocol by name. For kip-279 and fetch the reference's lineage is completed with its own epoch (B.5).
-
-    `high_watermark` stands for the follower's own where that is not part of the input.
-    """
-    own = follower.following_state(replay_lineage(follower, tiered), high_watermark)
-    leader = reference.facts.state(answering_lineage(reference.facts, tiered))
-    return {name: _replay(name, reference, leader, follower, own) for name in PROTOCOLS}
+    """Each protocol by name; `high_watermark` as in `follower_state`."""
+    own, lineage = follower_state(follower, tiered, high_watermark), answering_lineage(reference.facts, tiered)
+    return {name: replay_one(name, follower, own, leader_state(reference, lineage, name)) for name in PROTOCOLS}
 
 
-def replay_one(
-    protocol: str, reference: Reference, follower: ReplicaFacts, tiered: bool, high_watermark: int | None = None
-) -> Replay:
-    """What `replay_all` has for one protocol."""
-    own = follower.following_state(replay_lineage(follower, tiered), high_watermark)
-    leader = reference.facts.state(answering_lineage(reference.facts, tiered))
-    return _replay(protocol, reference, leader, follower, own)
-
-
-def _replay(
-    protocol: str, reference: Reference, leader: ReplicaState, follower: ReplicaFacts, own: ReplicaState
-) -> Replay:
-    if protocol in _COMPLETED:
-        leader = replace(leader, lineage=reference.complete(leader.lineage))
+def replay_one(protocol: str, follower: ReplicaFacts, own: ReplicaState, leader: ReplicaState) -> Replay:
+    """What one protocol makes of the follower's state; the reason is `recovery` where only its own start cuts its log."""
     return _recovered(follower, replay(protocol, own, leader))
 
 
@@ -89,4 +80,4 @@ def file_replay(reference: Reference, follower: ReplicaFacts, protocol: str) -> 
         return None
     if reference.facts.empty:
         theirs = answering_lineage(reference.facts, tiered=False)
-    return _replay(protocol, reference, reference.facts.state(theirs), follower, follower.following_state(own))
+    return replay_one(protocol, follower, follower.following_state(own), leader_state(reference, theirs, protocol))

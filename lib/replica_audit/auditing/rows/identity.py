@@ -68,12 +68,11 @@ def inventory_lines(inventory: Inventory, topics: Iterable[str] = ()) -> list[st
     if inventory.progress_files:
         lines.append(_line("topics", sorted(topics)))
     for table, rows in bronze_rows(inventory).items():
-        lines += (_line(table, {name: value for name, value in row.items() if _counts(name, value)}) for row in rows)
+        for row in rows:
+            given = {name: value for name, value in row.items() if value is not None and value != [] and value != {}}
+            given.pop("reason", None)
+            lines.append(_line(table, given))
     return sorted(lines)
-
-
-def _counts(name: str, value: Any) -> bool:
-    return name != "reason" and value is not None and value != [] and value != {}
 
 
 def identify_snapshot(
