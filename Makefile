@@ -2,7 +2,7 @@
 #   make install   .venv with the locked packages, the engine's JARs and a class archive; at once when nothing changed
 #   make audit     audits the sample whose last standing replica lost records
 #   make lint      ruff, mypy and vulture, locked, in build/lint: style, types, and what only tests use
-#   make test-fast the tests that need neither Java nor Chromium and take about a minute, in two processes
+#   make test-fast the tests that need neither Java nor Chromium and take less than a minute, in two processes
 #   make test      the whole suite but the runs under Airflow, in three processes
 #   make test-spark SPARK=4.0   build/spark-4.0 with the locked packages of that minor of Spark, and every Spark test in it
 #   make mutation  changes in the protocol and the rules that no test notices; fails for one that is not in the list of them
@@ -122,11 +122,12 @@ build/fuzz/tools/.installed: $(STAMPS)/project .locks/fuzz.txt
 	touch $@
 
 # What an edit of the reading, judging and telling can break. The simulated cluster is left to make test: on few
-# histories its tests cannot see enough cases.
-FAST_TESTS := tests/formats tests/protocol tests/reporting tests/docs tests/test_imports.py
+# histories its tests cannot see enough cases. Some of tests/auditing are here, so that both processes take as long.
+FAST_RULES := $(wildcard tests/auditing/test_r*.py)
+FAST_TESTS := tests/formats tests/protocol tests/reporting tests/docs tests/test_imports.py $(FAST_RULES)
 test-fast: $(STAMPS)/project
 	@mkdir -p build; chosen="not spark and not session and not chromium and not slow and $(OPT_IN)"; \
-	$(RUN) -m pytest -q -m "$$chosen" tests/auditing $(PYTEST_ARGS) > build/tests-fast.log 2>&1 & others=$$!; \
+	$(RUN) -m pytest -q -m "$$chosen" tests/auditing $(FAST_RULES:%=--ignore=%) $(PYTEST_ARGS) > build/tests-fast.log 2>&1 & others=$$!; \
 	status=0; $(RUN) -m pytest -q -m "$$chosen" $(FAST_TESTS) $(PYTEST_ARGS) || status=$$?; \
 	wait $$others || status=$$?; \
 	cat build/tests-fast.log; exit $$status
