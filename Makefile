@@ -135,12 +135,12 @@ test-fast: $(STAMPS)/project
 # Where tests of Spark are; pytest refuses one that is elsewhere (tests/conftest.py). To look through all takes ten seconds.
 SPARK_TESTS := tests/spark tests/api tests/cli/test_interruption.py tests/test_readme.py
 # Three processes side by side, since none keeps a core busy all the time: the tests that share a Spark session, those that
-# start Spark anew, and all others. What the last two print is shown at the end.
+# start Spark anew, and all others, which take longest and so come first. What the last two print is shown at the end.
 test: install
 	@mkdir -p build; \
 	$(RUN) -m pytest -m "not session and not spark and $(OPT_IN)" $(PYTEST_ARGS) > build/tests.log 2>&1 & others=$$!; \
-	$(RUN) -m pytest -m "spark and not session and $(OPT_IN)" $(SPARK_TESTS) $(PYTEST_ARGS) > build/tests-spark.log 2>&1 & starting=$$!; \
-	status=0; $(RUN) -m pytest -m "session and $(OPT_IN)" $(SPARK_TESTS) $(PYTEST_ARGS) || status=$$?; \
+	nice -n 5 $(RUN) -m pytest -m "spark and not session and $(OPT_IN)" $(SPARK_TESTS) $(PYTEST_ARGS) > build/tests-spark.log 2>&1 & starting=$$!; \
+	status=0; nice -n 5 $(RUN) -m pytest -m "session and $(OPT_IN)" $(SPARK_TESTS) $(PYTEST_ARGS) || status=$$?; \
 	wait $$starting || status=$$?; \
 	cat build/tests-spark.log; \
 	wait $$others || status=$$?; \
