@@ -3,7 +3,8 @@
 Three replicas of each partition with one small segment; in every other partition a follower's last batches are those of a deposed
 leader. `run --no-quality` with 1 GiB for the driver's JVM, an empty warehouse and a cold process. With --before the same by the
 code of that revision (`git archive`), after it. The fixed cost is an audit of three partitions. Prints seconds, the driver's peak
-memory, the time for each partition above the fixed cost, and ends with status 1 when that is more than a third of the other's.
+memory, the time for each partition above the fixed cost, and ends with status 1 when the audit takes more than a third of the
+other's time.
 """
 
 from __future__ import annotations
@@ -110,17 +111,19 @@ def main() -> int:
     parser.add_argument("--directory", type=Path, help="where the snapshots are made, and removed again")
     arguments = parser.parse_args()
     place = Path(tempfile.mkdtemp(dir=arguments.directory))
-    each = {}
+    seconds, each = {}, {}
     try:
         codes = {"now": ROOT}
         if arguments.before:
             codes["before"] = code_of(arguments.before, place / "before")
         write_snapshot(place / "few", 3)
         write_snapshot(place / "many", arguments.partitions)
+        # Or the first of two audits would share the machine with the writing of so many small files.
+        os.sync()
         for name, code in codes.items():
             fixed, _ = audit(place / "few", code, 1)
             took, peak = audit(place / "many", code, arguments.partitions // 2)
-            each[name] = (took - fixed) / arguments.partitions
+            seconds[name], each[name] = took, (took - fixed) / arguments.partitions
             print(
                 f"{name}: {took:.1f} s, fixed {fixed:.1f} s, {each[name] * 1e3:.2f} ms a partition; driver's Python {peak:.0f} MB",
                 flush=True,
@@ -129,8 +132,9 @@ def main() -> int:
         shutil.rmtree(place)
     if "before" not in each:
         return 0
-    print(f"{each['now'] / each['before']:.2f} of the time (goal 0.33)")
-    return int(each["now"] > each["before"] / 3)
+    ratio = seconds["now"] / seconds["before"]
+    print(f"{ratio:.2f} of the time (goal 0.33); above the fixed cost {each['now'] / each['before']:.2f}")
+    return int(ratio > 1 / 3)
 
 
 if __name__ == "__main__":
