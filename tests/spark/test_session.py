@@ -45,6 +45,20 @@ def test_settings_of_a_local_session(spark):
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
 
 
+def test_workers_import_pyspark_as_it_is_installed(spark):
+    def places(_):
+        import py4j
+        import pyspark
+
+        return [pyspark.__file__, py4j.__file__]
+
+    import py4j
+    import pyspark
+
+    found = spark.sparkContext.parallelize([1], 1).mapPartitions(places).collect()
+    assert found == [pyspark.__file__, py4j.__file__]  # and not from a zip, which has no bytecode
+
+
 def test_a_running_session_is_used_and_takes_what_can_be_changed(spark):
     again = build_session("another", {"spark.sql.shuffle.partitions": "3", "spark.driver.memory": "9g"})
     try:

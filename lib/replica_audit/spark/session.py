@@ -156,6 +156,8 @@ def _start_local_context(app_name: str, settings: Mapping[str, str]) -> SparkCon
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     check_worker_python(worker_python(dict(os.environ), None), remote=False)
     chosen = local_settings(app_name, settings)
+    if os.environ["PYSPARK_PYTHON"] == sys.executable and "spark.pyspark.python" not in chosen:
+        chosen.setdefault("spark.python.daemon.module", "replica_audit.setup.worker_daemon")
     scratch = scratch_directory()
     if chosen.get("spark.sql.catalogImplementation") != "hive":
         # Spark's own catalog makes a directory where the user works as soon as it is looked at.

@@ -20,7 +20,7 @@ from replica_audit.reporting.phrases.layout import clean
 #: JavaScript has no exact integers beyond this; they travel as text.
 SAFE_INTEGER = 2**53 - 1
 
-#: Values of these types are told apart by themselves; others, since True is 1 and a list has no hash, by their text.
+#: Values of these types are told apart by themselves; others, since True is 1 and a list has no hash, by what they look like.
 _PLAIN = (int, str, type(None))
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
@@ -64,7 +64,7 @@ def pack(content: Any) -> str:
 
 def _distinct(values: Sequence[Any]) -> tuple[list[Any], dict[Any, Any]]:
     """What tells each value from the others, and by that the distinct ones as they travel, in order."""
-    keys = [value if value.__class__ in _PLAIN else (_text(value),) for value in values]
+    keys = [value if value.__class__ in _PLAIN else (repr(value),) for value in values]
     return keys, {key: portable(value) for key, value in dict(zip(keys, values, strict=True)).items()}
 
 
