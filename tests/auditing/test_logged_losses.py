@@ -209,7 +209,16 @@ def test_of_ordinary_cuts_the_last_is_reported_and_the_others_are_counted(tmp_pa
     lines = {2 + number: cut(offset) for number, offset in enumerate((*earlier, 25))}
     (row,) = scene(tmp_path, {1: NEW}, {1: {1: leads(1, 0, 0, (1, 2)), **lines}}, leader=1).found("TRN-LOGGED")
     assert row["start_offset"] == 25
+    assert evidence(row, "log") == [f"line {2 + len(earlier)}: cut at 25"]
     assert evidence(row, "considered")[1:] == said
+
+
+@pytest.mark.parametrize(("offset", "code"), [(30, "TRN-BELOW-HW"), (25, "TRN-LOGGED")])
+def test_a_cut_that_may_have_cost_records_is_told_whatever_is_cut_later(tmp_path, offset, code):
+    lines = {1: leads(1, 0, 0, (1, 2)), 2: cut_below(offset, 36), 3: cut(27)}
+    answer = scene(tmp_path, {1: NEW}, {1: lines}, leader=1)
+    found = [(row["code"], row["start_offset"]) for row in answer.tables["findings"] if row["code"].startswith("TRN")]
+    assert sorted(found) == sorted([(code, offset), ("TRN-LOGGED", 27)])
 
 
 def test_each_replica_s_last_cut_is_reported(tmp_path):

@@ -212,13 +212,23 @@ def test_a_cut_to_the_leaders_end_is_told_where_the_logs_differ(tmp_path, parted
     )
 
 
-def test_files_that_would_have_the_follower_cut_elsewhere_are_told_with_both_offsets(tmp_path):
-    brokers = {1: Broker(LEADER), 2: Broker(OLD[:6], high_watermark=15, epochs=[(0, 0), (1, 5)])}
-    assert told(audit(tmp_path, brokers, isr=(1,)), "TRN-CACHE-DISAGREES") == [
-        "broker 2 would be cut at 30 by the epoch files and should be at 20 by the batches"
-    ]
-    agreeing = {1: Broker(LEADER), 2: Broker(OLD[:6], high_watermark=15)}
-    assert not audit(tmp_path / "agreeing", agreeing, isr=(1,)).found("TRN-CACHE-DISAGREES")
+@pytest.mark.parametrize(
+    ("batches", "epochs", "cuts"),
+    [
+        (OLD[:6], [(0, 0), (1, 5)], (30, 20)),
+        (LEADER, [(0, 0)], (20, 40)),
+        (OLD[:6], [(0, 0)], None),
+        (LEADER, [(0, 0), (1, 20)], None),
+    ],
+    ids=["too high", "too low", "where the logs part", "nowhere"],
+)
+def test_files_that_would_have_the_follower_cut_elsewhere_are_told_with_both_offsets(tmp_path, batches, epochs, cuts):
+    brokers = {1: Broker(LEADER), 2: Broker(batches, high_watermark=15, epochs=epochs)}
+    assert told(audit(tmp_path, brokers, isr=(1,)), "TRN-CACHE-DISAGREES") == (
+        [f"broker 2 would be cut at {cuts[0]} by the epoch files and should be at {cuts[1]} by the batches"]
+        if cuts
+        else []
+    )
 
 
 @pytest.mark.parametrize(("protocol", "cut"), [("kip-101", 12), ("kip-279", 10)])
