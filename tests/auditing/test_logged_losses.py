@@ -1,4 +1,4 @@
-"""What lines of brokers' own logs say of elections and cuts, made to order: severity, confidence, text and evidence."""
+"""Elections and cuts that cost records, by lines of brokers' own logs, and cuts that are still to come: what is said."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
+from tests.support.encoder import encode_marker
 
 from replica_audit.auditing.findings.families.trn_cuts import TRN_BELOW_HW
 from replica_audit.auditing.findings.finding import finding, finding_id
@@ -283,3 +284,47 @@ def test_the_epoch_in_which_the_leader_goes_on_is_the_last_that_begins_where_it_
     # One problem with one id, audit after audit: it is of the epoch before.
     same = finding(TRN_BELOW_HW, "", broker_id=1, start_offset=30, replica_epoch=epoch - 1)
     assert row["finding_id"] == finding_id(same, TopicPartition(TOPIC, 0), TOPIC_ID, None)
+
+
+# --- cuts that are still to come
+
+TAIL = written(30, 40, 0, "old ")
+MARKER = encode_marker(30, "COMMIT", 0, producer_id=7, producer_epoch=0)
+
+
+@pytest.mark.parametrize(
+    ("tail", "mark", "gone"),
+    [
+        (TAIL, 25, None),
+        (TAIL, 30, None),
+        (TAIL, 31, "1 committed record goes with it"),
+        (TAIL, 32, "2 committed records go with it"),
+        (TAIL, 40, "10 committed records go with it"),
+        (TAIL, 41, None),
+        ([MARKER], 31, "the end of a committed transaction goes with it"),
+    ],
+    ids=["below the cut", "at the cut", "one above it", "two above it", "at the end", "past the end", "a marker alone"],
+)
+def test_what_goes_with_a_cut_below_the_followers_own_high_watermark(tmp_path, tail, mark, gone):
+    brokers = {1: NEW, 2: Broker([*COMMON, *tail], high_watermark=mark)}
+    answer = audit(tmp_path, brokers, isr=(1,))
+    assert [row["message"] for row in answer.found("TRN-BELOW-HW")] == (
+        [
+            f"broker 2 will cut its log at 30, below its own high watermark {mark}: {gone}; copy the replica before it follows"
+        ]
+        if gone
+        else []
+    )
+    assert not {code for code in answer.codes("info") if code.startswith("TRN")} - {"TRN-BELOW-HW"}
+
+
+@pytest.mark.parametrize("other", [5, 25], ids=["below the cut", "up to the cut"])
+def test_a_tail_that_is_merely_ahead_is_no_conflict_whatever_differs_below_it(tmp_path, other):
+    """The leader's copy ends at 30, the other's at 40; they differ at five offsets, which stay."""
+    at = other // 5
+    follower = [*COMMON[:at], *written(other, other + 5, 0, "other "), *COMMON[at + 1 :], *written(30, 40, 0)]
+    brokers = {1: Broker(COMMON, high_watermark=20), 2: Broker(follower, high_watermark=35)}
+    answer = audit(tmp_path, brokers, protocol="kip-279")
+    assert answer.cut(2, "kip-279")["truncate_to"] == 30
+    assert [run[:3] for run in answer.runs(2)] == [("DIV-CONTENT", other, other + 5)]
+    assert not answer.found("TRN-BELOW-HW"), answer

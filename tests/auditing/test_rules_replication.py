@@ -129,9 +129,14 @@ def test_the_replica_that_stands_in_for_an_absent_leader_may_be_too_short_as_wel
 # --- behind, and too few
 
 
-def test_a_replica_that_is_one_record_behind_is_behind(tmp_path):
-    answer = audit(tmp_path, {1: Broker([*LOG, *written(30, 31, 2)]), 2: Broker(LOG)}, isr=(1,))
-    assert told(answer, "REP-LAG") == {2: "broker 2 is 1 offset and 75 bytes behind broker 1"}
+@pytest.mark.parametrize(
+    ("options", "behind"),
+    [({}, True), ({"source": "inferred"}, True), ({"replicas": (1,)}, False)],
+    ids=["assigned", "nobody says", "assigned no more"],
+)
+def test_a_replica_that_is_one_record_behind_is_behind(tmp_path, options, behind):
+    answer = audit(tmp_path, {1: Broker([*LOG, *written(30, 31, 2)]), 2: Broker(LOG)}, isr=(1,), **options)
+    assert told(answer, "REP-LAG") == ({2: "broker 2 is 1 offset and 75 bytes behind broker 1"} if behind else {})
 
 
 @pytest.mark.parametrize(
@@ -149,6 +154,12 @@ def test_how_many_of_the_assigned_replicas_are_in_sync(tmp_path, isr, replicas, 
     brokers = {1: Broker(LOG), 2: Broker(LOG)}
     answer = audit(tmp_path, brokers, leader=1 if isr else None, isr=isr, replicas=replicas)
     assert told(answer, "REP-UNDER-REPLICATED") == ({None: said} if said else {})
+
+
+def test_who_is_in_sync_by_a_listing_that_is_older_than_the_logs_is_not_counted(tmp_path):
+    deposed, leader = Broker(LOG, high_watermark=20), Broker([*LOG, *written(30, 40, 3)], high_watermark=20)
+    answer = audit(tmp_path, {1: deposed, 2: leader}, isr=(1, 2), replicas=(1, 2, 3))
+    assert answer.mark["isr"] is None and not answer.found("REP-UNDER-REPLICATED"), answer
 
 
 def test_of_a_cluster_that_was_stopped_nobody_has_to_be_in_sync(tmp_path):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from tests.auditing.scenario import Answer, Broker, audit, written, written_legacy
-from tests.support.encoder import Record, encode_batch, encode_marker
+from tests.support.encoder import Record, encode_batch
 
 SHARED = written(0, 20, 0)
 LEADER = [*SHARED, *written(20, 40, 1, "new ")]
@@ -15,50 +15,6 @@ OLD = [*SHARED, *written(20, 50, 0, "old ")]
 
 def told(answer: Answer, code: str) -> list[str]:
     return [row["message"] for row in answer.found(code)]
-
-
-# --- below the replica's own high watermark
-
-
-@pytest.mark.parametrize(
-    ("tail", "mark", "gone"),
-    [
-        (OLD[4:], 15, None),
-        (OLD[4:], 20, None),
-        (OLD[4:], 21, "1 committed record goes with it"),
-        (OLD[4:], 22, "2 committed records go with it"),
-        (OLD[4:], 50, "30 committed records go with it"),
-        (OLD[4:], 51, None),
-        (
-            [encode_marker(20, "COMMIT", 0, producer_id=7, producer_epoch=0)],
-            21,
-            "the end of a committed transaction goes with it",
-        ),
-    ],
-    ids=["below the cut", "at the cut", "one above it", "two above it", "at the end", "past the end", "a marker alone"],
-)
-def test_what_goes_with_a_cut_below_the_followers_own_high_watermark(tmp_path, tail, mark, gone):
-    brokers = {1: Broker(LEADER, high_watermark=20), 2: Broker([*SHARED, *tail], high_watermark=mark)}
-    assert told(audit(tmp_path, brokers, isr=(1,)), "TRN-BELOW-HW") == (
-        [
-            f"broker 2 will cut its log at 20, below its own high watermark {mark}: {gone}; copy the replica before it follows"
-        ]
-        if gone
-        else []
-    )
-
-
-@pytest.mark.parametrize("other", [5, 25], ids=["below the cut", "up to the cut"])
-def test_a_tail_that_is_merely_ahead_is_no_conflict_whatever_differs_below_it(tmp_path, other):
-    """The leader's copy ends at 30, the other's at 40; they differ at five offsets, which stay."""
-    leader = written(0, 30, 0)
-    at = other // 5
-    follower = [*leader[:at], *written(other, other + 5, 0, "other "), *leader[at + 1 :], *written(30, 40, 0)]
-    brokers = {1: Broker(leader, high_watermark=20), 2: Broker(follower, high_watermark=35)}
-    answer = audit(tmp_path, brokers, protocol="kip-279")
-    assert answer.cut(2, "kip-279")["truncate_to"] == 30
-    assert [run[:3] for run in answer.runs(2)] == [("DIV-CONTENT", other, other + 5)]
-    assert not answer.found("TRN-BELOW-HW"), answer
 
 
 # --- beside the common prefix
@@ -231,8 +187,11 @@ def test_files_that_would_have_the_follower_cut_elsewhere_are_told_with_both_off
     )
 
 
-@pytest.mark.parametrize(("protocol", "cut"), [("kip-101", 12), ("kip-279", 10)])
-def test_a_difference_that_a_protocol_keeps_is_told_with_what_it_keeps(tmp_path, protocol, cut):
+@pytest.mark.parametrize(
+    ("protocol", "cut", "reason"),
+    [("kip-101", 12, "none"), ("kip-279", 10, "stepped_back"), ("fetch", 10, "stepped_back")],
+)
+def test_a_difference_that_a_protocol_keeps_is_told_with_what_it_keeps(tmp_path, protocol, cut, reason):
     brokers = {
         1: Broker([*written(0, 10, 0), *written(10, 15, 1), *written(15, 20, 3)], high_watermark=10),
         2: Broker([*written(0, 10, 0), *written(10, 12, 2, "other ")], high_watermark=10),
@@ -245,3 +204,5 @@ def test_a_difference_that_a_protocol_keeps_is_told_with_what_it_keeps(tmp_path,
         if cut == 12
         else []
     )
+    assert (answer.cut(2, protocol)["reason"], bool(answer.runs(2))) == (reason, True)
+    assert not answer.found("TRN-OUT-OF-RANGE")

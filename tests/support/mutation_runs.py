@@ -1,8 +1,8 @@
 """Runs the tests against mutants: one warm process has collected them, and each mutant is tried in a fork of it.
 
 First every test runs once by itself, with a probe before each statement of the mutated modules; so it is known which
-tests reach a statement, and how long they take. Against a mutant run those that reach what it changed, the quickest first,
-until one fails. What changes a function is put into the function objects of the fork; what changes the rest of a module
+tests reach a statement, and how long they take. Against a mutant run those that reach what it changed, the likeliest to
+notice and quickest first, until one fails. What changes a function is put into the function objects of the fork; what changes the rest of a module
 (constants, defaults, fields) needs a process of its own that imports the changed source.
 """
 
@@ -118,25 +118,32 @@ class Runner:
     def try_all(self) -> None:
         """Try every mutant; those that no test notices are `survivors`."""
         killers: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        files: dict[str, Counter[str]] = defaultdict(Counter)
+        rare: dict[tuple[str, str], float] = defaultdict(float)
+        for (path, _), tests in self.reached.items():
+            for test in tests:
+                rare[path, test] += 100 / len(tests)
         begun = time.monotonic()
         for number, mutant in enumerate(self.mutants, start=1):
             known = killers[mutant.path, mutant.function]
-            killer = self._killer(mutant, known)
+            worth = {name: 1 + files[mutant.path][_file(name)] + rare[mutant.path, name] for name in self.took}
+            killer = self._killer(mutant, known, worth)
             if killer is None:
                 self.survivors.append(mutant)
                 self.say(f"survives: {mutant.name}")
             else:
                 known[killer] += 1
+                files[mutant.path][_file(killer)] += 1
             if number % 100 == 0:
                 self.say(f"{number} of {len(self.mutants)} mutants in {time.monotonic() - begun:.0f} s")
 
-    def _killer(self, mutant: Mutant, known: Counter[str]) -> str | None:
+    def _killer(self, mutant: Mutant, known: Counter[str], worth: dict[str, float]) -> str | None:
         """The test that notices a mutant, or how else it was noticed."""
         changed = _changed_functions(_compiled(mutant.path), compile(mutant.source, str(ROOT / mutant.path), "exec"))
         if changed is None or any(len(self.functions[(mutant.path, *place)]) != 1 for place in changed):
             reaching = {test for (path, _), tests in self.reached.items() if path == mutant.path for test in tests}
-            return _try_apart(mutant, self._affordable(reaching, known))
-        tests = self._affordable(self.reached[mutant.path, mutant.statement], known)
+            return _try_apart(mutant, self._affordable(reaching, known, worth))
+        tests = self._affordable(self.reached[mutant.path, mutant.statement], known, worth)
         if not tests:
             return None
 
@@ -150,10 +157,14 @@ class Runner:
             return "its process ended or hung"
         return answer["failed"][0] if answer["failed"] else None
 
-    def _affordable(self, tests: set[str], known: Counter[str]) -> list[str]:
-        """The tests that noticed others of the function, then the quickest, as many as the time is enough for."""
+    def _affordable(self, tests: set[str], known: Counter[str], worth: dict[str, float]) -> list[str]:
+        """The tests that noticed others of the function, then the quickest for their worth, as many as there is time for.
+
+        Every audit reaches most rules, and there is not the time for all audits. So a test is worth more, the more of the
+        module it reaches that few others do, and the more mutants of the module tests of its file have noticed.
+        """
         chosen, total = [], 0.0
-        for test in sorted(tests, key=lambda test: (-known[test], self.took[test])):
+        for test in sorted(tests, key=lambda test: (-known[test], self.took[test] / worth[test])):
             total += self.took[test]
             if chosen and total > self.seconds:
                 break
@@ -300,7 +311,11 @@ def _is_cache(one: object) -> bool:
 
 
 def _key(test: str) -> str:
-    return f"{_digest(test.partition('::')[0])} {test}"
+    return f"{_digest(_file(test))} {test}"
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0]
 
 
 @functools.cache
