@@ -1,9 +1,9 @@
 """Runs the tests against mutants: one warm process has collected them, and each mutant is tried in a fork of it.
 
 First every test runs once by itself, with a probe before each statement of the mutated modules; so it is known which
-tests reach a statement, and how long they take. Against a mutant run those that reach what it changed, the likeliest to
-notice and quickest first, until one fails. What changes a function is put into the function objects of the fork; what changes the rest of a module
-(constants, defaults, fields) needs a process of its own that imports the changed source.
+tests reach a statement, and how long they take. Against a mutant run those that reach what it changed, the quickest and
+likeliest to notice it first, until one fails. What changes a function is put into the function objects of the fork; what
+changes the rest of a module (constants, defaults, fields) needs a process of its own that imports the changed source.
 """
 
 from __future__ import annotations
