@@ -295,6 +295,7 @@ MARKER = encode_marker(30, "COMMIT", 0, producer_id=7, producer_epoch=0)
 @pytest.mark.parametrize(
     ("tail", "mark", "gone"),
     [
+        (TAIL, None, None),
         (TAIL, 25, None),
         (TAIL, 30, None),
         (TAIL, 31, "1 committed record goes with it"),
@@ -303,7 +304,16 @@ MARKER = encode_marker(30, "COMMIT", 0, producer_id=7, producer_epoch=0)
         (TAIL, 41, None),
         ([MARKER], 31, "the end of a committed transaction goes with it"),
     ],
-    ids=["below the cut", "at the cut", "one above it", "two above it", "at the end", "past the end", "a marker alone"],
+    ids=[
+        "unknown",
+        "below the cut",
+        "at the cut",
+        "one above it",
+        "two above it",
+        "at the end",
+        "past the end",
+        "a marker alone",
+    ],
 )
 def test_what_goes_with_a_cut_below_the_followers_own_high_watermark(tmp_path, tail, mark, gone):
     brokers = {1: NEW, 2: Broker([*COMMON, *tail], high_watermark=mark)}

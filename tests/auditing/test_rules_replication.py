@@ -43,7 +43,9 @@ LATER = ", of leader epoch {}, which is later than that of broker 1: the leaders
 )
 def test_a_tail_of_a_later_epoch_than_the_leaders_is_told_as_such(tmp_path, leader, follower, said):
     brokers = {1: Broker(leader, high_watermark=20), 2: Broker(follower, high_watermark=20)}
-    assert told(audit(tmp_path, brokers, isr=(1,)), "CAP-SKEW") == {2: said + SKEW}
+    answer = audit(tmp_path, brokers, isr=(1,))
+    assert told(answer, "CAP-SKEW") == {2: said + SKEW}
+    assert not answer.found("REP-LAG")
 
 
 @pytest.mark.parametrize(
@@ -137,6 +139,12 @@ def test_the_replica_that_stands_in_for_an_absent_leader_may_be_too_short_as_wel
 def test_a_replica_that_is_one_record_behind_is_behind(tmp_path, options, behind):
     answer = audit(tmp_path, {1: Broker([*LOG, *written(30, 31, 2)]), 2: Broker(LOG)}, isr=(1,), **options)
     assert told(answer, "REP-LAG") == ({2: "broker 2 is 1 offset and 75 bytes behind broker 1"} if behind else {})
+
+
+def test_a_replica_whose_end_conflicts_is_not_merely_behind(tmp_path):
+    brokers = {1: Broker(LOG, high_watermark=20), 2: Broker([*LOG[:4], *written(20, 25, 1, "old ")], high_watermark=20)}
+    answer = audit(tmp_path, brokers, isr=(1,))
+    assert answer.runs(2) and not answer.found("REP-LAG")
 
 
 @pytest.mark.parametrize(
