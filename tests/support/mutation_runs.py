@@ -122,10 +122,11 @@ class Runner:
         """Try every mutant; those that no test notices are `survivors`."""
         killers: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         files: dict[str, Counter[str]] = defaultdict(Counter)
+        wide = Counter(test for tests in self.reached.values() for test in tests)
         rare: dict[tuple[str, str], float] = defaultdict(float)
         for (path, _), tests in self.reached.items():
             for test in tests:
-                rare[path, test] += 100 / len(tests)
+                rare[path, test] += 100 / len(tests) + 100 / wide[test] ** 2
         begun = time.monotonic()
         for number, mutant in enumerate(self.mutants, start=1):
             known = killers[mutant.path, mutant.function]
@@ -164,7 +165,7 @@ class Runner:
         """The tests that noticed others of the function, then the quickest for their worth, as many as there is time for.
 
         Every audit reaches most rules, and there is not the time for all audits. So a test is worth more, the more of the
-        module it reaches that few others do, and the more mutants of the module tests of its file have noticed.
+        module it reaches that few others do, the less it reaches besides, and the more mutants of the module tests of its file have noticed.
         """
         chosen, total = [], 0.0
         for test in sorted(tests, key=lambda test: (-known[test], self.took[test] / worth[test])):
