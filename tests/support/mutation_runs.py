@@ -165,7 +165,8 @@ class Runner:
         """The tests that noticed others of the function, then the quickest for their worth, as many as there is time for.
 
         Every audit reaches most rules, and there is not the time for all audits. So a test is worth more, the more of the
-        module it reaches that few others do, the less it reaches besides, and the more mutants of the module tests of its file have noticed.
+        module it reaches that few others do, the less it reaches besides, and the more mutants of the module tests of its
+        file have noticed.
         """
         chosen, total = [], 0.0
         for test in sorted(tests, key=lambda test: (-known[test], self.took[test] / worth[test])):
