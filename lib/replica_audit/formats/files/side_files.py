@@ -36,6 +36,9 @@ def parse_json(data: bytes | str, path: str, hint: str) -> Any:
 def parse_whole(text: str | bytes, least: int = 0, greatest: int = INT64) -> int | None:
     """A whole number of ASCII digits from `least` to `greatest`; None for anything else, however long."""
     text = text if isinstance(text, str) else text.decode("latin-1")
+    if len(text) < _LONGEST_NUMBER and text.isascii() and text.isdigit():
+        value = int(text)
+        return value if least <= value <= greatest else None
     if not _DIGITS.fullmatch(text):
         return None
     digits = text.lstrip("-").lstrip("0")

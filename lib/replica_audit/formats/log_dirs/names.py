@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from replica_audit.model import TopicPartition
@@ -83,6 +84,7 @@ def parse_directory_name(name: str) -> DirectoryName:
     return DirectoryName(kind, topic_partition)
 
 
+@lru_cache(maxsize=4096)
 def parse_file_name(name: str) -> FileName:
     """What a file directly in a partition directory is."""
     if name in PARTITION_FILES:
