@@ -37,7 +37,7 @@ from tests.support.mutants import ROOT, Mutant
 #: Set in a process that imports a changed module: its path, and where the changed source is.
 CHANGED, SOURCE = "MUTANT_PATH", "MUTANT_SOURCE"
 #: A mutant that takes this many times longer than its tests do, in seconds of a processor, is caught in a loop: noticed.
-PATIENCE, LEAST_PATIENCE = 10.0, 2.0
+PATIENCE, LEAST_PATIENCE = 4.0, 2.0
 #: Seconds of a processor that a test may take by itself, and seconds after which a process that waits is ended.
 LONGEST, LONGEST_WAIT = 120.0, 900.0
 #: As many cases of one test are tried.
