@@ -6,9 +6,19 @@ second of every run. In a local session the zip and the installed package are of
 
 from __future__ import annotations
 
+import re
 import runpy
 import sys
+from collections.abc import Iterable
+
+_ZIP_OF_SPARK = re.compile(r"[/\\]python[/\\]lib[/\\](pyspark|py4j-[^/\\]*-src)\.zip")
+
+
+def without_zips_of_spark(places: Iterable[str]) -> list[str]:
+    """`places` of a module search path without those where Spark has its own Python; zips of others stay."""
+    return [place for place in places if not _ZIP_OF_SPARK.search(place)]
+
 
 if __name__ == "__main__":
-    sys.path[:] = [place for place in sys.path if not place.endswith(("pyspark.zip", "-src.zip"))]
+    sys.path[:] = without_zips_of_spark(sys.path)
     runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)
