@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from replica_audit.deciding.groups import GroupOffset, find_hit
+from replica_audit.deciding.groups import GroupOffset, by_partition, find_hit
 from replica_audit.deciding.plan_parts import Candidate, Conflict, Decision, PartitionThen, ReplicaThen, Source
 from replica_audit.deciding.present_state import PresentState, Row
 from replica_audit.errors import UsageError
@@ -56,9 +56,7 @@ def decide(
     """
     found, conflicts = [], []
     places = sorted(asked) if asked else matrix.places()
-    of_place: dict[Place, list[GroupOffset]] = defaultdict(list)
-    for one in groups or ():
-        of_place[one.topic, one.partition].append(one)
+    of_place = by_partition(groups or ())
     if candidate_id is not None:
         having = [place for place in places if candidate_id in matrix.rows.get(place, ())]
         lacking = [place for place in asked if place in matrix.rows and place not in having]
@@ -77,7 +75,9 @@ def decide(
         if chosen is None:
             conflicts.append(Conflict(*place, "no replica in the snapshot is assigned to it"))
             continue
-        found.append(_decision(matrix, state, place, chosen, given, None if groups is None else of_place[place]))
+        found.append(
+            _decision(matrix, state, place, chosen, given, None if groups is None else of_place.get(place, ()))
+        )
     return found, conflicts
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from replica_audit import __version__
 from replica_audit.auditing.rows.evidence import parse_kafka_version
 from replica_audit.deciding.decisions import Matrix, decide, groups_hit, rests_on
-from replica_audit.deciding.groups import GroupOffset
+from replica_audit.deciding.groups import GroupOffset, by_partition
 from replica_audit.deciding.kafka_commands import BOOTSTRAP, Tools
 from replica_audit.deciding.plan_parts import Plan
 from replica_audit.deciding.planning import make_steps
@@ -62,9 +62,7 @@ def plan_elections(
 
 def hit_groups(results: Results) -> dict[Place, dict[int, frozenset[str]]]:
     """Of each partition with rows of `elections` and `group_offsets`: the groups that each candidate hits."""
-    matrix, of_place = Matrix(results), defaultdict(list)
-    for one in _groups(results) or ():
-        of_place[one.topic, one.partition].append(one)
+    matrix, of_place = Matrix(results), by_partition(_groups(results) or ())
     state = present_state(results, parse_kafka_version((results.audit.get("options") or {}).get("kafka_version")))
     found: dict[Place, dict[int, frozenset[str]]] = defaultdict(dict)
     for place in of_place.keys() & matrix.rows.keys():

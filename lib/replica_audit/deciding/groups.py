@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from replica_audit.model import Place
 from replica_audit.protocol.lineage import Lineage
 
 
@@ -16,6 +18,14 @@ class GroupOffset(NamedTuple):
     partition: int
     committed_offset: int
     leader_epoch: int | None
+
+
+def by_partition(offsets: Iterable[GroupOffset]) -> dict[Place, list[GroupOffset]]:
+    """The offsets of each partition that has any."""
+    found: dict[Place, list[GroupOffset]] = defaultdict(list)
+    for one in offsets:
+        found[one.topic, one.partition].append(one)
+    return dict(found)
 
 
 def find_hit(offsets: Iterable[GroupOffset], lineage: Lineage, end_offset: int, shared_end: int) -> frozenset[str]:

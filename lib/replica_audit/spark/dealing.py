@@ -44,7 +44,7 @@ def deal_work(works: Iterable[SegmentWork], cores: int) -> list[list[SegmentWork
     units = [[work] for work in works if work.known is None]
     units += _stretches([(work, work.known) for work in works if work.known is not None], total // (4 * count))
     units.sort(key=lambda unit: unit[0].file.path)
-    tasks = deal_evenly(units, [sum(map(_weigh, unit)) for unit in units], count)
+    tasks = deal_evenly(units, _weigh, count)
     return [[work for unit in sorted(task, key=_place) for work in unit] for task in tasks]
 
 
@@ -53,10 +53,11 @@ def in_rounds(count: int, cores: int) -> int:
     return cores * max(1, -(-count // cores))
 
 
-def deal_evenly(units: Sequence[Item], weights: Sequence[int], count: int) -> list[list[Item]]:
+def deal_evenly(units: Sequence[list[Item]], weigh: Callable[[Item], int], count: int) -> list[list[list[Item]]]:
     """`units` dealt out to at most `count` tasks, the heaviest first, each to the task that has the least; of equal ones the
     first."""
-    tasks: list[list[Item]] = [[] for _ in range(count)]
+    weights = [sum(map(weigh, unit)) for unit in units]
+    tasks: list[list[list[Item]]] = [[] for _ in range(count)]
     heap = [(0, number) for number in range(count)]
     for index in sorted(range(len(units)), key=lambda index: -weights[index]):
         weight, number = heap[0]

@@ -151,7 +151,7 @@ def _deal(groups: Sequence[Group], cores: int) -> list[list[Group]]:
     wanted = max(2 * cores, total // (10 * _TASK_BATCHES))
     count = 1 if total <= _TASK_BATCHES else min(len(groups), in_rounds(wanted, cores))
     stretches = list(cut_stretches(groups, _weigh, total // (_STRETCHES * count)))
-    tasks = deal_evenly(stretches, [sum(map(_weigh, stretch)) for stretch in stretches], count)
+    tasks = deal_evenly(stretches, _weigh, count)
     return [[group for stretch in task for group in stretch] for task in tasks]
 
 
