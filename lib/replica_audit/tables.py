@@ -233,6 +233,7 @@ lost_at_most boolean
 cut_transactions int
 only_here bigint
 hidden_records bigint
+damage array<string>
 standing string
 clean boolean
 choice string
