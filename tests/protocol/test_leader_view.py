@@ -301,7 +301,9 @@ def test_an_outsider_that_counted_as_caught_up_all_the_time_bounds_the_mark_befo
     then = at(NOW + 1, {0: 9, 1: 7}, (0,), observed=9, **settings)
     assert last(first, then, version=(3, 5)).deviation == found
     for one in (0, 1):
-        unknown = [replace(each, lag_time_ms=None) if one == number else each for number, each in enumerate((first, then))]
+        unknown = [
+            replace(each, lag_time_ms=None) if one == number else each for number, each in enumerate((first, then))
+        ]
         assert last(*unknown, version=(3, 5)).deviation is None
 
 

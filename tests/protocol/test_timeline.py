@@ -55,7 +55,9 @@ def test_a_catching_up_outsider_holds_the_mark(version, mark):
 def outsider_at_8(time, mark, end=10, **more):
     """Broker 2, outside the ISR, caught up 9 s before `LONG_AGO` and is at 8."""
     caught_up = {2: LONG_AGO - 9_000}
-    return at(LONG_AGO + time, {0: end, 1: end, 2: 8}, (0, 1), caught_up=caught_up, observed=mark, lag_time_ms=30_000, **more)
+    return at(
+        LONG_AGO + time, {0: end, 1: end, 2: 8}, (0, 1), caught_up=caught_up, observed=mark, lag_time_ms=30_000, **more
+    )
 
 
 @pytest.mark.parametrize("version", [(0, 10), (2, 6), (2, 8), (3, 5)])
