@@ -21,6 +21,7 @@ from replica_audit.auditing.findings.families import (
     log_damage,
     meta_elections,
     meta_identity,
+    meta_stale,
     rep,
     trn_cuts,
     trn_replay,
@@ -50,6 +51,7 @@ MODULES = (
     grp,
     meta_elections,
     meta_identity,
+    meta_stale,
     cap_files,
     cap_doubts,
 )
