@@ -93,3 +93,41 @@ def test_one_changed_header_deposes_nobody(tmp_path):
     answer = audit(tmp_path, {0: Broker(COMMON), 1: changed, 2: Broker(COMMON)}, leader=0, quiesced=True)
     assert answer.tables["partitions"][0]["leader_id"] == 0
     assert not answer.found("META-STALE")
+
+
+def two_copies(path: Path, *later: bytes) -> Callable[[], None]:
+    """A controller's copy, and broker 1's with what came `later`."""
+
+    def written_down() -> None:
+        begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (0, 1, 2), 0)]
+        log = write.leader_change(0, 100, (100,)) + write.batch(1, begin)
+        write.write_metadata_log(path, "controller-100", 100, {0: log})
+        more = b"".join(write.batch(3 + at, [one], time_ms=write.TIME_MS + 1) for at, one in enumerate(later))
+        write.write_metadata_log(path, "broker-1", 1, {0: log + more})
+
+    return written_down
+
+
+def test_a_controller_that_lacks_an_election_is_told_of_each_partition_and_of_its_copy(tmp_path):
+    """Broker 1 leads by its own copy; a cluster that started with the controller's would cut 20 committed records."""
+    moves = write.change(TOPIC_ID, leader=1, isr=(1, 2))
+    brokers = {0: LAGGING, 1: AHEAD, 2: AHEAD}
+    answer = audit(tmp_path, brokers, source="inferred", quiesced=True, before_audit=two_copies(tmp_path, moves))
+    row = answer.tables["partitions"][0]
+    assert (row["leader_id"], row["leader_epoch"], row["isr"]) == (1, 1, [1, 2]), answer
+    assert answer.verdict == "WILL_LOSE_ON_TRUNCATION"
+    of_copy, of_partition = sorted(answer.found("META-STALE"), key=lambda one: one["topic"] is not None)
+    assert (of_copy["severity"], of_copy["broker_id"], of_copy["topic"]) == ("high", 100, None)
+    assert of_partition["message"].startswith(
+        "controller 100 lacks the newest metadata of this partition: broker 1 leads in leader epoch 1, with brokers 1 and 2 in "
+        "sync; by what it has, broker 0 leads in leader epoch 0"
+    )
+
+
+def test_a_config_that_a_controller_lacks_concerns_its_copy_only(tmp_path):
+    moves = write.config(2, TOPIC, "min.insync.replicas", "2")
+    brokers = {0: LAGGING, 1: LAGGING, 2: LAGGING}
+    answer = audit(
+        tmp_path, brokers, leader=0, source="inferred", quiesced=True, before_audit=two_copies(tmp_path, moves)
+    )
+    assert [row["topic"] for row in answer.found("META-STALE")] == [None], answer

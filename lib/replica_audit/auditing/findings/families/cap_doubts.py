@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.comparing.provenance import open_question, why_not_comparable
 from replica_audit.auditing.findings.code import Code
-from replica_audit.auditing.findings.families.meta_stale import explained_by_skew, overtaken_text
+from replica_audit.auditing.findings.families.meta_copies import explained_by_skew, overtaken_text
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding
 from replica_audit.formats.stand_ins.second_hand import UNPROVEN
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.findings.code import Code
-from replica_audit.auditing.findings.families.meta_stale import explained_by_skew
+from replica_audit.auditing.findings.families.meta_copies import explained_by_skew
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding
 from replica_audit.auditing.findings.shared import entries_text
 from replica_audit.auditing.replicas.shared_range import shared_end, shared_start
