@@ -56,6 +56,7 @@ directories array<string>
 fenced array<int>
 configs map<string,string>
 sole_isr struct<min_isr:int,others_fenced:string,applied:string>
+lacked_by array<int>
 """)
 
 #: Columns that begin every table.

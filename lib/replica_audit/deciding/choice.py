@@ -31,9 +31,9 @@ def standing(case: Case, broker_id: int) -> str:
     leadership = case.leadership
     if leadership is not None and leadership.replicas is not None and broker_id not in leadership.replicas:
         return "unassigned"
-    if case.reference.leader_id == broker_id and leadership is not None and leadership.source != "inferred":
+    if case.reference.leader_id == broker_id and case.reference.source != "inferred":
         return "leader"
-    if leadership is None or leadership.isr is None:
+    if leadership is None or leadership.isr is None or case.reference.outdated:
         return "unknown"
     if broker_id in leadership.isr:
         return "isr"
