@@ -53,7 +53,7 @@ def choose(case: Case, costs: Sequence[CandidateCost]) -> Choice | None:
     """The choice among the replicas that are assigned; None without any.
 
     First whoever loses the fewest records that may have been acknowledged with acks=all, then the fewest that are proven
-    committed, then the fewest at all. Of equals one that lacks nothing which another replica keeps, then the present
+    committed, then who leaves the fewest transactions without their end, then the fewest records at all. Of equals one that lacks nothing which another replica keeps, then the present
     leader, then who is elected cleanly, then the later epoch, the longer log, the earlier log start, and the place in the
     assignment: length never goes before the epoch.
     """
@@ -83,8 +83,8 @@ def choose(case: Case, costs: Sequence[CandidateCost]) -> Choice | None:
     return Choice(best, worst, _reason(case, best, ranked[1:], standings))
 
 
-def _loss(cost: CandidateCost) -> tuple[int, int, int]:
-    return cost.lost_acknowledged, cost.lost_committed, cost.lost_records
+def _loss(cost: CandidateCost) -> tuple[int, int, int, int]:
+    return cost.lost_acknowledged, cost.lost_committed, cost.cut_transactions, cost.lost_records
 
 
 def _reason(case: Case, best: CandidateCost, others: Sequence[CandidateCost], standings: dict[int, str]) -> str:
@@ -126,4 +126,4 @@ def _advantage(case: Case, best: CandidateCost, equals: Sequence[CandidateCost],
 
 
 def _say_loss(cost: CandidateCost) -> str:
-    return say_loss(cost.lost_records, cost.lost_committed, cost.lost_possible, cost.at_most)
+    return say_loss(cost.lost_records, cost.lost_committed, cost.lost_possible, cost.at_most, cost.cut_transactions)

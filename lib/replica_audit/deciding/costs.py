@@ -15,10 +15,11 @@ from replica_audit.auditing.comparing.loss import Count, count_beyond
 from replica_audit.auditing.comparing.replays import replay_lineage
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.families.rep import brokers_past_leader
+from replica_audit.auditing.findings.families.txn import is_marker_due
 from replica_audit.auditing.partitions.conclusion import PartitionAudit
 from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
-from replica_audit.deciding.held_records import Holding, Marked, as_possible, holding
+from replica_audit.deciding.held_records import Holding, Marked, TransactionPart, as_possible, holding
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.formats.segments.open_transactions import open_at_end
 
@@ -51,7 +52,7 @@ class CandidateCost:
     at_most: bool
     """The numbers are upper bounds: of some of it only offsets tell how many records there are."""
     cut_transactions: int
-    """Transactions of which the candidate has a part, and a part is lost."""
+    """Transactions of which the candidate has a part, and a part that may have been committed is lost: data or the marker."""
     only_here: int
     """Records that no other replica holds."""
     hidden_records: int = 0
@@ -114,7 +115,7 @@ def _cost(
     own = holdings[candidate.broker_id]
     stays = candidate is case.reference.facts and case.reference.leader_id == candidate.broker_id
     mine = own.parted(cuts[candidate.broker_id])[0]
-    held, dropped, producers, hidden = list(mine), {}, set(), []
+    held, dropped, cut_producers, hidden = list(mine), {}, set(), []
     committed: dict[int, int] = {}
     for broker, cut in cuts.items():
         kept, gone = holdings[broker].parted(cut)
@@ -128,7 +129,12 @@ def _cost(
         if broker != candidate.broker_id and not compacted:
             hidden += [item.above(candidate.local_start_offset) for item in kept]
         dropped[broker] = [item for item in gone if not (compacted and _was_cleaned(candidate, item))]
-        producers |= holdings[broker].producers_dropped(cut)
+        may_be_newer = stays and broker not in shorter and not is_doubtful
+        cut_producers |= {
+            transaction.producer_id
+            for transaction in open_at_end(candidate.segments).values()
+            if _is_cut(case, holdings[broker].cut_part(transaction, cut), may_be_newer)
+        }
     lost = [item for items in dropped.values() for item in items]
     count, at_most = _count(lost, held)
     possible, _ = count_beyond(as_possible(lost), as_possible(held))
@@ -157,10 +163,20 @@ def _cost(
         lost_committed=count.committed,
         lost_possible=max(0, possible.committed - count.committed),
         at_most=at_most or any(facts.compacted for facts in replicas) and count.records > 0,
-        cut_transactions=len(producers & set(open_at_end(candidate.segments))) if lost else 0,
+        cut_transactions=len(cut_producers),
         only_here=alone.records,
         hidden_records=_count(filter(None, hidden), mine)[0].records,
     )
+
+
+def _is_cut(case: Case, part: TransactionPart | None, may_be_newer: bool) -> bool:
+    """Whether a transaction that is open on a candidate is cut: its next part is dropped elsewhere, and nobody writes it again.
+
+    `may_be_newer`: the candidate leads, and may have what lies past its end: it was copied earlier.
+    """
+    if part is None or not part.is_possible or (part.is_ahead and may_be_newer):
+        return False
+    return not (part.batch.is_control and is_marker_due(case, part.batch.producer_id))
 
 
 def _cuts(

@@ -18,7 +18,8 @@ from replica_audit.auditing.comparing.runs import Run
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.batch_header import TRANSACTIONAL, Batch, or_absent
-from replica_audit.model import ChunkDigest
+from replica_audit.formats.segments.open_transactions import next_part
+from replica_audit.model import ChunkDigest, OpenTransaction
 
 #: Protocols under which a clean election keeps all that was committed.
 _KEEPS_COMMITTED = ("kip-279", "fetch")
@@ -72,6 +73,17 @@ class Marked:
 
 
 @dataclass(frozen=True, slots=True)
+class TransactionPart:
+    """A batch of a transaction, of its data or its marker."""
+
+    batch: Batch
+    is_possible: bool
+    """It may have been committed."""
+    is_ahead: bool
+    """As in `Marked`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Holding:
     """One replica's records, as far as replicas may differ in them."""
 
@@ -81,6 +93,8 @@ class Holding:
     loaded: frozenset[int]
     marked: tuple[Marked, ...]
     """In order of offset."""
+    transactional: tuple[TransactionPart, ...] = ()
+    """Of `batches` those of transactions, markers too."""
     _ends: tuple[int, ...] = ()
     """Ends of `batches`, none below one before it."""
 
@@ -105,14 +119,14 @@ class Holding:
                 dropped.append(item.between(edge, end))
         return kept, dropped
 
-    def producers_dropped(self, truncate_to: int) -> set[int]:
-        """Producers with transactional batches, markers among them, past the cut."""
+    def cut_part(self, transaction: OpenTransaction, truncate_to: int) -> TransactionPart | None:
+        """The first part of a transaction that truncation drops, where it was open at the cut; else None."""
         first = self._first_dropped(truncate_to)
-        return {
-            batch.producer_id
-            for batch in self.batches
-            if batch.end_offset > first and batch.magic >= 2 and batch.attributes & TRANSACTIONAL
-        }
+        if transaction.first_offset >= first:
+            return None
+        dropped = {part.batch: part for part in self.transactional if part.batch.end_offset > first}
+        batch = next_part(transaction, dropped)
+        return None if batch is None else dropped[batch]
 
     def _first_dropped(self, truncate_to: int) -> int:
         return max(truncate_to, self.facts.log_start_offset)
@@ -139,7 +153,20 @@ def holding(case: Case, facts: ReplicaFacts, batches: Sequence[Batch], loaded: f
     marked.sort(key=lambda one: (one.piece.start_offset, one.piece.end_offset))
     ends = tuple(accumulate((batch.end_offset for batch in batches), max))
     # A cleaner leaves parts of batches: of compacted logs each is asked for by itself.
-    return Holding(facts, tuple(batches), loaded, tuple(marked if facts.compacted else _joined(marked)), ends)
+    transactional = tuple(
+        _transaction_part(_marked(case, facts, batch, runs.get(_key(batch)), _key(batch) in ahead), batch)
+        for batch in batches
+        if batch.magic >= 2 and batch.attributes & TRANSACTIONAL
+    )
+    return Holding(
+        facts, tuple(batches), loaded, tuple(marked if facts.compacted else _joined(marked)), transactional, ends
+    )
+
+
+def _transaction_part(marked: Iterable[Marked], batch: Batch) -> TransactionPart:
+    parts = list(marked)
+    is_possible = any(one.possible_end > one.piece.start_offset for one in parts)
+    return TransactionPart(batch, is_possible, any(one.is_ahead for one in parts))
 
 
 def _as_written_again(batch: Batch, run: Run | None) -> Batch:

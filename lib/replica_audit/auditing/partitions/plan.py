@@ -89,8 +89,7 @@ class Plan:
     @cached_property
     def producers(self) -> frozenset[int]:
         """Producers of whose transactions `conclude` wants to know what the coordinator says."""
-        reference = self.grouping.reference
-        return frozenset() if reference is None else frozenset(open_at_end(reference.facts.segments))
+        return frozenset(producer for facts in self.grouping.compared for producer in open_at_end(facts.segments))
 
     def _candidates_of(self, grouping: Grouping) -> dict[CopyKey, set[int]]:
         if grouping.reference is None:
