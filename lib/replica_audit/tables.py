@@ -233,6 +233,7 @@ lost_at_most boolean
 cut_transactions int
 only_here bigint
 hidden_records bigint
+beside array<struct<broker_id:int,log_dir:string,start_offset:bigint,end_offset:bigint,lost_held:bigint>>
 standing string
 clean boolean
 choice string

@@ -53,9 +53,9 @@ def choose(case: Case, costs: Sequence[CandidateCost]) -> Choice | None:
     """The choice among the replicas that are assigned; None without any.
 
     First whoever loses the fewest records that may have been acknowledged with acks=all, then the fewest that are proven
-    committed, then who leaves the fewest transactions without their end, then the fewest records at all. Of equals one that lacks nothing which another replica keeps, then the present
-    leader, then who is elected cleanly, then the later epoch, the longer log, the earlier log start, and the place in the
-    assignment: length never goes before the epoch.
+    committed, then who leaves the fewest transactions without their end, then the fewest records at all. Of equals one
+    that lacks nothing which another replica keeps, then the present leader, then who is elected cleanly, then the later
+    epoch, the longer log, the earlier log start, and the place in the assignment: length never goes before the epoch.
     """
     standings = {cost.broker_id: standing(case, cost.broker_id) for cost in costs}
     electable = [cost for cost in costs if standings[cost.broker_id] != "unassigned"]

@@ -8,6 +8,7 @@ what acks=all promised, leave that open.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -134,27 +135,30 @@ class Holding:
 
 def holding(case: Case, facts: ReplicaFacts, batches: Sequence[Batch], loaded: frozenset[int]) -> Holding:
     """The holding of one of a case's replicas, given its batches of the chunks `loaded`."""
-    item = next((one for one in case.comparisons if one.follower is facts), None)
+    item = next((one for one in (*case.comparisons, *case.beside) if one.follower is facts), None)
     # A batch stands in a comparison as it was read there: its place in the log tells it from all others.
-    runs = {} if item is None else {_key(batch): run for run in item.runs for batch in run.batches}
+    runs = defaultdict(list)
+    for run in () if item is None else item.runs:
+        for batch in run.batches:
+            runs[_key(batch)].append(run)
     again = {} if item is None else {_key(batch): run for run in item.runs for batch in run.written_again}
     ahead = set() if item is None else {_key(batch) for batch in item.alignment.ahead}
     marked = [
         one
         for batch in (_as_written_again(batch, again.get(_key(batch))) for batch in batches)
-        if has_data(batch)
-        for one in _marked(case, facts, batch, runs.get(_key(batch)), _key(batch) in ahead)
+        if has_data(batch) and batch.end_offset > facts.log_start_offset
+        for one in _marked(case, facts, batch, runs.get(_key(batch), ()), _key(batch) in ahead)
     ]
     marked += [
         _of_chunk(case, facts, chunk)
         for number, chunk in facts.chunks.items()
-        if number not in loaded and chunk.record_count
+        if number not in loaded and chunk.record_count and chunk.last_offset >= facts.log_start_offset
     ]
     marked.sort(key=lambda one: (one.piece.start_offset, one.piece.end_offset))
     ends = tuple(accumulate((batch.end_offset for batch in batches), max))
     # A cleaner leaves parts of batches: of compacted logs each is asked for by itself.
     transactional = tuple(
-        _transaction_part(_marked(case, facts, batch, runs.get(_key(batch)), _key(batch) in ahead), batch)
+        _transaction_part(_marked(case, facts, batch, runs.get(_key(batch), ()), _key(batch) in ahead), batch)
         for batch in batches
         if batch.magic >= 2 and batch.attributes & TRANSACTIONAL
     )
@@ -194,22 +198,26 @@ def _key(batch: Batch) -> tuple[int, int, int]:
     return batch.base_offset, batch.last_offset, batch.position
 
 
-def _marked(case: Case, facts: ReplicaFacts, batch: Batch, run: Run | None, ahead: bool) -> Iterator[Marked]:
-    """A batch in pieces: the part that is the reference's, and that of a run."""
-    start = batch.base_offset if run is None else max(batch.base_offset, run.start_offset)
-    if start > batch.base_offset:
-        yield _piece(facts, batch, batch.base_offset, start, *_shared(case))
-    if ahead:
+def _marked(case: Case, facts: ReplicaFacts, batch: Batch, runs: Sequence[Run], is_ahead: bool) -> Iterator[Marked]:
+    """A batch from the log start on, in pieces: the parts that are the reference's, and those of runs, in order."""
+    start = max(batch.base_offset, facts.log_start_offset)
+    if is_ahead:
         until = committed_ahead(case.reference.facts, facts)
         yield replace(_piece(facts, batch, start, batch.end_offset, until, batch.end_offset), is_ahead=True)
-    elif run is not None and run.conflicting:
-        yield _piece(facts, batch, start, batch.end_offset, *_of_run(case, run))
-    else:
+        return
+    for run in runs:
+        begin, end = max(start, run.start_offset), min(batch.end_offset, run.end_offset)
+        if start < begin:
+            yield _piece(facts, batch, start, begin, *_shared(case))
+        if begin < end:
+            yield _piece(facts, batch, begin, end, *(_of_run(case, run) if run.conflicting else _shared(case)))
+        start = max(start, end)
+    if start < batch.end_offset:
         yield _piece(facts, batch, start, batch.end_offset, *_shared(case))
 
 
 def _piece(facts: ReplicaFacts, batch: Batch, start: int, end: int, committed_end: int, possible_end: int) -> Marked:
-    piece = piece_of(facts.broker_id, batch, start, end, committed_end)
+    piece = piece_of(facts.key, batch, start, end, committed_end)
     return Marked(piece, max(possible_end, committed_end), batch.epoch)
 
 
@@ -244,7 +252,7 @@ def _of_chunk(case: Case, facts: ReplicaFacts, chunk: ChunkDigest) -> Marked:
     """A chunk that every replica which has it holds alike."""
     committed, possible = _shared(case)
     piece = Piece(
-        facts.broker_id,
+        facts.key,
         ("chunk", chunk.chunk, chunk.digest),
         chunk.base_offset,
         chunk.last_offset + 1,

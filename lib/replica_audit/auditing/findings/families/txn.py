@@ -175,11 +175,10 @@ def _marker_lost(
 
 
 def _marker_in_conflict(item: Comparison, transaction: OpenTransaction) -> Batch | None:
-    """The marker of a transaction that was open where the logs part, among the follower's conflicting batches."""
-    conflicts = [part for part in item.alignment.differences if part.conflicting]
-    if not conflicts or transaction.first_offset >= conflicts[0].start_offset:
-        return None
-    return marker_of(transaction, (batch for part in conflicts for batch in part.batches))
+    """The marker of a transaction among the follower's conflicting batches; one below its last record is of an earlier one."""
+    parts = (part for part in item.alignment.differences if part.conflicting)
+    marker = marker_of(transaction, (batch for part in parts for batch in part.batches))
+    return marker if marker is not None and marker.base_offset > transaction.last_offset else None
 
 
 def is_marker_due(case: Case, producer_id: int) -> bool:
