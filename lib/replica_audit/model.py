@@ -224,8 +224,8 @@ class SegmentSummary:
     last_timestamp_ms: int | None = None
     open_transactions: tuple[OpenTransaction, ...] = ()
     """As far as this file tells."""
-    ended_producers: tuple[int, ...] = ()
-    """Producers with a marker in this file."""
+    ended_producers: tuple[tuple[int, int], ...] = ()
+    """(producer id, greatest epoch of its markers in this file)."""
     source: SegmentSource = "segment"
     """What was read: segment, dump_text, batch_table or record_table."""
     form: str = "batches"

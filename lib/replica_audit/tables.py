@@ -235,6 +235,7 @@ cut_transactions int
 only_here bigint
 hidden_records bigint
 damage array<string>
+beside array<struct<broker_id:int,log_dir:string,start_offset:bigint,end_offset:bigint,lost_held:bigint>>
 standing string
 clean boolean
 choice string

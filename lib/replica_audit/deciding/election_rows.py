@@ -68,6 +68,16 @@ def election_rows(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]) 
                 "only_here": cost.only_here,
                 "hidden_records": cost.hidden_records,
                 "damage": damaged.get(cost.broker_id, []),
+                "beside": [
+                    {
+                        "broker_id": copy.facts.broker_id,
+                        "log_dir": copy.facts.directory.log_dir,
+                        "start_offset": copy.start_offset,
+                        "end_offset": copy.facts.log_end_offset,
+                        "lost_held": copy.lost_held,
+                    }
+                    for copy in cost.beside
+                ],
                 "standing": name,
                 "clean": is_clean(name),
                 "choice": "best" if cost is best else "worst" if cost is worst else None,

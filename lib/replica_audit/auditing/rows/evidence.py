@@ -17,6 +17,7 @@ from replica_audit.auditing.rows.bronze import directories_of_rows
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.formats.leadership.states import leadership_of_rows
+from replica_audit.formats.log_dirs.put_aside import kind_of_copy
 from replica_audit.formats.segments.segment_summary import summary_from_json
 from replica_audit.model import SegmentSummary, TopicPartition
 from replica_audit.protocol.versions import parse_kafka_version, protocol_of
@@ -88,10 +89,11 @@ def partition_evidence(
     summaries: dict[tuple[int, str], list[SegmentSummary]] = {}
     for row in rows.get("segments", ()):
         summaries.setdefault((row["broker_id"], row["log_dir"]), []).append(summary_from_json(row["summary"]))
-    replicas = tuple((one, tuple(summaries.get((one.broker_id, one.log_dir), ()))) for one in directories)
+    copies = [(one, tuple(summaries.get((one.broker_id, one.log_dir), ()))) for one in directories]
     return PartitionEvidence(
         topic_partition=topic_partition,
-        replicas=replicas,
+        replicas=tuple(pair for pair in copies if kind_of_copy(pair[0]) == "current"),
+        put_aside=tuple(pair for pair in copies if kind_of_copy(pair[0]) != "current"),
         leadership=leadership_of_rows(rows.get("partition_states", ())),
         cluster_id=options.cluster_id,
         quiesced=options.quiesced,
