@@ -63,6 +63,8 @@ class Case:
     lost_from: int | None = None
     """First offset of what other replicas hold and the reference lost; None where it lost nothing."""
     cluster_id: str | None = None
+    has_metadata_log: bool = False
+    """The snapshot has one, whatever it says of the partition."""
 
     @property
     def replicas(self) -> tuple[ReplicaFacts, ...]:
@@ -95,6 +97,16 @@ class Case:
         """Brokers whose replica was not captured and that the answer depends on, with the reason."""
         orphaned = {broker_id for broker_id, _, _ in self.orphans}
         return needed_replicas(self.leadership, self.reference, self.captured, orphaned)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether one copy is all that the snapshot has, and nothing says which others there are.
+
+        A metadata log that does not name the partition says that it is deleted.
+        """
+        assigned = self.leadership.replicas if self.leadership else None
+        others = self.comparisons or self.strangers or self.set_aside or self.foreign or self.duplicates
+        return assigned is None and not self.has_metadata_log and not others
 
     @property
     def stopped(self) -> bool:

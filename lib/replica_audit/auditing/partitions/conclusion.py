@@ -129,6 +129,7 @@ def conclude(
         timeline=evidence.timeline,
         losses=evidence.losses,
         cluster_id=evidence.cluster_id,
+        has_metadata_log=evidence.has_metadata_log,
     )
     if evidence.group_offsets:
         case = with_groups(case, evidence.group_offsets)

@@ -29,6 +29,8 @@ class PartitionEvidence:
     orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
     brokers: frozenset[int] = frozenset()
     """Those of which a log dir is in the snapshot, with or without the partition."""
+    has_metadata_log: bool = False
+    """The snapshot has one, whatever it says of the partition."""
     times: CaptureTimes = CaptureTimes()
     log_events: tuple[BrokerLogEvent, ...] = ()
     """From brokers' own logs, in order of time."""

@@ -113,12 +113,13 @@ def _of_later_epochs(
     """In-sync replicas that were written to in an epoch after the given leader's: it was deposed before the copies were made.
 
     A leader writes its epoch to its file at once, so an epoch that it does not know came after it. Only records count
-    whose epoch the replica's own file has too: one changed header must not depose anybody.
+    whose epoch the replica's own file has too: one changed header must not depose anybody. Once somebody is deposed, who
+    was elected later still and wrote nothing counts as well.
     """
     if not led:
         return []
     known = max(log_epoch(led[0]), -1 if leadership.leader_epoch is None else leadership.leader_epoch)
-    return [
+    later = [
         facts
         for facts in eligible
         if facts.last_leader_epoch is not None
@@ -126,6 +127,9 @@ def _of_later_epochs(
         and facts.file_lineage is not None
         and facts.file_lineage.latest_epoch == facts.last_leader_epoch
     ]
+    newest = max((log_epoch(facts) for facts in later), default=None)
+    elected = [] if newest is None else [facts for facts in eligible if log_epoch(facts) > newest]
+    return elected or later
 
 
 def _credible_epoch(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> int:

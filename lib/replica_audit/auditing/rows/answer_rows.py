@@ -62,7 +62,7 @@ def _loss(audit: PartitionAudit) -> Loss:
         return Loss(None)
     shorter = brokers_past_leader(audit.findings)
     loss = count_loss(case.reference.facts, case.comparisons, shorter)
-    uncompared = case.strangers or case.set_aside or audit.needed_replicas
+    uncompared = case.strangers or case.set_aside or audit.needed_replicas or case.is_alone
     return Loss(None) if uncompared and loss.total is not None and not loss.total.records else loss
 
 

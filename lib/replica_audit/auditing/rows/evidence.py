@@ -52,6 +52,12 @@ class AuditOptions:
     times: CaptureTimes = CaptureTimes()
     brokers: tuple[int, ...] = ()
     """Those of which a log dir is in the snapshot."""
+    has_metadata_log: bool = False
+
+
+def has_metadata_log(files: Mapping[str, int]) -> bool:
+    """Whether files of a metadata log are among those of a snapshot, counted by kind."""
+    return any(files.get(kind) for kind in ("metadata_log", "metadata_kraft_snapshot"))
 
 
 def resolve_options(
@@ -61,6 +67,8 @@ def resolve_options(
     cluster_id: str | None,
     times: CaptureTimes,
     brokers: Iterable[int] = (),
+    *,
+    has_metadata_log: bool = False,
 ) -> AuditOptions:
     """What `settings` choose, and where they do not what the manifest says: its `kafka_version` and `quiesced`.
 
@@ -71,7 +79,7 @@ def resolve_options(
     except ValueError as error:
         raise UsageError(str(error)) from error
     protocol = settings.protocol or (protocol_of(version) if version else "fetch")
-    return AuditOptions(protocol, version, quiesced, cluster_id, times, tuple(brokers))
+    return AuditOptions(protocol, version, quiesced, cluster_id, times, tuple(brokers), has_metadata_log)
 
 
 def options_row(options: AuditOptions, settings: Settings) -> dict[str, Any]:
@@ -122,4 +130,5 @@ def partition_evidence(
         timeline=next((summary_of_row(row) for row in rows.get(TIMELINE, ())), None),
         orphans=orphans,
         brokers=frozenset(options.brokers),
+        has_metadata_log=options.has_metadata_log,
     )
