@@ -107,10 +107,7 @@ def candidate_costs(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]
             holdings[facts.broker_id] = held
         else:
             aside.append(held)
-    return tuple(
-        _cost(case, facts, replicas, holdings, aside, cuts, shorter, is_doubtful)
-        for facts in replicas
-    )
+    return tuple(_cost(case, facts, replicas, holdings, aside, cuts, shorter, is_doubtful) for facts in replicas)
 
 
 def _may_have_lost_tail(case: Case) -> bool:
