@@ -76,25 +76,53 @@ def candidate_costs(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]
     if case is None:
         return ()
     shorter = brokers_past_leader(audit.findings)
-    is_doubtful = _may_have_lost_tail(case)
-    tiered = audit.evidence.is_tiered
-    replicas = sorted(
-        (case.reference.facts, *(item.follower for item in case.comparisons)), key=lambda facts: facts.broker_id
-    )
-    cuts = cuts_of_candidates(case.reference, replicas, case.protocol, tiered)
-    wanted = chunks_of_candidates(case.reference, replicas, lambda: cuts)
-    holdings = {}
-    for facts in replicas:
-        rows = restore_epochs(batches.get(facts.key, np.empty(0, BATCH_DTYPE)), facts.rot)
-        loaded = frozenset(wanted.get(facts.key, ()))
-        holdings[facts.broker_id] = holding(case, facts, batches_in(rows, loaded), loaded)
+    is_doubtful = may_have_lost_tail(case)
+    replicas = replicas_of(case)
+    cuts = cuts_of_candidates(case.reference, replicas, case.protocol, audit.evidence.is_tiered)
+    holdings = holdings_of(case, batches, cuts)
     return tuple(
         _cost(case, facts, replicas, holdings, _cuts(case, facts, replicas, cuts), shorter, is_doubtful)
         for facts in replicas
     )
 
 
-def _may_have_lost_tail(case: Case) -> bool:
+def replicas_of(case: Case) -> list[ReplicaFacts]:
+    """The replicas that may be candidates, by broker id."""
+    replicas = (case.reference.facts, *(item.follower for item in case.comparisons))
+    return sorted(replicas, key=lambda facts: facts.broker_id)
+
+
+def holdings_of(
+    case: Case, batches: Mapping[CopyKey, np.ndarray], cuts: Mapping[CopyKey, Mapping[CopyKey, int]]
+) -> dict[int, Holding]:
+    """What each of `replicas_of` holds, by broker; `cuts` are those of the candidates."""
+    replicas = replicas_of(case)
+    wanted = chunks_of_candidates(case.reference, replicas, lambda: cuts)
+    holdings = {}
+    for facts in replicas:
+        rows = restore_epochs(batches.get(facts.key, np.empty(0, BATCH_DTYPE)), facts.rot)
+        loaded = frozenset(wanted.get(facts.key, ()))
+        holdings[facts.broker_id] = holding(case, facts, batches_in(rows, loaded), loaded)
+    return holdings
+
+
+def committed_ranges(case: Case, batches: Mapping[CopyKey, np.ndarray]) -> dict[CopyKey, list[tuple[int, int]]]:
+    """By copy, the [start, end) of its log whose records are proven committed; `batches` as for `candidate_costs`.
+
+    Of what lies below the reference's log start nothing tells whether the reference had the same.
+    """
+    cuts = cuts_of_candidates(case.reference, replicas_of(case), case.protocol, case.is_tiered)
+    floor = case.reference.facts.log_start_offset
+    return {
+        one.facts.key: [
+            (max(item.piece.start_offset, floor), min(item.piece.committed_end, item.piece.end_offset))
+            for item in one.marked
+        ]
+        for one in holdings_of(case, batches, cuts).values()
+    }
+
+
+def may_have_lost_tail(case: Case) -> bool:
     """Whether the reference's own checkpoints lie past its end: then that it was copied earlier is one explanation of two."""
     facts = case.reference.facts
     recovery_point = facts.directory.recovery_point_checkpoint

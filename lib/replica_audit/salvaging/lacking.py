@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from replica_audit.auditing.comparing.chunks import differing_chunks
 from replica_audit.auditing.comparing.contents import unequal_offsets
 from replica_audit.batch_header import CONTROL
 from replica_audit.formats.files.storage import Snapshot
@@ -66,7 +65,7 @@ def find_lacking(
 
     `ahead_too`: records past the reference's end count, too, where no epoch tells that they conflict.
     """
-    chunks = differing_chunks(reference.facts, copy.facts)
+    chunks = reference.differing_chunks(copy.facts)
     found = Lacking(*_nothing(), [], np.empty(0, RECORD_DTYPE))
     for number, chunk in copy.facts.chunks.items():
         if number not in chunks and chunk.last_offset < reference.facts.log_start_offset:
@@ -134,6 +133,8 @@ def _judge(
 ) -> np.ndarray:
     """For each record of one batch the index of its reason, -1 where the reference has it or nothing says that it lost it."""
     facts = reference.facts
+    # What is left of deleted records in a segment, nobody can read of a broker, whoever's log it is.
+    floor = max(facts.log_start_offset, copy.facts.log_start_offset)
     reasons = np.full(len(rows), -1, np.int8)
     differing = set(unequal_offsets(_without_epoch(rows), _without_epoch(theirs)).tolist())
     found.forked_at_end |= facts.log_end_offset - 1 in differing
@@ -141,7 +142,9 @@ def _judge(
     for index in np.flatnonzero(~present | np.isin(rows["offset"], list(differing))).tolist():
         offset, epoch = int(rows["offset"][index]), int(rows["leader_epoch"][index])
         is_control = bool(rows["control"][index])
-        if present[index]:
+        if offset < floor:
+            word = BELOW_LOG_START
+        elif present[index]:
             word = "other_record"
         elif any(start <= offset < end for start, end in blind):
             word = "unreadable_there"
@@ -158,8 +161,6 @@ def _judge(
 def _place(offset: int, epoch: int, reference: ReferenceLog, copy: Copy, ahead_too: bool) -> str:
     """Why there is no record of the reference at `offset`, where a copy has one of `epoch` (-1: none)."""
     facts = reference.facts
-    if offset < facts.log_start_offset:
-        return BELOW_LOG_START
     if offset >= facts.log_end_offset:
         return "past_end" if ahead_too or 0 <= epoch < reference.leader_epoch else AHEAD
     own = reference.lineage.epoch_for_offset(offset)
@@ -217,6 +218,8 @@ def _unread_batch(copy: Copy, request: RecordRequest, batch: np.void, reason: st
 def _moved_back(rows: np.ndarray, places: np.ndarray, files: Sequence[SegmentFile]) -> np.ndarray:
     """`rows` with each base offset where the batch before it in the file ends: no CRC covers the one that is there."""
     moved = rows.copy()
+    if not len(rows):
+        return moved
     starts = np.array([file.base_offset for file in files], np.int64)[places]
     follows = np.append(False, places[1:] == places[:-1])
     starts[follows] = rows["last_offset"][:-1][follows[1:]] + 1

@@ -49,10 +49,12 @@ def record_row(place: TopicPartition, finds: Finds, index: int, digest: str | No
 
 def partition_row(found: PartitionSalvage, expected: int, written: int | None) -> dict[str, Any]:
     """What there is of one partition. `written` is None where no payloads were asked for."""
-    place, case = found.audit.evidence.topic_partition, found.case
+    place, case, planned = found.audit.evidence.topic_partition, found.audit.case, found.planned
     row: dict[str, Any] = {"topic": place.topic, "partition": place.partition, "verdict": found.audit.verdict}
-    if case is not None:
-        facts = case.reference.facts
+    if planned is not None:
+        row |= {"candidate_id": planned.candidate_id, "planned_loss": planned.lost_records}
+    if case is not None and found.reference is not None:
+        facts = found.reference.facts
         row |= {
             "topic_id": facts.directory.topic_id,
             "leader_id": case.reference.leader_id,

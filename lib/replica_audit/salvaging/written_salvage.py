@@ -66,6 +66,7 @@ def write_salvage(
             "snapshot": {"snapshot_id": found.snapshot_id, "cluster_id": found.cluster_id},
             # An audit's id is new with every run; with these the same answers come out again.
             "audit": {name: found.options[name] for name in ("protocol", "kafka_version", "topics", "quiesced")},
+            "plan": None if found.plan_sha256 is None else {"sha256": found.plan_sha256},
             "payloads": choices.payloads,
             "include_aborted": choices.include_aborted,
             "include_ahead": choices.include_ahead,

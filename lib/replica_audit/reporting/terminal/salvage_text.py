@@ -21,7 +21,7 @@ _LEFT = {
     "open_transaction": "of transactions that no marker ends (--include-aborted takes them too)",
     "ahead": "past the leader's end in its own epoch: the copies may be of different moments (--include-ahead takes them too)",
     "cleaned": "removed by the cleaner on the leader, or not yet copied when it was compacted",
-    "below_log_start": "below the leader's log start: deleted by retention or DeleteRecords",
+    "below_log_start": "below the log start of the leader or of the copy: deleted by retention or DeleteRecords",
     "control": "that end transactions (control records)",
     "repeated": "that a log holds twice",
 }
