@@ -175,3 +175,25 @@ def test_deleted_records_are_not_salvaged_though_their_bytes_are_there(tmp_path:
     assert main(["salvage", str(snapshot), "--to", str(tmp_path / "out"), "--quiet"]) == 0
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert {row["topic"]: row["records"] for row in manifest["partitions"]} == {"dr": 0, "ds": 20, "dt": 40}
+
+
+def test_the_words_name_the_plans_leader_and_what_it_does_not_count(tmp_path: Path, capsys: Any) -> None:
+    aside = files([*COMMON, encode_batch(10, 5, 1, mark="leader"), encode_batch(15, 2, 1, mark="more")], ((1, 10),))
+    second = files([*COMMON, encode_batch(10, 3, 0, mark="two")], ((0, 0),))
+    snapshot = write_snapshot(tmp_path / "s", LEADER, second, aside=[(f".{HEX}-stray", aside)])
+    plan = planned(snapshot, "orders-0", "--candidate", "2")
+    capsys.readouterr()
+    assert main(["salvage", str(snapshot), "--plan", str(plan), "--to", str(tmp_path / "out")]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "7 records of 1 partition are in a copy and not in the log of the leader that the plan chose (1" in told
+    planned_loss = json.loads((tmp_path / "out/manifest.json").read_text())["partitions"][0]["planned_loss"]
+    assert (f"The plan counts {planned_loss} records as lost; the others are in copies" in told) == (planned_loss < 7)
+
+
+def test_nothing_to_take_out_of_a_plan_that_loses_nothing(tmp_path: Path, capsys: Any) -> None:
+    snapshot = write_snapshot(tmp_path / "s", LEADER, LEADER)
+    plan = planned(snapshot, "orders-0")
+    capsys.readouterr()
+    assert main(["salvage", str(snapshot), "--plan", str(plan), "--to", str(tmp_path / "out")]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "No copy in the snapshot holds a record that is not in the log of the leader that the plan chose" in told

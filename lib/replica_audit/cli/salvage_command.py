@@ -83,7 +83,8 @@ def _planned(path: str | None, settings: Settings) -> PlannedLeaders | None:
 def exit_status(head: Mapping[str, Any]) -> int:
     """1: records that are known to be there were not written, or cannot be. 3: something that may hold some was not read."""
     totals = head["totals"]
-    there = totals["records"] if totals["written"] is None else totals["written"]
+    readable = totals["records"] + totals["unexpanded_records"]
+    there = readable if totals["written"] is None else totals["written"]
     if there != totals["expected"]:
         return LOST
     return InputError.exit_status if head["unread"] else 0

@@ -12,7 +12,7 @@ from replica_audit.auditing.comparing.contents import unequal_offsets
 from replica_audit.batch_header import CONTROL
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import SegmentFile
-from replica_audit.formats.segments.record_fields import RecordError
+from replica_audit.formats.segments.record_fields import RecordError, UnexpandedError
 from replica_audit.formats.segments.record_reader import RecordReader, RecordRequest
 from replica_audit.formats.segments.records import RECORD_DTYPE, decode_records
 from replica_audit.model import Damage
@@ -39,6 +39,20 @@ class SourceBatch:
     """Records that were decoded from it."""
 
 
+@dataclass(frozen=True, slots=True)
+class UnexpandedBatch:
+    """A batch that the reference lacks and that is too large to be expanded: its records are not looked at."""
+
+    request: RecordRequest
+    broker_id: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    record_count: int | None
+    """None where its header does not say."""
+    reason: str
+
+
 @dataclass(slots=True)
 class Lacking:
     """What one copy holds and the reference does not. `rows`, `batch` and `reason` are parallel."""
@@ -54,6 +68,7 @@ class Lacking:
     """Control records of the copy in the chunks that were looked at, `RECORD_DTYPE`."""
     left_out: Counter[str] = field(default_factory=Counter)
     unread: list[Unread] = field(default_factory=list)
+    unexpanded: list[UnexpandedBatch] = field(default_factory=list)
     forked_at_end: bool = False
     """The reference's last record is another one in the copy: without epochs only this tells that what follows conflicts."""
 
@@ -109,6 +124,9 @@ def _compare(
             if isinstance(entry, str):
                 raise RecordError(entry)
             rows = decode_records(entry, reader.hasher)
+        except UnexpandedError as error:
+            _leave_unexpanded(found, reference, copy, request, batch, ahead_too, str(error))
+            continue
         except RecordError as error:
             if not reference.keeps(batch):
                 found.unread.append(_unread_batch(copy, request, batch, str(error)))
@@ -120,6 +138,27 @@ def _compare(
             found.batches.append(SourceBatch(request, int(batch["base_offset"]), int(batch["last_offset"]), len(rows)))
             at = np.full(int(lacking.sum()), len(found.batches) - 1)
             yield rows[lacking], at, reason[lacking]
+
+
+def _leave_unexpanded(
+    found: Lacking,
+    reference: ReferenceLog,
+    copy: Copy,
+    request: RecordRequest,
+    batch: np.void,
+    ahead_too: bool,
+    reason: str,
+) -> None:
+    """Take down a batch that is not expanded, where the reference lacks it whole as far as its header tells."""
+    if reference.keeps(batch):
+        return
+    base, last, epoch = (int(batch[name]) for name in ("base_offset", "last_offset", "leader_epoch"))
+    count = int(batch["record_count"]) if batch["record_count"] >= 0 else None
+    word = _place(last, epoch, reference, copy, ahead_too)
+    if word in REASONS:
+        found.unexpanded.append(UnexpandedBatch(request, copy.broker_id, base, last, epoch, count, reason))
+    else:
+        found.left_out[word] += count or 0
 
 
 def _judge(
