@@ -9,7 +9,6 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-
 #: Directories whose content is not finished.
 _UNFINISHED: list[Path] = []
 
@@ -20,7 +19,7 @@ def begin_result(path: Path) -> None:
 
 
 def finish_result(path: Path) -> None:
-    """Its content is finished, or it has been told that it is still there."""
+    """Forget the directory: its content is finished, or somebody else removes it."""
     _UNFINISHED.remove(path)
 
 

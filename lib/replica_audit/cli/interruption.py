@@ -105,7 +105,6 @@ class Interruption:
         finally:
             os._exit(status)
 
-
     def _give_up(self, status: int) -> NoReturn:
         """Time is up."""
         self._tell_left()

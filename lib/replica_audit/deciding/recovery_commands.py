@@ -34,7 +34,7 @@ def restore_command(
 
 
 def _option(name: str, value: str) -> tuple[str, ...]:
-    """An option and its value, which is no option of its own though it begins as one."""
+    """An option and its value, which may begin like an option."""
     return (f"{name}={value}",) if value.startswith("-") else (name, value)
 
 

@@ -112,7 +112,7 @@ def plan_restore(records: SalvagedRecords, cluster: Cluster, ways: Ways) -> Plan
     notes += [
         f"Nobody leads {place} now, so that nothing tells whether its log holds these records."
         for place in places
-        if (topic := cluster.topic(place.topic)) is not None and place.partition in topic.leaderless
+        if (found := cluster.topic(place.topic)) is not None and place.partition in found.leaderless
     ]
     if ways.to_original:
         _check_keys(records, cluster, places, present, ways)

@@ -106,7 +106,7 @@ def _refuse_present(plan: PlannedRestore, outcomes: Sequence[Outcome]) -> None:
     """Raises UsageError where any of the records that would be produced was never lost."""
     held = [(place, one) for place, one in zip(plan.targets, outcomes, strict=True) if one.present]
     if held:
-        present, records = (sum(getattr(one, name) for _, one in held) for name in ("present", "records"))
+        present, records = (sum(getattr(one, name) for one in outcomes) for name in ("present", "records"))
         each = "; ".join(f"{place} {one.present} of {one.records}" for place, one in held)
         raise UsageError(
             f"{present} of {count(records, 'record')} are not lost: the present leader holds them, with the same offset, "

@@ -54,9 +54,7 @@ class SnapshotSalvage:
 class SalvagedSnapshot:
     """A snapshot opened for salvage; its reader gives the records that were found."""
 
-    def __init__(
-        self, uri: str, settings: Settings, choices: Choices, planned: PlannedLeaders | None = None
-    ) -> None:
+    def __init__(self, uri: str, settings: Settings, choices: Choices, planned: PlannedLeaders | None = None) -> None:
         """Raises UsageError and InputError as `open_snapshot` does."""
         snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership, settings.leadership_source)
         self._opened = OpenedSnapshot.read(snapshot, inventory, audit_options(inventory, settings), settings.topics)

@@ -46,7 +46,8 @@ def decode_payloads(entry: bytes, limit: int = GREATEST_EXPANSION) -> Iterator[P
     """The records of one whole entry of any magic, one after the other; a retained empty batch has none.
 
     `limit` bounds the bytes that a compressed entry expands to; UnexpandedError past them. Raises RecordError, at the
-    record in question, for an entry that Kafka could not read either: an unknown or broken codec, lengths or counts that do not fit, offsets outside the batch.
+    record in question, for an entry that Kafka could not read either: an unknown or broken codec, lengths or counts that
+    do not fit, offsets outside the batch.
     """
     if len(entry) <= MAGIC_AT:
         raise RecordError(f"{len(entry)} bytes are not a batch")

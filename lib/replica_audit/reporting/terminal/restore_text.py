@@ -14,7 +14,7 @@ Rows = Sequence[Mapping[str, Any]]
 def render_plan(plan: Mapping[str, Any], partitions: Rows, dry: bool) -> str:
     """The plan: `plan` with new_topics, notes and cluster_id, `partitions` with what is there already."""
     lines = wrap(f"Cluster {clean(plan['cluster_id'])}")
-    table = [("TARGET", "PART", "RECORDS", "THERE ALREADY", "NEVER LOST")]
+    table: list[tuple[str, ...]] = [("TARGET", "PART", "RECORDS", "THERE ALREADY", "NEVER LOST")]
     names = ("partition", "records", "before", "present")
     table += [(clean(row["topic"]), *(str(row[name]) for name in names)) for row in partitions]
     lines += ["", *align_columns(table, (1, 2, 3, 4)), ""]
