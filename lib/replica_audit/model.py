@@ -339,6 +339,8 @@ class PartitionState:
     """End offset of the record's batch, which brokers apply as a whole; known only while the metadata log is read."""
     sole_isr: SoleIsr | None = None
     """On the state from which on the leader was alone in the ISR."""
+    lacked_by: tuple[int, ...] = ()
+    """Controllers whose copies do not have this record, though it was committed before they were made (META-STALE)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ directories array<string>
 fenced array<int>
 configs map<string,string>
 sole_isr struct<min_isr:int,others_fenced:string,applied:string>
+lacked_by array<int>
 """)
 
 #: Columns that begin every table.
@@ -233,6 +234,7 @@ lost_at_most boolean
 cut_transactions int
 only_here bigint
 hidden_records bigint
+damage array<string>
 standing string
 clean boolean
 choice string

@@ -210,7 +210,9 @@ def test_of_equals_the_replica_that_lacks_nothing_is_chosen() -> None:
     ((_, rows),) = [one for one in elections("corrupted-middle-zeros") if one[1]]
     own = {row["candidate_id"]: row for row in rows if row["candidate_id"] == row["broker_id"]}
     assert {broker: row["hidden_records"] for broker, row in own.items()} == {0: 0, 2: 15}
-    assert own[0]["choice"] == "best" and own[0]["reason"].endswith("and has 15 records that the other lacks")
+    assert own[0]["choice"] == "best" and own[0]["reason"].endswith(
+        "broker 2 would lose nothing, and 15 records that another replica keeps stay unseen"
+    )
 
 
 def test_what_a_cleaner_removed_elsewhere_is_not_held_by_one_replica_only() -> None:

@@ -19,7 +19,7 @@ from replica_audit.errors import UsageError
 from replica_audit.formats.leadership.states import leadership_of_rows
 from replica_audit.formats.segments.segment_summary import summary_from_json
 from replica_audit.model import SegmentSummary, TopicPartition
-from replica_audit.protocol.versions import protocol_of
+from replica_audit.protocol.versions import parse_kafka_version, protocol_of
 
 #: Bronze tables that evidence is made of.
 EVIDENCE_TABLES = ("replica_dirs", "segments", "leader_epochs", "offset_checkpoints", "partition_states")
@@ -78,16 +78,6 @@ def options_row(options: AuditOptions, settings: Settings) -> dict[str, Any]:
         "fail_on": settings.fail_on,
         **({"since": settings.since} if settings.since else {}),
     }
-
-
-def parse_kafka_version(text: str | None) -> tuple[int, ...] | None:
-    """`4.3.1` as (4, 3, 1); None for None. Raises ValueError for anything that is not numbers and dots."""
-    if text is None:
-        return None
-    parts = text.strip().split(".")
-    if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts):
-        raise ValueError(f"kafka version {text!r}: expected numbers and dots such as 3.9.1")
-    return tuple(int(part) for part in parts)
 
 
 def partition_evidence(

@@ -34,6 +34,7 @@ from replica_audit.formats.log_dirs.owners import (
 )
 from replica_audit.formats.log_dirs.replica_dirs import OffsetFile, read_epochs, read_offset_files, read_replica
 from replica_audit.formats.metadata.reading import read_metadata
+from replica_audit.formats.metadata.stale import copy_moments
 from replica_audit.formats.snapshots.file_kinds import is_put_beside, kind_by_name
 from replica_audit.formats.snapshots.whose_files import (
     find_broker_logs,
@@ -97,9 +98,10 @@ class _Discovery:
         foreign = [one for one in log_dirs if one.cluster_id not in (None, cluster_id)]
         for log_dir, folder in zip(log_dirs, found, strict=True):
             self._look_into(log_dir, folder, log_dir_paths, log_dir in foreign)
-        metadata = read_metadata(self._snapshot, self._metadata_logs, self._epochs_of)
-        leaderships, leadership_files = read_leaderships(self._root, metadata, self._is_wanted)
         manifest = self._root.read("manifest.json", "manifest", parse_manifest)
+        moments = copy_moments(manifest, log_dirs)
+        metadata = read_metadata(self._snapshot, self._metadata_logs, self._epochs_of, moments)
+        leaderships, leadership_files = read_leaderships(self._root, metadata, self._is_wanted)
         self._kinds.update(self._root.kinds)
         self._quarantine += [*metadata.quarantine, *self._root.quarantine]
         dumps = [entry.path for entry in self._files if self._kind(entry.path) == "dump_text"]

@@ -19,6 +19,7 @@ from replica_audit.auditing.findings.families import (
     hwm_timeline,
     log_batches,
     log_damage,
+    meta_copies,
     meta_elections,
     meta_identity,
     rep,
@@ -50,6 +51,7 @@ MODULES = (
     grp,
     meta_elections,
     meta_identity,
+    meta_copies,
     cap_files,
     cap_doubts,
 )

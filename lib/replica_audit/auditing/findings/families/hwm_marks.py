@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 HWM_CP_ABOVE_LEO = Code(
     "HWM-CP-ABOVE-LEO",
     severities=("critical", "high"),
+    traits=("saved_first",),
     verdicts=("COMMITTED_LOSS", "LATENT_CORRUPTION"),
     summary="A replica's checkpointed high watermark lies past its log end",
     meaning="The replica once had records up to its checkpoint, committed ones, and has lost its tail: an "
@@ -53,6 +54,7 @@ HWM_ABOVE_ISR_PREFIX = Code(
 HWM_UNDER_MIN_ISR = Code(
     "HWM-UNDER-MIN-ISR",
     severities=("medium",),
+    traits=("saved_first",),
     verdicts=(),
     summary="Fewer in-sync replicas than min.insync.replicas",
     meaning="Producers with acks=all are refused. From 3.7 the high watermark stands still; before, it goes on "
