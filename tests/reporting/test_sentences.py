@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 import pytest
 from tests.auditing.scenario import Broker, audit, written
-from tests.reporting.rows import AUDIT, finding, partition, results
+from tests.reporting.rows import AUDIT, finding, partition, results, row
 from tests.support.fixtures import ATTACKS, FIXTURES, truth
 from tests.support.some import some
 
