@@ -39,7 +39,7 @@ STEPS = (
     ),
 )
 
-#: After these steps a segment that vanished is looked at; `settle` is told which files a partition is copied again with.
+#: After these steps a segment that vanished is looked at; `settle` gets the files with which a partition is copied again.
 _THEN = {
     "segments": "\n  settle '*-*' '-not -name leader-epoch-checkpoint'",
     "metadata": "\n  settle __cluster_metadata-0 ''",
