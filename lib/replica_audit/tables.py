@@ -378,6 +378,7 @@ started string
 finished string
 tool_version string
 table_versions map<string,bigint>
+row_counts map<string,bigint>
 options string
 """)
 
