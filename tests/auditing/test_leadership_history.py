@@ -430,14 +430,14 @@ def test_scene_everybody_was_stopped_one_after_the_other(tmp_path):
 
 def test_scene_the_last_leader_wrote_its_high_watermark_as_it_stopped(tmp_path):
     brokers = {
-        1: Broker(COMMON, clean_shutdown=True, high_watermark=40),
-        3: Broker(COMMON, clean_shutdown=True, high_watermark=45),
+        broker: Broker(COMMON[:9], clean_shutdown=True, high_watermark=mark) for broker, mark in ((1, 40), (2, 42))
     }
-    brokers[2] = Broker(COMMON, clean_shutdown=True, high_watermark=42)
+    led = [*COMMON[:9], *written(45, 50, 1)]
+    brokers[3] = Broker(led, clean_shutdown=True, high_watermark=45)
     changes = (change(leader=3, isr=(3,)), change(leader=-1, isr=(), elr=(3,)))
     answer = scene(tmp_path, brokers, *changes)
     assert (answer.interval, answer.mark["method"]) == ((45, 45), "clean_shutdown")
-    brokers[3] = Broker(COMMON, high_watermark=45)
+    brokers[3] = Broker(led, high_watermark=45)
     assert scene(tmp_path / "killed", brokers, *changes).interval == (45, 50)
 
 
@@ -451,9 +451,11 @@ def test_scene_a_sole_leader_is_exact_only_when_nothing_may_hold_it_back(tmp_pat
     assert scene(tmp_path / "two", brokers, change(isr=(1,)), *fenced, configs=two).interval == (40, 50)
     old = scene(tmp_path / "old", brokers, change(isr=(1,)), *fenced, configs=two, kafka_version="3.6.2")
     assert old.interval == (50, 50)
-    # H3: whoever is eligible has all that is committed.
-    eligible = scene(tmp_path / "elr", brokers, change(isr=(1,), elr=(2,)), *fenced, configs=two)
-    assert eligible.interval == (40, 40)
+    # H3: whoever is eligible and was stopped cleanly has all that is committed; one that was killed may have lost it.
+    moves = (change(isr=(1,), elr=(2,)), *fenced)
+    assert scene(tmp_path / "killed", brokers, *moves, configs=two).interval == (40, 50)
+    brokers[2] = Broker(COMMON[:8], clean_shutdown=True)
+    assert scene(tmp_path / "elr", brokers, *moves, configs=two).interval == (40, 40)
 
 
 def test_scene_epochs_that_the_metadata_log_does_not_know(tmp_path):
