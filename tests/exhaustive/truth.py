@@ -84,6 +84,14 @@ def choose(state: State, candidate: int) -> Choice:
     return Choice(frozenset(lost), undeleted, frozenset(lost & state.committed), kept)
 
 
+def _by_batches(replica: Replica) -> Replica:
+    """The replica with the epochs that its batches show."""
+    rebuilt = replica._replace(epochs=())
+    for batch in replica.batches:
+        rebuilt = rebuilt.assign(batch.epoch, batch.base)
+    return rebuilt
+
+
 def _at_rest(replica: Replica) -> Replica:
     return replica if replica.status != "up" else replica._replace(status="killed")
 
