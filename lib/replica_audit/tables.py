@@ -93,6 +93,7 @@ promised_dropped bigint
 lost_records bigint
 lost_committed bigint
 lost_at_most boolean
+lost_at_least boolean
 findings {_SEVERITIES}
 """),
     "replicas": columns(f"""
@@ -124,6 +125,16 @@ lost_held bigint
 lost_committed_held bigint
 lost_only_here bigint
 lost_committed_only_here bigint
+"""),
+    "captures": columns("""
+topic string
+partition int
+broker_id int
+log_dir string
+state string
+named_by array<string>
+missing array<string>
+needed string
 """),
     "high_watermarks": columns("""
 topic string

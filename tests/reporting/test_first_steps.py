@@ -73,7 +73,10 @@ def test_a_step_about_a_partition_without_files_speaks_of_no_broker_that_it_has_
     missing = finding("CAP-MISSING-REPLICA", "medium")
     found = results([partition(verdict="INCONCLUSIVE")], [missing])
     steps = [plain_text(step) for step in build_answer(found, build_verdict(found, "high")).first_steps]
-    assert steps == ["orders-0: Add the missing log directories to the snapshot. (CAP-MISSING-REPLICA)"]
+    assert steps == [
+        "orders-0: Where the answer depends on it, do not start the broker before its log directory is copied; add the copy "
+        "to the snapshot and audit again. (CAP-MISSING-REPLICA)"
+    ]
 
 
 def test_a_loss_that_several_partitions_have_is_said_of_each():

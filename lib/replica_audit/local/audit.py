@@ -111,7 +111,9 @@ def audit_options(inventory: Inventory, settings: Settings) -> AuditOptions:
     """What the settings choose and the manifest says; raises UsageError for a version that is not one."""
     manifest = inventory.manifest or Manifest(None, None, ())
     times = CaptureTimes(manifest.brokers)
-    return resolve_options(settings, manifest.kafka_version, manifest.quiesced, inventory.cluster_id, times)
+    return resolve_options(
+        settings, manifest.kafka_version, manifest.quiesced, inventory.cluster_id, times, inventory.brokers
+    )
 
 
 def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> Results:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.findings.gone import EarlierLosses
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
+from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.leadership.deviations import TimelineSummary
     from replica_audit.auditing.replicas.facts import ReplicaFacts
     from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.closed_sets import Need
     from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
     from replica_audit.model import Leadership, TopicPartition, TransactionState
 
@@ -81,6 +83,18 @@ class Case:
         named = self.leadership.named if self.leadership else frozenset()
         known = {facts.broker_id for facts in copies if facts.end_is_known}
         return tuple(sorted(({facts.broker_id for facts in copies} | named) - known))
+
+    @property
+    def captured(self) -> frozenset[int]:
+        """Brokers whose log of the partition is known to its end, or whose directory is of another topic of that name."""
+        known = (facts for facts in (*self.replicas, *self.set_aside) if facts.end_is_known)
+        return frozenset(facts.broker_id for facts in (*known, *self.foreign))
+
+    @property
+    def needed_replicas(self) -> dict[int, Need]:
+        """Brokers whose replica was not captured and that the answer depends on, with the reason."""
+        orphaned = {broker_id for broker_id, _, _ in self.orphans}
+        return needed_replicas(self.leadership, self.reference, self.captured, orphaned)
 
     @property
     def stopped(self) -> bool:

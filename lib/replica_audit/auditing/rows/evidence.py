@@ -50,10 +50,17 @@ class AuditOptions:
     quiesced: bool | None = None
     cluster_id: str | None = None
     times: CaptureTimes = CaptureTimes()
+    brokers: tuple[int, ...] = ()
+    """Those of which a log dir is in the snapshot."""
 
 
 def resolve_options(
-    settings: Settings, kafka_version: str | None, quiesced: bool | None, cluster_id: str | None, times: CaptureTimes
+    settings: Settings,
+    kafka_version: str | None,
+    quiesced: bool | None,
+    cluster_id: str | None,
+    times: CaptureTimes,
+    brokers: Iterable[int] = (),
 ) -> AuditOptions:
     """What `settings` choose, and where they do not what the manifest says: its `kafka_version` and `quiesced`.
 
@@ -64,7 +71,7 @@ def resolve_options(
     except ValueError as error:
         raise UsageError(str(error)) from error
     protocol = settings.protocol or (protocol_of(version) if version else "fetch")
-    return AuditOptions(protocol, version, quiesced, cluster_id, times)
+    return AuditOptions(protocol, version, quiesced, cluster_id, times, tuple(brokers))
 
 
 def options_row(options: AuditOptions, settings: Settings) -> dict[str, Any]:
@@ -114,4 +121,5 @@ def partition_evidence(
         verified=verified_copies(rows.get(VERIFIED, ())),
         timeline=next((summary_of_row(row) for row in rows.get(TIMELINE, ())), None),
         orphans=orphans,
+        brokers=frozenset(options.brokers),
     )
