@@ -173,8 +173,7 @@ def _marked(case: Case, facts: ReplicaFacts, batch: Batch, run: Run | None, ahea
     if start > batch.base_offset:
         yield _piece(facts, batch, batch.base_offset, start, *_shared(case))
     if ahead:
-        until = committed_ahead(case.reference.facts, facts)
-        yield replace(_piece(facts, batch, start, batch.end_offset, until, batch.end_offset), is_ahead=True)
+        yield replace(_piece(facts, batch, start, batch.end_offset, *_of_ahead(case, facts, batch)), is_ahead=True)
     elif run is not None and run.conflicting:
         yield _piece(facts, batch, start, batch.end_offset, *_of_run(case, run))
     else:
@@ -192,6 +191,13 @@ def _shared(case: Case) -> tuple[int, int]:
     if mark.hw_upper is None or case.protocol not in _KEEPS_COMMITTED:
         return mark.proven_lower, case.reference.facts.log_end_offset
     return mark.proven_lower, max(mark.hw_upper, mark.proven_lower)
+
+
+def _of_ahead(case: Case, facts: ReplicaFacts, batch: Batch) -> tuple[int, int]:
+    """The same of what a replica has past the reference's end."""
+    committed = committed_ahead(case.reference.facts, facts)
+    limit = next(one.never_committed_from for one in case.comparisons if one.follower is facts)
+    return committed, committed if limit is not None and batch.base_offset >= limit else batch.end_offset
 
 
 def _of_run(case: Case, run: Run) -> tuple[int, int]:

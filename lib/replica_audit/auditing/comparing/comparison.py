@@ -21,6 +21,7 @@ from replica_audit.protocol.truncation import Replay
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.facts import ReplicaFacts
     from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.batch_header import Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class Comparison:
     """Of a compacted pair whose batches differ, where their records could be read."""
     problems: tuple[RecordProblem, ...] = ()
     """Batches whose records were wanted and could not be had."""
+    never_committed_from: int | None = None
+    """Of what it has past the reference's end, that from this offset on was never committed; None: it may have been."""
     doubt: str | None = None
     """What else would explain that the two differ, so that nothing of it is proven; None: nothing would."""
 
@@ -51,6 +54,12 @@ class Comparison:
         """Problems with records that could not be read (`lost`) or decoded, of one broker each."""
         of_kind = sorted((one for one in self.problems if one.lost == lost), key=lambda one: one.broker_id)
         return [list(of_broker) for _, of_broker in groupby(of_kind, key=lambda one: one.broker_id)]
+
+    @property
+    def ahead(self) -> tuple[Batch, ...]:
+        """What it has past the reference's end, and the reference may have lost: not what was never committed."""
+        end = self.never_committed_from
+        return tuple(batch for batch in self.alignment.ahead if end is None or batch.base_offset < end)
 
     @property
     def conflicts(self) -> bool:

@@ -140,7 +140,7 @@ def _of_run(item: Comparison, run: Run) -> list[Piece]:
 def _ahead(reference: ReplicaFacts, item: Comparison) -> Iterator[Piece]:
     """What the reference had and lost."""
     until = committed_ahead(reference, item.follower)
-    for batch in item.alignment.ahead:
+    for batch in item.ahead:
         if has_data(batch):
             yield piece_of(item.follower.broker_id, batch, batch.base_offset, batch.end_offset, until)
 

@@ -25,6 +25,11 @@ from replica_audit.auditing.leadership.capture_times import are_of_one_moment, l
 from replica_audit.auditing.leadership.commitment import with_proofs
 from replica_audit.auditing.leadership.election_causes import with_causes
 from replica_audit.auditing.leadership.exactness import narrow_high_watermark
+from replica_audit.auditing.leadership.frozen_epochs import (
+    bounded_by_frozen_epochs,
+    frozen_epochs,
+    with_frozen_tails,
+)
 from replica_audit.auditing.leadership.logged_events import of_present_topic, tighten_by_logs
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.auditing.partitions.group_offsets import with_groups
@@ -96,6 +101,8 @@ def conclude(
     replicas = (reference.facts, *(item.follower for item in compared))
     terms = sole_terms(replicas, evidence.leadership, evidence.kafka_version)
     compared = with_causes(with_proofs(compared, terms), reference, evidence.leadership)
+    frozen = frozen_epochs(replicas, evidence.leadership, evidence.kafka_version)
+    compared = with_frozen_tails(compared, reference, frozen)
     one_moment = are_of_one_moment(evidence.quiesced, replicas, evidence.leadership)
     shorter = any(lacks_tail(reference, item, evidence.leadership, evidence.times, one_moment) for item in compared)
     mark = bound_high_watermark(
@@ -106,6 +113,7 @@ def conclude(
         one_moment=one_moment,
         shorter=shorter,
     )
+    mark = bounded_by_frozen_epochs(mark, reference, evidence.leadership, frozen)
     mark = narrow_high_watermark(mark, reference, compared, evidence.leadership, evidence.kafka_version)
     mark = tighten_by_logs(mark, reference, evidence.leadership, events, evidence.kafka_version)
     case = Case(

@@ -44,7 +44,8 @@ DIV_TAIL_PENDING = Code(
     meaning="The replica led before, its last records never reached the in-sync replicas, and the election after "
     "it "
     "was clean. It cuts them as soon as it follows.",
-    proof="The range, the epochs on either side, and the election in the metadata log.",
+    proof="The range, the epochs on either side, and the election in the metadata log. Or, past the leader's end, that fewer "
+    "replicas than min.insync.replicas were in sync throughout the epoch, and under every later leader that had the records.",
     remedy="None. Producers with acks=1 may miss these records.",
     traps="",
 )
