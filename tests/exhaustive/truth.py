@@ -104,9 +104,9 @@ def _high_watermark(state: State, rows: Rows, reference: int) -> Iterator[Wrong]
     """The end of what was ever committed and is on the reference's log lies between the bounds."""
     row, log = rows["high_watermarks"][0], state.replicas[reference]
     ends = [batch.end for batch in log.batches if batch.name in state.committed]
-    mark = max(ends, default=log.first)
+    mark = max([log.first, log.start_mark or 0, *ends])
     lower, upper = row["hw_lower"], row["hw_upper"]
-    if lower > max(mark, log.log_start):
+    if lower > mark:
         yield Wrong(HIGH_WATERMARK, "hw_lower too high", f"[{lower}, {upper}] for {mark} ({row['lower_evidence']})")
     if upper is not None and mark > upper:
         yield Wrong(
