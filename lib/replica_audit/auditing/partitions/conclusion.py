@@ -31,6 +31,7 @@ from replica_audit.auditing.leadership.frozen_epochs import (
     with_frozen_tails,
 )
 from replica_audit.auditing.leadership.logged_events import of_present_topic, tighten_by_logs
+from replica_audit.auditing.leadership.lost_marks import lost_marks, with_lost_marks
 from replica_audit.auditing.partitions.group_offsets import with_groups
 from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
 from replica_audit.auditing.partitions.plan import Plan
@@ -90,6 +91,7 @@ def conclude(
     compared, strangers = _apart(reference, compared, evidence.leadership, events)
     replicas = (reference.facts, *(item.follower for item in compared))
     terms = sole_terms(replicas, evidence.leadership, evidence.kafka_version)
+    compared = with_lost_marks(compared, lost_marks(reference, replicas))
     compared = with_causes(with_proofs(compared, terms), reference, evidence.leadership)
     frozen = frozen_epochs(replicas, evidence.leadership, evidence.kafka_version)
     compared = with_frozen_tails(compared, reference, frozen)

@@ -38,6 +38,8 @@ class Reference:
     what others have past its end may be what it has had since."""
     outdated: bool = False
     """The leadership given is older than the logs: an in-sync replica has records of a later epoch than its leader knows."""
+    history: tuple[PartitionState, ...] = ()
+    """Committed states of the metadata log, oldest first; () where leadership comes from elsewhere, or is outdated."""
 
     def complete(self, lineage: Lineage) -> Lineage:
         """A lineage of the reference as its leader keeps it: with (leader epoch, log end) where it has not reached that epoch.
@@ -86,6 +88,7 @@ def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | 
         elr=() if given is None or later else tuple(sorted(given.elr)),
         predates=predates,
         outdated=bool(later),
+        history=() if given is None or later else tuple(state for state in given.history if not state.uncommitted),
     )
 
 
