@@ -248,10 +248,11 @@ def test_skew_explains_what_it_is_not_said_to_leave_open(quiesced, words):
 def test_leadership_that_is_older_than_the_logs_and_a_copy_that_is_older_than_it():
     one, two = log(1, *LINEAGE), log(2, *LINEAGE)
     assert list(cap_doubts.judge(case(one, compared(two)))) == []
-    (outdated,) = cap_doubts.judge(case(two, compared(one), outdated=True, leader_id=1))
+    older = leadership(leader_id=1, leader_epoch=1)
+    (outdated,) = cap_doubts.judge(case(two, compared(one), outdated=older))
     assert (outdated.code, outdated.broker_id) == ("CAP-SKEW", 2)
     assert outdated.message.startswith(
-        "leadership by user names broker 1; broker 2, in sync then, has records of leader epoch 2"
+        "leadership by user names broker 1 in leader epoch 1; broker 2 knows leader epoch 2, which came later"
     )
     (early,) = cap_doubts.judge(case(one, compared(two), predates=True))
     assert (early.code, early.broker_id, paths(early)) == ("CAP-SKEW", 1, {(1, f"broker-1/{FILES['epoch_file']}")})

@@ -38,6 +38,8 @@ class PartitionEvidence:
     """What consumer groups committed for it."""
     verified: Mapping[CopyKey, VerifiedCopy] = field(default_factory=dict)
     """What an earlier audit found equal and need not be compared again; empty: all is compared."""
+    put_aside: tuple[tuple[ReplicaDir, tuple[SegmentSummary, ...]], ...] = ()
+    """Copies that Kafka does not serve from (`formats.log_dirs.put_aside`)."""
 
     @property
     def was_at_rest(self) -> bool:

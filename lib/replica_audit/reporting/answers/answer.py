@@ -9,6 +9,7 @@ from typing import Any
 from replica_audit.answering.by_partition import Row
 from replica_audit.answering.losses import PlaceLoss
 from replica_audit.answering.outcome import Outcome, WorstCase, find_outcome
+from replica_audit.deciding.election_plan import advise
 from replica_audit.reporting.answers.condition_text import tell_doubts, tell_urgent
 from replica_audit.reporting.answers.first_step_text import tell_first_steps
 from replica_audit.reporting.answers.headlines import NO_PARTITION, count_records, tell_headline
@@ -97,7 +98,7 @@ def build_answer(results: Results, verdict: Mapping[str, Any]) -> Answer:
             *_others(outcome),
             *_untrusted(verdict),
         ),
-        first_steps=tuple(tell_first_steps(results, outcome)),
+        first_steps=tuple(tell_first_steps(results, advise(results))),
     )
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 HWM_CP_ABOVE_LEO = Code(
     "HWM-CP-ABOVE-LEO",
     severities=("critical", "high"),
+    traits=("saved_first",),
     verdicts=("COMMITTED_LOSS", "LATENT_CORRUPTION"),
     summary="A replica's checkpointed high watermark lies past its log end",
     meaning="The replica once had records up to its checkpoint, committed ones, and has lost its tail: an "
@@ -54,6 +55,7 @@ HWM_ABOVE_ISR_PREFIX = Code(
 HWM_UNDER_MIN_ISR = Code(
     "HWM-UNDER-MIN-ISR",
     severities=("medium",),
+    traits=("saved_first",),
     verdicts=(),
     summary="Fewer in-sync replicas than min.insync.replicas",
     meaning="Producers with acks=all are refused. From 3.7 the high watermark stands still; before, it goes on "
@@ -84,7 +86,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     directory, end = facts.directory, facts.log_end_offset
     checkpoint, recovery_point = directory.high_watermark_checkpoint, directory.recovery_point_checkpoint
     if checkpoint is not None and is_tail_lost(case.reference, case.replicas, facts):
-        held_to = max((_held_to(case, facts, other, checkpoint) for other in case.replicas), default=end)
+        held_to = max((_held_to(case, facts, other, checkpoint) for other in case.copies), default=end)
         gone = facts is case.reference.facts and case.quiesced and held_to < checkpoint
         yield finding(
             HWM_CP_ABOVE_LEO,
@@ -139,7 +141,7 @@ def _held_to(case: Case, facts: ReplicaFacts, other: ReplicaFacts, checkpoint: i
     lost, end = lineage_as_found(facts), min(other.log_end_offset, checkpoint)
     if lost is not None:
         return lost.agrees_to(other.lineage, facts.log_end_offset, end)
-    left = [part.start_offset for item in case.comparisons if item.follower is other for part in item.stretches
+    left = [part.start_offset for item in (*case.comparisons, *case.beside) if item.follower is other for part in item.stretches
             if part.start_offset < end <= part.end_offset]  # fmt: skip
     return facts.log_end_offset if left else end
 
