@@ -129,7 +129,7 @@ def code_of_run(run: Run) -> Code:
         return DIV_HIDDEN
     # Also records without epochs that differ in a tail which is cut: an old leader's unreplicated end, before KIP-101.
     # A checkpoint that proves records committed contradicts that they were nothing but an uncommitted tail.
-    pending = run.cause is not None and run.cause.clean and run.committed_end is None
+    pending = run.cause is not None and run.cause.excludes_commitment and run.committed_end is None
     return DIV_TAIL_PENDING if pending else DIV_EPOCH
 
 
