@@ -71,6 +71,15 @@ PairDamage = Literal["crc", "blind"]
 #: What a broker did while it was copied.
 CaptureKind = Literal["live", "stopped", "killed"]
 
+#: What of a replica is in a snapshot; named: no log dir of its broker is, absent: one is, without the partition.
+CaptureState = Literal["whole", "partial", "named", "absent"]
+
+#: Who names a replica: the present state, an earlier one (metadata_log), a checkpoint file, or the quorum's state.
+NamedBy = Literal["assignment", "isr", "elr", "metadata_log", "checkpoint", "voters"]
+
+#: Why an answer depends on a replica that was not captured.
+Need = Literal["elr", "isr", "led_before_unclean", "isr_before_unclean", "no_history"]
+
 #: What `verify` says of a follower.
 FollowerVerdict = Literal["correct", "not_yet", "over_truncated", "under_truncated", "lost_committed"]
 
@@ -98,6 +107,8 @@ COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
         "delete",
         "deleted",
     ),
+    ("captures", "state"): get_args(CaptureState),
+    ("captures", "needed"): get_args(Need),
     ("elections", "standing"): ("leader", "isr", "elr", "last_known", "out_of_sync", "unknown", "unassigned"),
     ("elections", "choice"): ("best", "worst"),
     ("group_offsets", "effect"): ("unaffected", "past_end", "epoch_differs", "read_lost"),

@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 import pytest
 from tests.auditing.scenario import Broker, audit, written
-from tests.reporting.rows import AUDIT, finding, partition, results
+from tests.reporting.rows import AUDIT, finding, partition, results, row
 from tests.support.fixtures import ATTACKS, FIXTURES, truth
 from tests.support.some import some
 
@@ -348,6 +348,35 @@ def _rows(verdict: str, code: str, severity: str, **values: Any) -> Callable[[Pa
     return lambda path: results([partition(verdict=verdict, **values)], [finding(code, severity, start_offset=7)])
 
 
+def _second_replica(**options: Any) -> Callable[[Path], Results]:
+    """Brokers 1 and 2 hold the same; `options` are those of `audit`."""
+    return lambda path: _scenario(path, {1: Broker(SHARED), 2: Broker(SHARED)}, **options)
+
+
+def _one_replica(**options: Any) -> Callable[[Path], Results]:
+    return lambda path: _scenario(path, {1: Broker(SHARED)}, **options)
+
+
+def _bare_directory(path: Path) -> Results:
+    """Broker 3 is out of sync, and its directory has no segment."""
+    same, bare = Broker(SHARED), Broker(SHARED, remove=[f"{0:020d}.log"])
+    return _scenario(path, {1: same, 2: same, 3: bare}, isr=(1, 2))
+
+
+def _one_has_one_replica(path: Path) -> Results:
+    """One of two partitions has one replica."""
+    rows = [partition(lost_records=0), partition(number=1, lost_records=0)]
+    copies = [
+        row("replicas", topic="orders", partition=0, broker_id=1, role="leader"),
+        *(row("replicas", topic="orders", partition=1, broker_id=one, role="compared") for one in (1, 2)),
+    ]
+    states = [
+        row("partition_states", topic="orders", partition=number, source="topics_describe", replicas=list(brokers))
+        for number, brokers in enumerate(((1,), (1, 2)))
+    ]
+    return results(rows, replicas=copies, partition_states=states)
+
+
 #: (template, what is made, what is said of it)
 MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
     (headlines.NO_PARTITION, lambda path: Results(AUDIT, {}), "No partition was found: there is nothing to say."),
@@ -361,6 +390,29 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
     (headlines.LOST_MARKERS, _rows("COMMITTED_LOSS", "REP-LEADER-SHORTER", "high", lost_records=0, lost_committed=0),
      "Other replicas hold offsets that the leader does not have in the only partition: ends of transactions, or empty "
      "or damaged batches, but no sound record."),
+    (headlines.ALONE, _one_replica(source="inferred"), "Nothing was compared: only one replica is in the snapshot."),
+    (headlines.SINGLE, _one_replica(), "Nothing was compared: the only partition has one replica."),
+    (condition_text.NEEDED, _second_replica(replicas=(1, 2, 3)),
+     "Broker 3 was not captured and may hold committed records of orders-0: if it is down, do not start it before its "
+     "log is copied; add it and audit again."),
+    (condition_text.NEEDED, _second_replica(replicas=(1, 2, 3, 4), isr=(1, 2, 3, 4)),
+     "Brokers 3 and 4 were not captured and may hold committed records of orders-0: copy their logs; add them and audit "
+     "again."),
+    (condition_text.NEEDED_WHOLE, _bare_directory,
+     "Broker 3 was not captured whole and may hold more committed records of orders-0: if it is down, do not start it "
+     "before its log is copied; add it and audit again."),
+    (condition_text.LOGGED_CUTS, _rows("CONSISTENT", "TRN-LOGGED", "medium", lost_records=0, lost_committed=0),
+     "A broker cut its log below its own high watermark in orders-0; these files cannot tell what was lost by it."),
+    (condition_text.RESTART_CUTS, lambda path: audit_all(str(FIXTURES / "kip101-isr-1-before"), Settings()),
+     "When brokers 1 and 2 start, they cut committed records off their logs in kip101-0; only a leader that stays up has "
+     "them."),
+    (condition_text.SECOND_COPIES, lambda path: audit_all(str(FIXTURES / "corrupted-same-broker-id"), Settings()),
+     "A second copy on broker 0 was not compared in codecs-1."),
+    (condition_text.ALONE, lambda path: audit_all(str(FIXTURES / "recreated-1-before"), Settings()),
+     "Only one replica of orders-2 is in the snapshot, and nothing was compared with it."),
+    (condition_text.SINGLE, _one_has_one_replica, "There is one replica of orders-0, and nothing to compare with it."),
+    (condition_text.UNASSIGNED, _second_replica(source="inferred"),
+     "Nothing says which brokers have a replica of orders-0, so one that is not here may hold more."),
     (answer.SINCE, lambda path: replace(results(), audit={**AUDIT, "options": {"since": "a1"}}),
      "Compared is only what lies above the offsets that audit a1 verified, and what has changed since."),
     (answer.NOT_COUNTED, _rows("COMMITTED_LOSS", "HWM-LOSS", "critical"),

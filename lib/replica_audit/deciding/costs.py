@@ -90,27 +90,58 @@ def candidate_costs(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]
     if case is None:
         return ()
     shorter = brokers_past_leader(audit.findings)
-    is_doubtful = _may_have_lost_tail(case)
-    tiered = audit.evidence.is_tiered
-    replicas = sorted(
-        (case.reference.facts, *(item.follower for item in case.comparisons)), key=lambda facts: facts.broker_id
-    )
-    beside = [item.follower for item in case.beside]
-    cuts = cuts_of_candidates(case.reference, replicas, case.protocol, tiered, beside)
-    wanted = chunks_of_candidates(case.reference, (*replicas, *beside), lambda: cuts)
-    holdings, aside = {}, []
-    for facts in (*replicas, *beside):
-        rows = restore_epochs(batches.get(facts.key, np.empty(0, BATCH_DTYPE)), facts.rot)
-        loaded = frozenset(wanted.get(facts.key, ()))
-        held = holding(case, facts, batches_in(rows, loaded), loaded)
-        if facts in replicas:
-            holdings[facts.broker_id] = held
-        else:
-            aside.append(held)
+    is_doubtful = may_have_lost_tail(case)
+    replicas, beside = replicas_of(case), copies_beside(case)
+    cuts = cuts_of_candidates(case.reference, replicas, case.protocol, case.is_tiered, beside)
+    found = holdings_of(case, batches, cuts)
+    holdings = {facts.broker_id: found[facts.key] for facts in replicas}
+    aside = [found[facts.key] for facts in beside]
     return tuple(_cost(case, facts, replicas, holdings, aside, cuts, shorter, is_doubtful) for facts in replicas)
 
 
-def _may_have_lost_tail(case: Case) -> bool:
+def replicas_of(case: Case) -> list[ReplicaFacts]:
+    """The replicas that may be candidates, by broker id."""
+    replicas = (case.reference.facts, *(item.follower for item in case.comparisons))
+    return sorted(replicas, key=lambda facts: facts.broker_id)
+
+
+def copies_beside(case: Case) -> list[ReplicaFacts]:
+    """Copies that Kafka does not serve from: no candidates, but what only they hold is lost with them."""
+    return [item.follower for item in case.beside]
+
+
+def holdings_of(
+    case: Case, batches: Mapping[CopyKey, np.ndarray], cuts: Mapping[CopyKey, Mapping[CopyKey, int]]
+) -> dict[CopyKey, Holding]:
+    """What each replica and each copy beside them holds, by copy; `cuts` are those of the candidates."""
+    copies = (*replicas_of(case), *copies_beside(case))
+    wanted = chunks_of_candidates(case.reference, copies, lambda: cuts)
+    found = {}
+    for facts in copies:
+        rows = restore_epochs(batches.get(facts.key, np.empty(0, BATCH_DTYPE)), facts.rot)
+        loaded = frozenset(wanted.get(facts.key, ()))
+        found[facts.key] = holding(case, facts, batches_in(rows, loaded), loaded)
+    return found
+
+
+def committed_ranges(case: Case, batches: Mapping[CopyKey, np.ndarray]) -> dict[CopyKey, list[tuple[int, int]]]:
+    """By copy, the [start, end) of its log whose records are proven committed; `batches` as for `candidate_costs`.
+
+    Of what lies below the reference's log start nothing tells whether the reference had the same.
+    """
+    beside = copies_beside(case)
+    cuts = cuts_of_candidates(case.reference, replicas_of(case), case.protocol, case.is_tiered, beside)
+    floor = case.reference.facts.log_start_offset
+    return {
+        key: [
+            (max(item.piece.start_offset, floor), min(item.piece.committed_end, item.piece.end_offset))
+            for item in one.marked
+        ]
+        for key, one in holdings_of(case, batches, cuts).items()
+    }
+
+
+def may_have_lost_tail(case: Case) -> bool:
     """Whether the reference's own checkpoints lie past its end: then that it was copied earlier is one explanation of two."""
     facts = case.reference.facts
     recovery_point = facts.directory.recovery_point_checkpoint

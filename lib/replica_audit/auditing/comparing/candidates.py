@@ -17,7 +17,7 @@ def as_leader(reference: Reference, candidate: ReplicaFacts, replicas: Sequence[
     epochs = [epoch for facts in replicas for epoch, _ in (*facts.lineage, *(facts.file_lineage or ()))]
     latest = max([-1 if reference.leader_epoch is None else reference.leader_epoch, *epochs])
     end = candidate.following_end_offset
-    if end < candidate.log_end_offset:
+    if end != candidate.log_end_offset:
         start = min(candidate.log_start_offset, end)
         lineage = candidate.lineage.truncate_from_end(end)
         candidate = replace(candidate, log_start_offset=start, log_end_offset=end, lineage=lineage)

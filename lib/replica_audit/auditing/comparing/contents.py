@@ -71,7 +71,7 @@ class RecordProblem:
     end_offset: int
     reason: str
     lost: bool
-    """The file is gone or has changed; else it is there, and Kafka could not read its records."""
+    """The file is gone or has changed, or the batch is too large to be expanded; else Kafka could not read its records."""
 
 
 class Reading:

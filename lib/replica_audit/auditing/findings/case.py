@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.findings.gone import EarlierLosses
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
+from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.formats.log_dirs.put_aside import kind_of_copy
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.leadership.deviations import TimelineSummary
     from replica_audit.auditing.replicas.facts import ReplicaFacts
     from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.closed_sets import Need
     from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
     from replica_audit.model import Leadership, TopicPartition, TransactionState
 
@@ -64,6 +66,8 @@ class Case:
     lost_from: int | None = None
     """First offset of what other replicas hold and the reference lost; None where it lost nothing."""
     cluster_id: str | None = None
+    has_metadata_log: bool = False
+    """The snapshot has one, whatever it says of the partition."""
 
     @property
     def replicas(self) -> tuple[ReplicaFacts, ...]:
@@ -96,6 +100,28 @@ class Case:
         named = self.leadership.named if self.leadership else frozenset()
         known = {facts.broker_id for facts in copies if facts.end_is_known}
         return tuple(sorted(({facts.broker_id for facts in copies} | named) - known))
+
+    @property
+    def captured(self) -> frozenset[int]:
+        """Brokers whose log of the partition is known to its end, or whose directory is of another topic of that name."""
+        known = (facts for facts in (*self.replicas, *self.set_aside) if facts.end_is_known)
+        return frozenset(facts.broker_id for facts in (*known, *self.foreign))
+
+    @property
+    def needed_replicas(self) -> dict[int, Need]:
+        """Brokers whose replica was not captured and that the answer depends on, with the reason."""
+        orphaned = {broker_id for broker_id, _, _ in self.orphans}
+        return needed_replicas(self.leadership, self.reference, self.captured, orphaned)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether one copy is all that the snapshot has, and nothing says which others there are.
+
+        A metadata log that does not name the partition says that it is deleted.
+        """
+        assigned = self.leadership.replicas if self.leadership else None
+        others = self.comparisons or self.strangers or self.set_aside or self.foreign or self.duplicates
+        return assigned is None and not self.has_metadata_log and not others
 
     @property
     def stopped(self) -> bool:

@@ -32,11 +32,13 @@ from replica_audit.auditing.leadership.frozen_epochs import (
 )
 from replica_audit.auditing.leadership.logged_events import of_present_topic, tighten_by_logs
 from replica_audit.auditing.leadership.lost_marks import lost_marks, with_lost_marks
+from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.auditing.partitions.group_offsets import with_groups
 from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
 from replica_audit.auditing.partitions.plan import Plan
 from replica_audit.auditing.replicas.facts import CopyKey
 from replica_audit.auditing.replicas.reference import Reference
+from replica_audit.closed_sets import Need
 from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.model import Leadership, TransactionState
@@ -60,6 +62,14 @@ class PartitionAudit:
         leadership = self.evidence.leadership
         found = {directory.broker_id for directory, _ in self.evidence.replicas}
         return tuple(sorted(found | (leadership.named if leadership else frozenset())))
+
+    @property
+    def needed_replicas(self) -> dict[int, Need]:
+        """Brokers whose replica was not captured and that the answer depends on, with the reason."""
+        if self.case is not None:
+            return self.case.needed_replicas
+        orphaned = {broker_id for broker_id, _, _ in self.evidence.orphans}
+        return needed_replicas(self.evidence.leadership, None, (), orphaned)
 
 
 def conclude(
@@ -130,6 +140,7 @@ def conclude(
         timeline=evidence.timeline,
         losses=evidence.losses,
         cluster_id=evidence.cluster_id,
+        has_metadata_log=evidence.has_metadata_log,
     )
     if evidence.group_offsets:
         case = with_groups(case, evidence.group_offsets)

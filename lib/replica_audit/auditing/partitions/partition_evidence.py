@@ -27,6 +27,10 @@ class PartitionEvidence:
     protocol: str = "fetch"
     kafka_version: tuple[int, ...] | None = None
     orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
+    brokers: frozenset[int] = frozenset()
+    """Those of which a log dir is in the snapshot, with or without the partition."""
+    has_metadata_log: bool = False
+    """The snapshot has one, whatever it says of the partition."""
     times: CaptureTimes = CaptureTimes()
     log_events: tuple[BrokerLogEvent, ...] = ()
     """From brokers' own logs, in order of time."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from replica_audit.auditing.comparing.cause import promised_in_all
 from replica_audit.auditing.comparing.comparison import Comparison
 from replica_audit.auditing.comparing.loss import Count, Loss, count_loss, count_run
@@ -11,12 +9,12 @@ from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.catalogue import SEVERITIES
 from replica_audit.auditing.findings.families.div_records import code_of_run
 from replica_audit.auditing.findings.families.rep import brokers_past_leader
-from replica_audit.auditing.findings.finding import Finding
 from replica_audit.auditing.findings.finding_rows import report_finding
 from replica_audit.auditing.partitions.conclusion import PartitionAudit
 from replica_audit.auditing.partitions.group_offsets import group_rows
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.reference import Reference
+from replica_audit.auditing.rows.captures import capture_rows
 from replica_audit.auditing.rows.lost_producers import lost_producer_rows
 from replica_audit.formats.log_dirs.put_aside import kind_of_copy
 from replica_audit.protocol.truncation import Step
@@ -28,8 +26,9 @@ def report_rows(audit: PartitionAudit) -> dict[str, list[dict]]:
     rows: dict[str, list[dict]] = {name: [] for name in REPORT_TABLES}
     case = audit.case
     topic_id = _topic_id(audit)
-    loss = _loss(case, audit.findings)
+    loss = _loss(audit)
     rows["partitions"].append(_partition_row(audit, topic_id, loss))
+    rows["captures"].extend(capture_rows(audit))
     for item in audit.findings:
         told = report_finding(item, audit.evidence.topic_partition, topic_id, audit.evidence.cluster_id)
         rows["findings"].append(told.to_row())
@@ -59,14 +58,15 @@ def _topic_id(audit: PartitionAudit) -> str | None:
     return audit.evidence.leadership.topic_id if audit.evidence.leadership else None
 
 
-def _loss(case: Case | None, findings: Sequence[Finding]) -> Loss:
+def _loss(audit: PartitionAudit) -> Loss:
+    case = audit.case
     if case is None:
         return Loss(None)
-    past_leader = brokers_past_leader(findings)
+    past_leader = brokers_past_leader(audit.findings)
     shorter = {item.follower.key for item in case.comparisons if item.follower.broker_id in past_leader}
     shorter |= {item.follower.key for item in case.beside if case.is_lost_tail(item)}
     loss = count_loss(case.reference.facts, (*case.comparisons, *case.beside), shorter)
-    uncompared = case.strangers or case.set_aside
+    uncompared = case.strangers or case.set_aside or audit.needed_replicas or case.is_alone
     return Loss(None) if uncompared and loss.total is not None and not loss.total.records else loss
 
 
@@ -93,6 +93,7 @@ def _partition_row(audit: PartitionAudit, topic_id: str | None, loss: Loss) -> d
         "lost_records": loss.total.records if loss.total else None,
         "lost_committed": loss.total.committed if loss.total else None,
         "lost_at_most": loss.at_most if loss.total else None,
+        "lost_at_least": bool(audit.needed_replicas) if loss.total else None,
         "findings": counts,
     }
     if case is None:

@@ -51,10 +51,25 @@ class AuditOptions:
     quiesced: bool | None = None
     cluster_id: str | None = None
     times: CaptureTimes = CaptureTimes()
+    brokers: tuple[int, ...] = ()
+    """Those of which a log dir is in the snapshot."""
+    has_metadata_log: bool = False
+
+
+def has_metadata_log(files: Mapping[str, int]) -> bool:
+    """Whether files of a metadata log are among those of a snapshot, counted by kind."""
+    return any(files.get(kind) for kind in ("metadata_log", "metadata_kraft_snapshot"))
 
 
 def resolve_options(
-    settings: Settings, kafka_version: str | None, quiesced: bool | None, cluster_id: str | None, times: CaptureTimes
+    settings: Settings,
+    kafka_version: str | None,
+    quiesced: bool | None,
+    cluster_id: str | None,
+    times: CaptureTimes,
+    brokers: Iterable[int] = (),
+    *,
+    has_metadata_log: bool = False,
 ) -> AuditOptions:
     """What `settings` choose, and where they do not what the manifest says: its `kafka_version` and `quiesced`.
 
@@ -65,7 +80,7 @@ def resolve_options(
     except ValueError as error:
         raise UsageError(str(error)) from error
     protocol = settings.protocol or (protocol_of(version) if version else "fetch")
-    return AuditOptions(protocol, version, quiesced, cluster_id, times)
+    return AuditOptions(protocol, version, quiesced, cluster_id, times, tuple(brokers), has_metadata_log)
 
 
 def options_row(options: AuditOptions, settings: Settings) -> dict[str, Any]:
@@ -106,4 +121,6 @@ def partition_evidence(
         verified=verified_copies(rows.get(VERIFIED, ())),
         timeline=next((summary_of_row(row) for row in rows.get(TIMELINE, ())), None),
         orphans=orphans,
+        brokers=frozenset(options.brokers),
+        has_metadata_log=options.has_metadata_log,
     )
