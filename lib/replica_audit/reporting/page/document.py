@@ -15,6 +15,7 @@ from replica_audit.answering.losses import count_held
 from replica_audit.auditing.audits.earlier_audit import Earlier
 from replica_audit.auditing.findings.catalogue import SEVERITIES, VERDICTS
 from replica_audit.reporting.answers.answer import VERDICT_WORDS, Answer, build_answer
+from replica_audit.reporting.answers.capture_text import HEADS, tell_captures
 from replica_audit.reporting.answers.what_to_do import WhatToDo
 from replica_audit.reporting.page.columns import encode_column, pack, portable
 from replica_audit.reporting.page.content import (
@@ -89,6 +90,8 @@ def render_page(
         facts=_facts(results),
         verdict=verdict,
         answer=answer,
+        captures=tell_captures(results),
+        capture_heads=HEADS,
         todo=todo,
         tiles=_tiles(results, earlier),
         words=VERDICT_WORDS,
