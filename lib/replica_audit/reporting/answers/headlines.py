@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from replica_audit.answering.losses import Total
 from replica_audit.answering.outcome import Outcome
-from replica_audit.reporting.phrases.layout import render_count
-from replica_audit.reporting.phrases.sentences import Sentence, Template, name_brokers, verb
+from replica_audit.reporting.phrases.layout import name_bound, render_count
+from replica_audit.reporting.phrases.sentences import Sentence, Template, capitalise, name_brokers, verb
 
 NO_PARTITION = Template("No partition was found: there is nothing to say.")
 LOST = Template("{records} {are} missing from the leader in {where}; {brokers} still {have} {them}.")
@@ -81,8 +81,7 @@ def tell_headline(outcome: Outcome) -> Sentence:
 
 def count_records(total: Total, count: int, noun: str) -> str:
     """A number of lost records and its noun: 41 records; At most 41 committed records; About 41 records."""
-    about = {(True, False): "At most ", (False, True): "At least ", (True, True): "About "}
-    return f"{about.get((total.at_most, total.at_least), '')}{render_count(count, noun)}"
+    return f"{capitalise(name_bound(at_most=total.at_most, at_least=total.at_least))}{render_count(count, noun)}"
 
 
 def _name_each(count: int, of: int) -> dict[str, str]:
