@@ -78,7 +78,7 @@ def test_a_controller_from_a_backup_lacks_the_election_that_brokers_applied(tmp_
     assert (leader(found), lacked_by(found)) == (2, (100,))
     (row,) = found.quarantine
     assert "it ends at offset 3, and the metadata log was committed at least to 4" in row.reason
-    assert "broker 2 has leader epoch 1 of t-0, of record 3; nodes 1, 2 have it, to 4" in row.reason
+    assert "broker 2 has leader epoch 1 of t-0, of record 3; nodes 1 and 2 have it, to 4" in row.reason
 
 
 def test_a_topic_that_a_broker_has_a_directory_of_was_committed(tmp_path):

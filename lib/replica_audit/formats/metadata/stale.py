@@ -7,12 +7,9 @@ from dataclasses import dataclass, replace
 
 from replica_audit.formats.inventory import CopiedLogDir, LogDir, Manifest, MetadataLog
 from replica_audit.formats.metadata.copies import MetadataCopy
-from replica_audit.formats.metadata.quorum import Quorum
+from replica_audit.formats.metadata.quorum import CLOCKS_DIFFER_MS, Quorum, name_nodes
 from replica_audit.formats.metadata.sole_isr import EpochFiles
 from replica_audit.model import Leadership, PartitionState, QuarantineRow
-
-#: Clocks of nodes that were copied by different machines may differ by this.
-_CLOCKS_DIFFER_MS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +27,7 @@ class CopyMoments:
             for one in self.copies
             if one.started_ms is not None and (one.log_dir == log.log_dir or one.broker_id == log.node_id)
         ]
-        return self.at_rest or any(begin >= time_ms + _CLOCKS_DIFFER_MS for begin in begun)
+        return self.at_rest or any(begin >= time_ms + CLOCKS_DIFFER_MS for begin in begun)
 
 
 def copy_moments(manifest: Manifest | None, log_dirs: Iterable[LogDir]) -> CopyMoments:
@@ -117,8 +114,7 @@ def mark_lacking(leaderships: Sequence[Leadership], stale: Stale) -> list[Leader
 
 def stale_rows(stale: Stale, newest: MetadataCopy) -> Iterator[QuarantineRow]:
     """A row for each stale copy."""
-    nodes = ", ".join(map(str, stale.holders))
-    have = f"node {nodes} has" if len(stale.holders) == 1 else f"nodes {nodes} have"
+    have = f"{name_nodes(stale.holders)} {'has' if len(stale.holders) == 1 else 'have'}"
     for copy in stale.copies:
         reason = (
             f"it ends at offset {copy.end_offset}, and the metadata log was committed at least to {stale.applied.end_offset}: "
