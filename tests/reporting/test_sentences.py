@@ -406,6 +406,31 @@ def _rows(verdict: str, code: str, severity: str, **values: Any) -> Callable[[Pa
     return lambda path: results([partition(verdict=verdict, **values)], [finding(code, severity, start_offset=7)])
 
 
+def _equal_without_times(path: Path) -> Results:
+    """The leader has equal records in another epoch, of a producer that sets no times."""
+    return results(
+        [partition(verdict="UNCOMMITTED_DIVERGENCE", lost_records=0, lost_committed=0)],
+        [finding("DIV-EPOCH", "medium")],
+        divergences=[
+            row(
+                "divergences",
+                topic="orders",
+                partition=0,
+                broker_id=1,
+                reference_id=2,
+                start_offset=20,
+                end_offset=25,
+                code="DIV-EPOCH",
+                leader_epoch=2,
+                replica_epoch=1,
+                record_count=5,
+                lost_records=0,
+                lost_committed=0,
+            )
+        ],  # fmt: skip
+    )
+
+
 def _absent_leader(path: Path) -> Results:
     """Broker 3 leads after an unclean election, and broker 1, which is here, is compared with."""
     replicas = [row("replicas", topic="orders", partition=0, broker_id=1, log_dir="broker-1", record_count=20)]
@@ -447,6 +472,8 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
      "is not in the snapshot, so that nothing tells what it lacks. An audit with its log does."),
     (headlines.NONE_LACKED, _rows("UNCOMMITTED_DIVERGENCE", "DIV-EPOCH", "medium", lost_records=0, lost_committed=0),
      "Replicas differ in the only partition, but the leader has every record that producers sent."),
+    (headlines.EQUAL_CONTENT, _equal_without_times,
+     "Replicas differ in the only partition, but the leader has records of equal content."),
     (headlines.UNPROVEN, _rows("UNCOMMITTED_DIVERGENCE", "DIV-EPOCH", "medium"),
      "Replicas differ in the only partition, but only in records that nothing proves committed."),
     (condition_text.HANGING, _rows("CONSISTENT", "TXN-HANGING", "medium", lost_records=0, lost_committed=0),

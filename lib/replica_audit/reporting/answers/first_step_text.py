@@ -243,13 +243,14 @@ def tell_advice(
 
 
 def _where(rows: Sequence[Row]) -> str:
-    if rows[0]["topic"] is None:
-        return "Input of no partition"
     named = []
     for row in rows:
+        if row["topic"] is None:
+            named.append("this snapshot")
+            continue
         broker = "" if row["broker_id"] is None else f" on broker {row['broker_id']}"
         named.append(f"{clean(row['topic'])}-{row['partition']}{broker}")
-    return join_some(list(dict.fromkeys(named)), 3, "place")
+    return capitalise(join_some(list(dict.fromkeys(named)), 3, "place"))
 
 
 def name_remedy(remedy: str, rows: Sequence[Row]) -> str:

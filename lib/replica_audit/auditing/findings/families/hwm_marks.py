@@ -23,7 +23,8 @@ HWM_CP_ABOVE_LEO = Code(
     "unflushed file after a power loss, a deleted segment, a recovery that cut at damage. On the leader, with "
     "no replica holding the range, the records are gone for good.",
     proof="The checkpoint, the log end, and a recovery point that no truncation explains.",
-    remedy="See which replica still has the range; it should lead. Check the disk and why the tail was lost.",
+    remedy="See which replica still has the range. Where the leader has it, this replica only has to catch up; else see what "
+    "replica-audit elect says of the others. Check the disk, and why the tail was lost.",
     traps="A truncation less than 5 s ago (then the recovery point equals the log end); a live copy whose checkpoint "
     "files were copied after the segments; a topic that was created anew less than 5 s ago.",
 )
