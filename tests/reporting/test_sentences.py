@@ -358,6 +358,31 @@ def _second_replica(**options: Any) -> Callable[[Path], Results]:
     return lambda path: _scenario(path, {1: Broker(SHARED), 2: Broker(SHARED)}, **options)
 
 
+def _equal_without_times(path: Path) -> Results:
+    """The leader has equal records in another epoch, of a producer that sets no times."""
+    return results(
+        [partition(verdict="UNCOMMITTED_DIVERGENCE", lost_records=0, lost_committed=0)],
+        [finding("DIV-EPOCH", "medium")],
+        divergences=[
+            row(
+                "divergences",
+                topic="orders",
+                partition=0,
+                broker_id=1,
+                reference_id=2,
+                start_offset=20,
+                end_offset=25,
+                code="DIV-EPOCH",
+                leader_epoch=2,
+                replica_epoch=1,
+                record_count=5,
+                lost_records=0,
+                lost_committed=0,
+            )
+        ],  # fmt: skip
+    )
+
+
 def _one_replica(**options: Any) -> Callable[[Path], Results]:
     return lambda path: _scenario(path, {1: Broker(SHARED)}, **options)
 
@@ -446,6 +471,8 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
      "The next truncation or election may lose records in the only partition."),
     (headlines.NONE_LACKED, _rows("UNCOMMITTED_DIVERGENCE", "DIV-EPOCH", "medium", lost_records=0, lost_committed=0),
      "Replicas differ in the only partition, but the leader has every record that producers sent."),
+    (headlines.EQUAL_CONTENT, _equal_without_times,
+     "Replicas differ in the only partition, but the leader has records of equal content."),
     (headlines.UNPROVEN, _rows("UNCOMMITTED_DIVERGENCE", "DIV-EPOCH", "medium"),
      "Replicas differ in the only partition, but only in records that nothing proves committed."),
     (condition_text.HANGING, _rows("CONSISTENT", "TXN-HANGING", "medium", lost_records=0, lost_committed=0),

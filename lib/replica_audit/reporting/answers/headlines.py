@@ -27,6 +27,7 @@ WILL_LOSE = Template("The next truncation or election may lose records in {where
 UNDECIDED = Template("There is no certain answer for {where}.")
 LEFT_BEHIND = Template("Replicas differ in {where}, but only in what a clean election left behind.")
 NONE_LACKED = Template("Replicas differ in {where}, but the leader has every record that producers sent.")
+EQUAL_CONTENT = Template("Replicas differ in {where}, but the leader has records of equal content.")
 UNPROVEN = Template("Replicas differ in {where}, but only in records that nothing proves committed.")
 BEHIND = Template("Nothing is lost; replicas are behind or out of sync in {where}.")
 BEHIND_ONLY = Template("The captured replicas agree, but some are behind or out of sync in {where}.")
@@ -51,6 +52,7 @@ _HEADLINES = {
     "undecided": UNDECIDED,
     "left_behind": LEFT_BEHIND,
     "none_lacked": NONE_LACKED,
+    "equal_content": EQUAL_CONTENT,
     "unproven": UNPROVEN,
     "behind": BEHIND,
     "behind_only": BEHIND_ONLY,
