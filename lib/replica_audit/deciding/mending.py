@@ -95,7 +95,7 @@ def _remedies(
 
 def _is_loud(row: Row, decided: Collection[Place]) -> bool:
     """Whether a remedy is worth a step: not where the plan has one of its own for it."""
-    is_own = row["code"] in codes_with("own_step")
+    is_own = row["code"] in codes_with("own_step") or (row["topic"] is None and row["code"] in codes_with("quorum"))
     is_saved = row["code"] in codes_with("saved_first") and (row["topic"], row["partition"]) in decided
     return _is_medium(row) and not is_own and not is_saved
 

@@ -19,6 +19,8 @@ from replica_audit.results import Results
 from replica_audit.wording import brokers as name_brokers
 from replica_audit.wording import count
 
+METADATA_DIRECTORY = "__cluster_metadata-0"
+
 
 @dataclass(frozen=True, slots=True)
 class Holding:
@@ -42,9 +44,26 @@ def safeguard_steps(
 
     Only those for the partitions that the plan is `about`, where it is not about all.
     """
+    yield from _copy_metadata(state)
     yield from _capture(matrix, state, about)
     yield from _copy(matrix, state, decisions, about)
     yield from _keep_up(results, state, about)
+
+
+def _copy_metadata(state: PresentState) -> Iterator[Step]:
+    """The metadata logs, where they contradict each other: a controller that starts may cut the only good one."""
+    if state.doubted_nodes is None:
+        return
+    nodes = sorted({*state.brokers, *state.doubted_nodes})
+    yield _step(
+        "copy",
+        "Start no controller and no broker before __cluster_metadata-0 of every one of them is copied: their metadata logs are "
+        "stale or contradict each other, and a node that follows cuts its own without a warning. Then choose the right one by the "
+        "rules of replica-audit explain META-FORK",
+        brokers=nodes,
+        partitions=[],
+        commands=[copy_directories(node, [METADATA_DIRECTORY]) for node in nodes],
+    )
 
 
 def _capture(matrix: Matrix, state: PresentState, about: Collection[Place] | None) -> Iterator[Step]:

@@ -19,6 +19,7 @@ META_FORK = Code(
     "META-FORK",
     severities=("critical",),
     verdicts=("COMMITTED_DIVERGENCE",),
+    traits=("quorum",),
     summary="Copies of the metadata log contradict each other",
     meaning="The quorum has two histories, or one copy is spliced from two: topics, leaders and ISRs depend on which node is "
     "asked. Which log is right is judged by rules, since a majority proves nothing. R1: candidates are the copies of all "
@@ -40,6 +41,7 @@ META_STALE = Code(
     "META-STALE",
     severities=("high",),
     verdicts=("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE"),
+    traits=("quorum",),
     summary="What says who leads is older than the logs",
     meaning="Controllers lack metadata that brokers have applied, as after a restore from a backup, or a state or listing "
     "names a leader of an earlier epoch than the logs have. A cluster that starts with such controllers elects by the old "
