@@ -74,10 +74,12 @@ def skew(
 def _outdated(case: Case) -> Iterator[Finding]:
     reference = case.reference
     if reference.outdated:
+        wrote = reference.facts.last_leader_epoch == reference.leader_epoch
         yield finding(
             CAP_SKEW,
             f"leadership by {reference.source} names broker {reference.leader_id}; broker {reference.facts.broker_id}, in sync then, "
-            f"has records of leader epoch {reference.leader_epoch}, which that leader does not know: the leadership given is older than "
+            f"{'has records of' if wrote else 'began to lead in'} leader epoch {reference.leader_epoch}, which that leader does "
+            "not know: the leadership given is older than "
             f"the logs, so broker {reference.facts.broker_id} is compared with, and the in-sync replicas count as unknown",
             confidence="likely",
             broker_id=reference.facts.broker_id,
