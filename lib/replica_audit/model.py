@@ -366,6 +366,8 @@ class Leadership:
     """Every state since the metadata log begins, oldest first, tentative ones last; () from any other source."""
     fenced: tuple[int, ...] | None = None
     """Assigned brokers that were fenced, stopping or not registered at the end; None when unknown."""
+    fenced_since: Mapping[int, int] = field(default_factory=dict)
+    """Of those that were fenced, the first offset of the batch of the metadata log that fenced them last; others are left out."""
 
     @property
     def is_deleted(self) -> bool:

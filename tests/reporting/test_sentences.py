@@ -20,6 +20,7 @@ import pytest
 from tests.auditing.scenario import Broker, audit, written
 from tests.reporting.rows import AUDIT, finding, partition, results, row
 from tests.support.fixtures import ATTACKS, FIXTURES, truth
+from tests.support.less import without
 from tests.support.some import some
 
 from replica_audit.answering.by_partition import rows_by_partition, told_protocol
@@ -407,6 +408,16 @@ def _one_has_one_replica(path: Path) -> Results:
     return results(rows, replicas=copies, partition_states=states)
 
 
+def _orphaned(path: Path) -> Results:
+    """Broker 0 led ledger-1 and is down, and of its directory only the checkpoint file tells."""
+    place = without(FIXTURES / "diverged-unclean", path / "part", brokers=(0,))
+    (place / "broker-0").mkdir()
+    source = FIXTURES / "diverged-unclean" / "broker-0"
+    (place / "broker-0" / "meta.properties").write_bytes((source / "meta.properties").read_bytes())
+    (place / "broker-0" / "replication-offset-checkpoint").write_text("0\n1\nledger 1 58\n")
+    return audit_all(str(place), Settings())
+
+
 def _many_captures(path: Path) -> Results:
     """Seven partitions, each without the replica of another broker."""
     captures = [
@@ -424,6 +435,8 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
      "still has them."),
     (headlines.GONE_FOR_GOOD, _lost_tail,
      "Records that were committed are on no replica here any more in the only partition."),
+    (headlines.LOST_UNSEEN, _orphaned,
+     "At least 17 committed records are missing from the leader in 1 of 4 partitions; no replica in the snapshot has them."),
     (headlines.LOST_UNCOUNTED, _rows("COMMITTED_LOSS", "HWM-LOSS", "critical"),
      "Committed records are lost in the only partition."),
     (headlines.LOST_MARKERS, _rows("COMMITTED_LOSS", "REP-LEADER-SHORTER", "high", lost_records=0, lost_committed=0),

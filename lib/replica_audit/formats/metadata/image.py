@@ -56,6 +56,8 @@ class MetadataImage:
         self._brokers: dict[int, tuple[bool, bool]] = {}
         self.brokers: dict[int, list[BrokerEvent]] = defaultdict(list)
         self.elr_levels: list[tuple[int, int]] = []
+        self._batch = (-1, -1)
+        self._fenced_since: dict[int, int] = {}
         self._held: list[Entry] | None = None
         self._uncommitted = False
 
@@ -114,10 +116,13 @@ class MetadataImage:
         self, topic_id: str, partition: int, last: PartitionState, states: tuple[PartitionState, ...]
     ) -> Leadership:
         idle = [broker for broker in last.replicas if any(self._brokers.get(broker, (True, False)))]
-        return leadership_of_history(self._names[topic_id], partition, topic_id, states, tuple(sorted(idle)))
+        since = {broker: self._fenced_since[broker] for broker in sorted(idle) if broker in self._fenced_since}
+        return leadership_of_history(self._names[topic_id], partition, topic_id, states, tuple(sorted(idle)), since)
 
     def _apply(self, entry: Entry, occasion: Occasion | None) -> None:
         message = entry.message
+        if entry.batch_end != self._batch[1]:
+            self._batch = (entry.offset, entry.batch_end)
         if isinstance(message, PartitionChanged):
             self._change(entry, message)
         elif isinstance(message, PartitionSet):
@@ -151,6 +156,11 @@ class MetadataImage:
     def _note_broker(self, entry: Entry, broker_id: int, fenced: bool | None, registered: bool) -> None:
         if not self._uncommitted and (fenced is not None or registered):
             self.brokers[broker_id].append(BrokerEvent(entry.batch_end, fenced, registered))
+            if fenced:
+                # The records of a batch count together: the changes of partitions stand before the one that fences.
+                self._fenced_since.setdefault(broker_id, self._batch[0])
+            elif fenced is False:
+                self._fenced_since.pop(broker_id, None)
 
     def _remove(self, entry: Entry, message: TopicRemoved) -> None:
         # Above what is committed the topic still exists for everybody who has to know.

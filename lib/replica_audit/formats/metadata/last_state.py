@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from replica_audit.model import Leadership, PartitionState
 
 
@@ -11,6 +13,7 @@ def leadership_of_history(
     topic_id: str | None,
     history: tuple[PartitionState, ...],
     fenced: tuple[int, ...] | None,
+    fenced_since: Mapping[int, int],
 ) -> Leadership:
     """The last committed state of a history, which has one, with the history; of a deleted topic nobody is in sync or assigned."""
     last = next(state for state in reversed(history) if not state.uncommitted)
@@ -29,4 +32,5 @@ def leadership_of_history(
         configs=last.configs,
         history=history,
         fenced=fenced,
+        fenced_since=fenced_since,
     )

@@ -12,6 +12,7 @@ LOST = Template("{records} {are} missing from the leader in {where}; {brokers} s
 LOST_LEADERLESS = Template(
     "{records} {are} missing from the log that the others are compared with in {where}; {brokers} still {have} {them}."
 )
+LOST_UNSEEN = Template("{records} {are} missing from the leader in {where}; no replica in the snapshot has {them}.")
 LOST_UNCOUNTED = Template("Committed records are lost in {where}.")
 LOST_MARKERS = Template(
     "Other replicas hold offsets that the leader does not have in {where}: ends of transactions, or empty or damaged "
@@ -77,6 +78,8 @@ def tell_headline(outcome: Outcome) -> Sentence:
         brokers = [broker for broker, held in holders.items() if any(one.committed for one in held)]
         values["records"] = count_records(total, total.committed, "committed record")
         values.update(are=verb(total.committed, "is", "are"), them=verb(total.committed, "it", "them"))
+        if not brokers:
+            return LOST_UNSEEN.say(**values)
         values.update(brokers=name_brokers(sorted(brokers)), have=verb(len(brokers), "has", "have"))
     return _HEADLINES[outcome.kind].say(**values)
 

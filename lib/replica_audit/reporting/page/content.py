@@ -32,7 +32,7 @@ from replica_audit.results import Results
 PIECE = 256
 
 #: Columns that the page does not show or knows otherwise.
-_LEFT_OUT = {"topic", "partition", "topic_id", "cluster_id", "configs", "directories"}
+_LEFT_OUT = {"topic", "partition", "topic_id", "cluster_id", "configs", "directories", "fenced_since"}
 
 #: Columns of offsets, kept as distances from the reference's log end.
 _OFFSETS = {
