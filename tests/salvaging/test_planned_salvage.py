@@ -159,7 +159,7 @@ def test_a_plan_whose_partition_is_not_there_is_refused(tmp_path: Path, capsys: 
     plan = planned(write_snapshot(tmp_path / "s", LEADER, follower), "orders-0")
     command = ["salvage", str(FIXTURES / "diverged-unclean"), "--plan", str(plan), "--to", str(tmp_path / "out")]
     assert main(command) == 2
-    assert "made from another snapshot" in capsys.readouterr().err
+    assert "made from another snapshot: it is of another cluster, and" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"rests_on": [], "steps": []}', "[1]"])
@@ -197,3 +197,17 @@ def test_nothing_to_take_out_of_a_plan_that_loses_nothing(tmp_path: Path, capsys
     assert main(["salvage", str(snapshot), "--plan", str(plan), "--to", str(tmp_path / "out")]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "No copy in the snapshot holds a record that is not in the log of the leader that the plan chose" in told
+
+
+def test_of_a_choice_that_no_step_brings_about_nothing_is_taken(tmp_path: Path, capsys: Any) -> None:
+    follower = files([*COMMON, encode_batch(10, 8, 0, mark="old")], ((0, 0),))
+    snapshot = write_snapshot(tmp_path / "s", LEADER, follower)
+    plan = planned(snapshot, "orders-0", "--candidate", "2")
+    content = json.loads(plan.read_text())
+    content["decisions"][0]["procedure"] = "unplanned"
+    plan.write_text(json.dumps(content))
+    capsys.readouterr()
+    assert main(["salvage", str(snapshot), "--plan", str(plan), "--to", str(tmp_path / "out")]) == 0
+    assert "For orders-0 the plan has no steps" in capsys.readouterr().out
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert (manifest["partitions"], manifest["partitions_without_steps"]) == ([], ["orders-0"])
