@@ -4,11 +4,13 @@
 #   make lint      ruff, mypy and vulture, locked, in build/lint: style, types, and what only tests use
 #   make test-fast the tests that need neither Java nor Chromium and take less than a minute, in two processes
 #   make test      the whole suite but the runs under Airflow, in three processes
+#   make test-exhaustive   every history of a replicated partition in up to five events, written as logs, audited and judged
 #   make test-spark SPARK=4.0   build/spark-4.0 with the locked packages of that minor of Spark, and every Spark test in it
 #   make mutation  changes in the protocol and the rules that no test notices; fails for one that is not in the list of them
 #   make fuzz      the parsers and whole snapshots under libFuzzer, coverage-guided, for MINUTES=10; a crash fails it
 #   make test-airflow   .venv-airflow with a locked Airflow 3 (Python 3.11 to 3.13), and the DAG really run in it
 #   make test-brokers   Kafka's JARs by Maven and build/restore, and the tests that start real brokers (Java)
+#   make test-brokers-quick   a quick half of them
 #   make install-restore   adds the locked confluent-kafka to .venv: what `replica-audit restore` needs
 #   make test-s3   build/s3 with a locked S3 server, and snapshots and warehouses in it
 #   make zip       build/replica_audit.zip for spark-submit --py-files
@@ -22,7 +24,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: install audit lint mutation fuzz test-fast test test-spark sbom advisories test-airflow test-s3 test-brokers install-restore zip environment lock clean
+.PHONY: install audit lint mutation fuzz test-fast test test-exhaustive test-spark sbom advisories test-airflow test-s3 test-brokers test-brokers-quick install-restore zip environment lock clean
 MAKEFLAGS += --no-builtin-rules
 
 # PYTHON=... chooses another interpreter for .venv; IVY_SETTINGS=... a mirror for the JARs.
@@ -146,6 +148,11 @@ test: install
 	wait $$others || status=$$?; \
 	cat build/tests.log; exit $$status
 
+# All short histories of the model in tests/exhaustive, in two processes: EXHAUSTIVE_ARGS="--events 4 --sample 500 --seed 7".
+EXHAUSTIVE_ARGS ?=
+test-exhaustive: $(STAMPS)/project
+	@$(RUN) -m tests.exhaustive $(EXHAUSTIVE_ARGS)
+
 # Another minor of Spark has an environment of its own, with a lock of its own; the newest is that of .venv.
 SPARK ?= 4.2
 OTHER := build/spark-$(SPARK)
@@ -229,8 +236,16 @@ build/restore/.stamp: $(STAMPS)/venv .locks/restore.txt
 build/kafka/.stamp: tests/brokers/pom.xml
 	@rm -rf build/kafka; mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/build/kafka"; touch $@
 
-test-brokers: install build/restore/.stamp build/kafka/.stamp
+# Brokers of older versions for tests/brokers/test_elections.py, beside those of build/kafka.
+build/kafka-%/.stamp: tests/brokers/pom-%.xml
+	@rm -rf $(@D); mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$(@D)"; touch $@
+
+BROKERS := build/restore/.stamp build/kafka/.stamp build/kafka-3.9.1/.stamp build/kafka-2.8.2/.stamp
+test-brokers: install $(BROKERS)
 	$(RUN) -m pytest -m brokers $(PYTEST_ARGS)
+
+test-brokers-quick: install $(BROKERS)
+	$(RUN) -m pytest -m "brokers and not slow" $(PYTEST_ARGS)
 
 zip: build/replica_audit.zip
 
@@ -298,12 +313,6 @@ lock:
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/s3.txt
 	@printf 'confluent-kafka>=2.6,<3\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/restore.txt
-
-# Brokers of older versions for tests/brokers/test_elections.py, beside those of build/kafka.
-build/kafka-%/.stamp: tests/brokers/pom-%.xml
-	@rm -rf $(@D); mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$(@D)"; touch $@
-
-test-brokers: build/kafka-3.9.1/.stamp build/kafka-2.8.2/.stamp
 
 clean:
 	rm -rf $(VENV) $(AIRFLOW) build dist replica-audit-warehouse replica-audit-report spark-warehouse metastore_db derby.log lib/*.egg-info

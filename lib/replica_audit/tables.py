@@ -94,6 +94,7 @@ promised_dropped bigint
 lost_records bigint
 lost_committed bigint
 lost_at_most boolean
+lost_at_least boolean
 findings {_SEVERITIES}
 """),
     "replicas": columns(f"""
@@ -125,6 +126,16 @@ lost_held bigint
 lost_committed_held bigint
 lost_only_here bigint
 lost_committed_only_here bigint
+"""),
+    "captures": columns("""
+topic string
+partition int
+broker_id int
+log_dir string
+state string
+named_by array<string>
+missing array<string>
+needed string
 """),
     "high_watermarks": columns("""
 topic string
@@ -235,6 +246,7 @@ cut_transactions int
 only_here bigint
 hidden_records bigint
 damage array<string>
+beside array<struct<broker_id:int,log_dir:string,start_offset:bigint,end_offset:bigint,lost_held:bigint>>
 standing string
 clean boolean
 choice string
@@ -366,6 +378,7 @@ started string
 finished string
 tool_version string
 table_versions map<string,bigint>
+row_counts map<string,bigint>
 options string
 """)
 

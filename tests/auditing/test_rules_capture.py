@@ -80,7 +80,15 @@ def test_an_assigned_replica_without_files(tmp_path):
     assert member.one("CAP-MISSING-REPLICA", 2)[0] == "medium"
     assert member.interval == (20, 30)
     outsider = audit(tmp_path / "out", brokers, isr=(1,), replicas=(1, 2))
-    assert outsider.one("CAP-MISSING-REPLICA", 2)[0] == "info"
+    assert outsider.one("CAP-MISSING-REPLICA", 2)[0] == "medium"
+    for answer, named_by, why in ((member, ["assignment", "isr"], "isr"), (outsider, ["assignment"], "no_history")):
+        (row,) = [row for row in answer.tables["captures"] if row["broker_id"] == 2]
+        assert (row["state"], row["log_dir"], row["named_by"], row["needed"]) == ("named", None, named_by, why)
+        assert answer.verdict == "INCONCLUSIVE"
+        assert (answer.tables["partitions"][0]["lost_records"], answer.tables["partitions"][0]["lost_at_least"]) == (
+            None,
+            None,
+        )
 
 
 def test_two_copies_on_one_broker_use_the_longer(tmp_path):

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: 130 and 143 within five seconds, said in verdict.json, and nothing left, wherever the program is."""
+"""Ctrl-C, SIGTERM and SIGHUP: 130, 143 and 129 within five seconds, said in verdict.json, and nothing left, wherever the program is."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.many_partitions import write_cluster
 ROOT = Path(__file__).parents[2]
 
 #: The signal, how a shell sees it, and what is said.
-ENDINGS = [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+ENDINGS = [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 129, "hung up")]
 SECONDS = 5
 
 #: What begins a program: a shell in the background may have its children ignore Ctrl-C.
@@ -127,12 +127,13 @@ def test_a_child_that_does_not_listen_and_a_report_that_cannot_be_written_hold_n
     assert _is_left(tmp_path) == []
 
 
-def test_a_background_process_goes_on_ignoring_what_it_was_told_to_ignore(tmp_path: Path) -> None:
-    program = "signal.signal(signal.SIGINT, signal.SIG_IGN); import replica_audit.cli.main as m; "
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_background_process_goes_on_ignoring_what_it_was_told_to_ignore(tmp_path: Path, number: int) -> None:
+    program = f"signal.signal({int(number)}, signal.SIG_IGN); import replica_audit.cli.main as m; "
     slow = "m.main = lambda argv: (print('here'), time.sleep(1), 7)[2]; m.entry_point()"
     with _running(tmp_path, program + slow) as process:
         assert process.stdout is not None and process.stdout.readline() == "here\n"
-        assert _end(process, signal.SIGINT)[0] == 7
+        assert _end(process, number)[0] == 7
 
 
 @pytest.mark.spark

@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 import pytest
 from tests.auditing.scenario import Broker, audit, written
-from tests.reporting.rows import AUDIT, finding, partition, results
+from tests.reporting.rows import AUDIT, finding, partition, results, row
 from tests.support.fixtures import ATTACKS, FIXTURES, truth
 from tests.support.some import some
 
@@ -26,8 +26,9 @@ from replica_audit.answering.by_partition import rows_by_partition, told_protoco
 from replica_audit.answering.verdict import build_verdict
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_all
-from replica_audit.reporting.answers import answer, condition_text, headlines
+from replica_audit.reporting.answers import answer, capture_text, condition_text, headlines
 from replica_audit.reporting.answers.answer import build_answer
+from replica_audit.reporting.answers.capture_text import tell_captures
 from replica_audit.reporting.page.content import build_overview
 from replica_audit.reporting.phrases.sentences import Template, plain_text
 from replica_audit.reporting.stories import agreement_text, difference_text, story
@@ -69,6 +70,7 @@ def say_all(found: Results) -> dict[Template, set[str]]:
     with patch.object(Template, "say", record):
         build_answer(found, build_verdict(found, "high"))
         build_overview(found, None)
+        tell_captures(found)
         for place, rows in rows_by_partition(found):
             tell_story(place, rows, told_protocol(found))
     return said
@@ -173,6 +175,9 @@ TABLE: tuple[tuple[Template, str, str, Callable[[Truth], bool]], ...] = (
     (story.ALL_STOPPED, "diverged-healed",
      "Nobody leads, since all brokers here were stopped cleanly; in sync: none; eligible: 2.",
      lambda t: all("stopped cleanly" in state for state in t["process_state"].values())),
+    (story.DELETED, "recreated-1-before",
+     "The topic was deleted: nobody leads it, and brokers remove what is left of it.",
+     lambda t: "(3 partitions) was deleted" in t["about"] and "orders-2" not in t["leader_isr"]),
     (story.STANDS_IN, "elr-leaderless", "The other replicas are compared with broker 0, which led last.",
      lambda t: t["process_state"]["broker-0"] == "killed (SIGKILL)"),
     (story.NOTHING_COMPARED, "corrupted-batch-missing",
@@ -348,6 +353,44 @@ def _rows(verdict: str, code: str, severity: str, **values: Any) -> Callable[[Pa
     return lambda path: results([partition(verdict=verdict, **values)], [finding(code, severity, start_offset=7)])
 
 
+def _second_replica(**options: Any) -> Callable[[Path], Results]:
+    """Brokers 1 and 2 hold the same; `options` are those of `audit`."""
+    return lambda path: _scenario(path, {1: Broker(SHARED), 2: Broker(SHARED)}, **options)
+
+
+def _one_replica(**options: Any) -> Callable[[Path], Results]:
+    return lambda path: _scenario(path, {1: Broker(SHARED)}, **options)
+
+
+def _bare_directory(path: Path) -> Results:
+    """Broker 3 is out of sync, and its directory has no segment."""
+    same, bare = Broker(SHARED), Broker(SHARED, remove=[f"{0:020d}.log"])
+    return _scenario(path, {1: same, 2: same, 3: bare}, isr=(1, 2))
+
+
+def _one_has_one_replica(path: Path) -> Results:
+    """One of two partitions has one replica."""
+    rows = [partition(lost_records=0), partition(number=1, lost_records=0)]
+    copies = [
+        row("replicas", topic="orders", partition=0, broker_id=1, role="leader"),
+        *(row("replicas", topic="orders", partition=1, broker_id=one, role="compared") for one in (1, 2)),
+    ]
+    states = [
+        row("partition_states", topic="orders", partition=number, source="topics_describe", replicas=list(brokers))
+        for number, brokers in enumerate(((1,), (1, 2)))
+    ]
+    return results(rows, replicas=copies, partition_states=states)
+
+
+def _many_captures(path: Path) -> Results:
+    """Seven partitions, each without the replica of another broker."""
+    captures = [
+        row("captures", topic="orders", partition=one, broker_id=one, state="named", missing=["directory"], named_by=[])
+        for one in range(7)
+    ]
+    return results([partition(number=one) for one in range(7)], captures=captures)
+
+
 #: (template, what is made, what is said of it)
 MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
     (headlines.NO_PARTITION, lambda path: Results(AUDIT, {}), "No partition was found: there is nothing to say."),
@@ -361,6 +404,36 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
     (headlines.LOST_MARKERS, _rows("COMMITTED_LOSS", "REP-LEADER-SHORTER", "high", lost_records=0, lost_committed=0),
      "Other replicas hold offsets that the leader does not have in the only partition: ends of transactions, or empty "
      "or damaged batches, but no sound record."),
+    (headlines.ALONE, _one_replica(source="inferred"), "Nothing was compared: only one replica is in the snapshot."),
+    (headlines.SINGLE, _one_replica(), "Nothing was compared: the only partition has one replica."),
+    (condition_text.NEEDED, _second_replica(replicas=(1, 2, 3)),
+     "Broker 3 was not captured and may hold committed records of orders-0: if it is down, do not start it before its "
+     "log is copied; add it and audit again."),
+    (condition_text.NEEDED, _second_replica(replicas=(1, 2, 3, 4), isr=(1, 2, 3, 4)),
+     "Brokers 3 and 4 were not captured and may hold committed records of orders-0: copy their logs; add them and audit "
+     "again."),
+    (condition_text.NEEDED_WHOLE, _bare_directory,
+     "Broker 3 was not captured whole and may hold more committed records of orders-0: if it is down, do not start it "
+     "before its log is copied; add it and audit again."),
+    (condition_text.LOGGED_CUTS, _rows("CONSISTENT", "TRN-LOGGED", "medium", lost_records=0, lost_committed=0),
+     "A broker cut its log below its own high watermark in orders-0; these files cannot tell what was lost by it."),
+    (condition_text.RESTART_CUTS, lambda path: audit_all(str(FIXTURES / "kip101-isr-1-before"), Settings()),
+     "When brokers 1 and 2 start, they cut committed records off their logs in kip101-0; only a leader that stays up has "
+     "them."),
+    (capture_text.NOT_HERE, _second_replica(replicas=(1, 2, 3)),
+     "Broker 3 not captured, and needed (no history says how it left the in-sync replicas): orders-0."),
+    (capture_text.NOT_HERE, _bare_directory,
+     "Broker 3 captured without *.log, and needed (no history says how it left the in-sync replicas): orders-0."),
+    (capture_text.NOT_HERE, lambda path: audit_all(str(FIXTURES / "lagging"), Settings()),
+     "Broker 2 captured without the partition: __consumer_offsets-0."),
+    (capture_text.MORE_NOT_HERE, _many_captures, "Replicas of 2 more partitions are missing: captures in audit.json."),
+    (condition_text.SECOND_COPIES, lambda path: audit_all(str(FIXTURES / "corrupted-same-broker-id"), Settings()),
+     "A second copy on broker 0 was not compared in codecs-1."),
+    (condition_text.ALONE, lambda path: audit_all(str(FIXTURES / "recreated-1-before"), Settings()),
+     "Only one replica of orders-2 is in the snapshot, and nothing was compared with it."),
+    (condition_text.SINGLE, _one_has_one_replica, "There is one replica of orders-0, and nothing to compare with it."),
+    (condition_text.UNASSIGNED, _second_replica(source="inferred"),
+     "Nothing says which brokers have a replica of orders-0, so one that is not here may hold more."),
     (answer.SINCE, lambda path: replace(results(), audit={**AUDIT, "options": {"since": "a1"}}),
      "Compared is only what lies above the offsets that audit a1 verified, and what has changed since."),
     (answer.NOT_COUNTED, _rows("COMMITTED_LOSS", "HWM-LOSS", "critical"),

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the program ends within seconds, wherever it is, says so, and leaves nothing behind.
+"""Ctrl-C, SIGTERM and SIGHUP: the program ends within seconds, wherever it is, says so, and leaves nothing behind.
 
 Unwinding would have to pass through calls into the JVM, which wait, and whose other threads print tracebacks when it
 goes. So nothing is unwound: a thread of its own hears of the signal, the main thread is parked, and the process ends
@@ -27,7 +27,11 @@ from replica_audit.scratch import (
 )
 
 #: Exit status and word of each signal.
-SIGNALS = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (143, "terminated")}
+SIGNALS = {
+    signal.SIGHUP: (129, "hung up"),
+    signal.SIGINT: (130, "interrupted"),
+    signal.SIGTERM: (143, "terminated"),
+}
 
 #: The JVM gets this long to end by itself, so that it takes its files along; then it is killed.
 _GRACE_SECONDS = 2.5
@@ -50,7 +54,7 @@ class Interruption:
         # Written by the C handler, whatever the main thread does, and whoever replaces the Python handler.
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         threading.Thread(target=self._listen, args=(reader,), name="signals", daemon=True).start()
-        # What starts a process in the background may have it ignore Ctrl-C.
+        # What starts a process in the background may have it ignore Ctrl-C, and nohup has it ignore SIGHUP.
         ignored = [number for number in SIGNALS if signal.getsignal(number) == signal.SIG_IGN]
         self._handlers = {number: signal.SIG_IGN if number in ignored else self._park for number in SIGNALS}
         self.guard()

@@ -136,10 +136,7 @@ def _advantage(case: Case, best: CandidateCost, equals: Sequence[CandidateCost],
 
 
 def _say_loss(cost: CandidateCost) -> str:
-    loss = say_loss(cost.lost_records, cost.lost_committed, cost.lost_possible, cost.at_most)
-    if cost.cut_transactions:
-        cut = f"the end of {count(cost.cut_transactions, 'transaction')}"
-        loss = cut if loss == "nothing" else f"{loss} and {cut}"
+    loss = say_loss(cost.lost_records, cost.lost_committed, cost.lost_possible, cost.at_most, cost.cut_transactions)
     if cost.hidden_records:
         loss = f"{loss}, and {count(cost.hidden_records, 'record')} that another replica keeps stay unseen"
     return loss

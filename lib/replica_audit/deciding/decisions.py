@@ -164,7 +164,7 @@ def _decision(
         kafka_choice_right=None if kafka is None else kafka.right,
         procedure="none",
         candidates=tuple(_candidate(matrix, place, one, leader, groups) for one in sorted(rows) if one in rows[one]),
-        salvage=tuple(_sources(rows[chosen], matrix.replicas[place])),
+        salvage=(*_sources(rows[chosen], matrix.replicas[place]), *_beside(own)),
         depends_on=tuple(matrix.needed[place]),
     )
 
@@ -216,6 +216,16 @@ def _sources(rows: Mapping[int, Row], replicas: Mapping[int, Row]) -> list[Sourc
             taken += row["lost_held"]
             found.append(Source(row["broker_id"], replica["log_dir"], start, end, row["lost_held"]))
     return found
+
+
+def _beside(row: Row) -> list[Source]:
+    """Copies that neither lead nor follow and hold some of what a candidate loses."""
+    return [
+        Source(
+            one["broker_id"], one["log_dir"], one["start_offset"], one["end_offset"], one["lost_held"], one["log_dir"]
+        )
+        for one in row["beside"] or ()
+    ]
 
 
 def rests_on(results: Results, matrix: Matrix, places: Collection[Place]) -> list[PartitionThen]:

@@ -24,6 +24,8 @@ class Source:
     start_offset: int
     end_offset: int
     records: int
+    directory: str | None = None
+    """The copy's own directory in the snapshot where Kafka does not serve from it: -future, -stray, another disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,9 @@ class Decision:
     def instead(self, candidate_id: int, why: str) -> Decision:
         """An equal candidate in place of the best, with the reason."""
         loss = self.chosen
-        loses = say_loss(loss.lost_records, loss.lost_committed, loss.lost_possible, loss.lost_at_most)
+        loses = say_loss(
+            loss.lost_records, loss.lost_committed, loss.lost_possible, loss.lost_at_most, loss.cut_transactions
+        )
         reason = f"broker {candidate_id} loses {loses}; so would broker {self.candidate_id}. {why[:1].upper()}{why[1:]}"
         return replace(self, candidate_id=candidate_id, reason=reason)
 

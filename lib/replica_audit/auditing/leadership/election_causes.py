@@ -62,9 +62,14 @@ def past_elections(replicas: Iterable[ReplicaFacts], leadership: Leadership | No
 def with_causes(
     comparisons: Sequence[Comparison], reference: Reference, leadership: Leadership | None
 ) -> tuple[Comparison, ...]:
-    """The same, each conflicting run with the election that left it behind."""
-    replicas = (reference.facts, *(item.follower for item in comparisons))
-    past = past_elections(replicas, leadership)
+    """The same, each conflicting run with the election that left it behind.
+
+    Of several copies on one broker, the first is the log that it led with.
+    """
+    logs: dict[int, ReplicaFacts] = {}
+    for facts in (reference.facts, *(item.follower for item in comparisons)):
+        logs.setdefault(facts.broker_id, facts)
+    past = past_elections(tuple(logs.values()), leadership)
     if past is None or leadership is None:
         return tuple(comparisons)
     return tuple(
@@ -84,7 +89,9 @@ def _with_cause(run: Run, past: PastElections, leadership: Leadership) -> Run:
     promised = _promised(run, epoch, suspects if clean is not None else (), past, leadership)
     chosen = named[-1] if clean and named else parted
     of = next((group for group in groups if chosen in group), ())
-    return replace(run, cause=Cause(chosen, clean, promised, max(1, len(of)), named))
+    came_back = any(one.came_back for one in suspects)
+    cause = Cause(chosen, clean, promised, max(1, len(of)), came_back=came_back, elections=named)
+    return replace(run, cause=cause)
 
 
 def _abandonments(run: Run, epoch: int, past: PastElections) -> list[tuple[Election, ...]]:
