@@ -126,7 +126,7 @@ def _beside_plan(partitions: Sequence[Mapping[str, Any]]) -> list[str]:
         return []
     counts = f"The plan counts {count(planned, 'record')} as lost"
     if planned < records:
-        others = "the others are in copies that Kafka has put aside, or in replicas that the plan does not cut"
+        others = "the others are in copies that the plan does not cut, and are in no log that consumers read"
     else:
         others = "what is not among these is named below"
     return ["", *wrap(f"{counts}; {others}.")]
