@@ -19,8 +19,8 @@ def is_tail_lost(reference: Reference, replicas: Iterable[ReplicaFacts], facts: 
     `replicas` are all that were compared, the reference among them. No truncation explains a checkpoint that no other
     replica ever reached.
     """
-    checkpoint = facts.directory.high_watermark_checkpoint
-    if checkpoint is None or facts.end_is_open or checkpoint <= facts.log_end_offset:
+    checkpoint = _mark_past_end(facts)
+    if checkpoint is None:
         return False
     others = [other for other in replicas if other is not facts]
     reached = max(
@@ -35,11 +35,8 @@ def surely_lost_to(reference: Reference, replicas: Iterable[ReplicaFacts], facts
     Its recovery point lies past the end, its broker was stopped cleanly, or the whole history has no leader that may have
     cut it.
     """
-    checkpoint, recovery_point = (
-        facts.directory.high_watermark_checkpoint,
-        facts.directory.recovery_point_checkpoint,
-    )
-    if checkpoint is None or facts.end_is_open or checkpoint <= facts.log_end_offset:
+    checkpoint, recovery_point = _mark_past_end(facts), facts.directory.recovery_point_checkpoint
+    if checkpoint is None:
         return None
     flushed = recovery_point is not None and recovery_point > facts.log_end_offset
     others = [other for other in replicas if other is not facts]
@@ -47,6 +44,14 @@ def surely_lost_to(reference: Reference, replicas: Iterable[ReplicaFacts], facts
         return checkpoint
     known = _knows_leaders_since(reference, facts)
     return checkpoint if known and not _may_have_been_cut(reference, others, facts, checkpoint) else None
+
+
+def _mark_past_end(facts: ReplicaFacts) -> int | None:
+    """A replica's checkpointed high watermark where it lies past its log end, and past what was deleted; else None."""
+    checkpoint = facts.directory.high_watermark_checkpoint
+    if checkpoint is None or facts.end_is_open or checkpoint <= max(facts.log_end_offset, facts.log_start_offset):
+        return None
+    return checkpoint
 
 
 def lineage_as_found(facts: ReplicaFacts) -> Lineage | None:

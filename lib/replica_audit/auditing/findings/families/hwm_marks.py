@@ -91,7 +91,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         yield finding(
             HWM_CP_ABOVE_LEO,
             f"broker {facts.broker_id}: its high watermark was {checkpoint}, its log ends at {end}"
-            + _gone_from(held_to, end, checkpoint),
+            + _gone_from(case.reference.facts, held_to, end, checkpoint),
             severity="critical" if gone else "high",
             verdict="COMMITTED_LOSS" if gone else "LATENT_CORRUPTION",
             confidence="likely" if gone else "proven",
@@ -146,10 +146,12 @@ def _held_to(case: Case, facts: ReplicaFacts, other: ReplicaFacts, checkpoint: i
     return facts.log_end_offset if left else end
 
 
-def _gone_from(held_to: int, end: int, checkpoint: int) -> str:
+def _gone_from(reference: ReplicaFacts, held_to: int, end: int, checkpoint: int) -> str:
     """What no replica has past `end`, in words."""
     if held_to >= checkpoint:
         return ""
+    if reference.log_start_offset >= checkpoint:
+        return f"; the records between have been deleted since, broker {reference.broker_id} begins at {reference.log_start_offset}"
     if held_to <= end:
         return "; no replica here has the records between"
     return f"; no replica here has the records from {held_to} on"

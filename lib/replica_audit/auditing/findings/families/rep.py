@@ -193,9 +193,13 @@ def _lag(case: Case, item: Comparison) -> Iterator[Finding]:
         return
     if assigned is not None and follower.broker_id not in assigned:
         return
+    text = f"broker {follower.broker_id} is {count(behind, 'offset')} and {count(item.lag.size_bytes, 'byte')} behind broker {leader.broker_id}"
+    if leader.log_start_offset > follower.log_end_offset:
+        gone = offsets(follower.log_end_offset, leader.log_start_offset)
+        text += f", which begins at {leader.log_start_offset}, so that broker {follower.broker_id} never gets {gone}"
     yield finding(
         REP_LAG,
-        f"broker {follower.broker_id} is {count(behind, 'offset')} and {count(item.lag.size_bytes, 'byte')} behind broker {leader.broker_id}",
+        text,
         broker_id=follower.broker_id,
         start_offset=follower.log_end_offset,
         end_offset=leader.log_end_offset,

@@ -1,0 +1,53 @@
+"""A log start past the end of another log, as DeleteRecords and retention leave it: what the other lacks is said (F.5)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.auditing.scenario import Broker, audit
+from tests.auditing.test_bounding_members import log
+
+
+@pytest.mark.parametrize(("leader", "other"), [(1, 2), (2, 1)])
+@pytest.mark.parametrize("start", [41, 50, 60])
+def test_what_a_follower_never_gets_is_said(tmp_path: Path, leader: int, other: int, start: int) -> None:
+    brokers = {leader: log(60, 60, log_start=start), other: log(40, 40)}
+    answer = audit(tmp_path, brokers, leader=leader, isr=(leader,))
+    (row,) = answer.found("REP-LAG", other)
+    gone = "offset 40" if start == 41 else f"offsets 40 to {start - 1}"
+    assert row["message"].endswith(f"which begins at {start}, so that broker {other} never gets {gone}"), row["message"]
+    assert (row["start_offset"], row["end_offset"]) == (40, 60)
+    assert answer.found("TRN-FULL", other) and answer.tables["partitions"][0]["lost_records"] == 0
+
+
+@pytest.mark.parametrize("start", [0, 30, 40])
+def test_a_follower_that_reaches_the_log_start_only_lags(tmp_path: Path, start: int) -> None:
+    answer = audit(tmp_path, {1: log(60, 60, log_start=start), 2: log(40, 40)}, isr=(1,))
+    assert "never gets" not in answer.found("REP-LAG", 2)[0]["message"]
+
+
+@pytest.mark.parametrize("start", [50, 60])
+def test_a_member_of_the_isr_that_ends_below_it_lacks_what_is_committed(tmp_path: Path, start: int) -> None:
+    """A log start is at most the high watermark, whatever the checkpoint says."""
+    brokers = {1: log(60, 40, log_start=start), 2: log(40, 40)}
+    answer = audit(tmp_path, brokers, quiesced=True)
+    assert answer.one("REP-ISR-SHORT", 2) == ("high", "likely", 40, start), answer
+    assert answer.verdict == "WILL_LOSE_ON_TRUNCATION"
+
+
+def test_what_was_deleted_since_is_not_called_gone(tmp_path: Path) -> None:
+    answer = audit(tmp_path, {1: log(60, 60, log_start=50), 2: log(40, 45)}, isr=(1,), quiesced=True)
+    message = answer.found("HWM-CP-ABOVE-LEO", 2)[0]["message"]
+    assert message.endswith("its log ends at 40; the records between have been deleted since, broker 1 begins at 50")
+    kept = audit(tmp_path / "kept", {1: log(60, 60, log_start=43), 2: log(40, 45)}, isr=(1,), quiesced=True)
+    assert not kept.found("HWM-CP-ABOVE-LEO", 2)[0]["message"].endswith("begins at 43")
+
+
+@pytest.mark.parametrize(("mark", "told"), [(48, False), (50, False), (53, True)])
+def test_a_checkpoint_below_its_own_log_start_shows_no_lost_tail(tmp_path: Path, mark: int, told: bool) -> None:
+    """The log lost its end, but nothing of that up to the log start had not been deleted already."""
+    brokers = {1: log(45, mark, log_start=50), 2: Broker([], first_base_offset=50, high_watermark=50)}
+    answer = audit(tmp_path, brokers, isr=(1,), quiesced=True)
+    assert bool(answer.found("HWM-CP-ABOVE-LEO", 1)) is told, answer
+    assert (answer.verdict == "COMMITTED_LOSS") is told
