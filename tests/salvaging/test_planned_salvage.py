@@ -188,7 +188,9 @@ def test_the_words_name_the_plans_leader_and_what_it_does_not_count(tmp_path: Pa
     told = " ".join(capsys.readouterr().out.split())
     assert "7 records of 1 partition are in a copy and not in the log of the leader that the plan chose (1" in told
     planned_loss = json.loads((tmp_path / "out/manifest.json").read_text())["partitions"][0]["planned_loss"]
-    assert (f"The plan counts {planned_loss} records as lost; the others are in copies that the plan" in told) == (planned_loss < 7)
+    assert (f"The plan counts {planned_loss} records as lost; the others are in copies that the plan" in told) == (
+        planned_loss < 7
+    )
 
 
 def test_nothing_to_take_out_of_a_plan_that_loses_nothing(tmp_path: Path, capsys: Any) -> None:

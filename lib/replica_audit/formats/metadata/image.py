@@ -106,7 +106,7 @@ class MetadataImage:
     def deleted(self) -> list[Leadership]:
         """The same of topics that were deleted: nobody leads them."""
         found = [
-            leadership_of_history(self.created[topic_id], partition, topic_id, tuple(states), None)
+            leadership_of_history(self.created[topic_id], partition, topic_id, tuple(states), None, {})
             for topic_id, partitions in self._deleted.items()
             for partition, states in partitions.items()
         ]
