@@ -37,7 +37,7 @@ Protocol = Literal["high-watermark", "kip-101", "kip-279", "fetch"]
 LeadershipSource = Literal["metadata_log", "zookeeper", "topics_describe", "user", "inferred"]
 
 #: What began a state of a partition.
-Occasion = Literal["snapshot", "created", "changed", "configured", "elr_cleared"]
+Occasion = Literal["snapshot", "created", "changed", "configured", "elr_cleared", "deleted"]
 
 #: Whether every other assigned replica was fenced; later: not at once, or not for all of it.
 OthersFenced = Literal["throughout", "later", "no"]

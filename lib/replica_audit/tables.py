@@ -31,7 +31,7 @@ _STEPS = (
 _EVIDENCE = "array<struct<kind:string,broker_id:int,path:string,position:bigint,value:string,text:string>>"
 _SEVERITIES = "struct<critical:int,high:int,medium:int,low:int,info:int>"
 
-#: One row per change of a partition's state; a listing or a user gives one without time. `fenced` is in the last row only.
+#: One row per change of a partition's state; a listing or a user gives one without time. `fenced` and `fenced_since` are in the last row only.
 PARTITION_STATES = columns("""
 topic string
 partition int
@@ -54,6 +54,7 @@ removing array<int>
 adding array<int>
 directories array<string>
 fenced array<int>
+fenced_since map<string,bigint>
 configs map<string,string>
 sole_isr struct<min_isr:int,others_fenced:string,applied:string>
 lacked_by array<int>

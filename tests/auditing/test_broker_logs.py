@@ -205,7 +205,23 @@ def test_a_log_of_nobody_is_told(tmp_path):
     (tmp_path / "server.log").write_text("x\n")
     _, inventory = open_snapshot(str(tmp_path), (), None)
     (row,) = [row for row in inventory.quarantine if row.path == "server.log"]
-    assert row.code == "INPUT-IGNORED" and "broker-<id>" in row.reason and not inventory.broker_logs
+    assert row.code == "INPUT-IGNORED" and "broker-<id>" in row.reason
+    assert [file.broker_id for file in inventory.broker_logs] == [None]
+
+
+@pytest.mark.parametrize("place", ["logs/broker-{}/server.log", "collected/{}/server.log", "server.log.{}"])
+def test_a_cut_below_the_high_watermark_is_evidence_wherever_its_line_lies(tmp_path, place):
+    """Broker 0 cut ledger-1 at 41 when it came back; its high watermark had been 58, and epoch 2 begins at 41."""
+    uri = with_logs("diverged-healed", tmp_path, place)
+    results = audit_one(str(uri), TopicPartition("ledger", 1), Settings())
+    (cut,) = [row for row in results.tables["findings"] if row["code"] == "TRN-BELOW-HW"]
+    owner = 0 if "broker-" in place else None
+    assert (cut["broker_id"], cut["start_offset"], cut["end_offset"]) == (owner, 41, 58)
+    assert cut["message"].startswith("broker 0 cut" if owner == 0 else "a broker cut")
+    assert results.tables["partitions"][0]["verdict"] == "COMMITTED_LOSS"
+    if owner is None:
+        said = {row["broker_id"] for row in results.tables["findings"] if row["code"] in ("TRN-BELOW-HW", "TRN-LOGGED")}
+        assert said == {None}
 
 
 @cache

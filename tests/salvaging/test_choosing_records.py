@@ -140,6 +140,26 @@ def test_a_marker_that_a_producer_of_the_same_id_got_before_the_fork_decides_not
     assert manifest["partitions"][0]["left_out"] == {"open_transaction": 2}
 
 
+def test_the_marker_of_the_producers_next_transaction_decides_nothing(tmp_path: Path) -> None:
+    following = encode_batch(10, 1, 1, mark="leader", **{**_transactions(1), "base_sequence": 2})
+    marker = encode_marker(11, "COMMIT", 1, producer_id=1, producer_epoch=0)
+    leader = files([*COMMON, following, marker], ((0, 0), (1, 10)))
+    follower = files([*COMMON, encode_batch(10, 2, 0, mark="old", **_transactions(1))], ((0, 0),))
+    manifest, found = salvaged(write_snapshot(tmp_path / "s", leader, follower))
+    assert found == []
+    assert manifest["partitions"][0]["left_out"] == {"open_transaction": 2}
+
+
+def test_a_marker_has_the_epoch_of_the_data_or_a_later_one(tmp_path: Path) -> None:
+    for epoch, count in ((0, 0), (1, 2), (2, 2)):
+        marker = encode_marker(11, "COMMIT", 1, producer_id=1, producer_epoch=epoch)
+        leader = files([*COMMON, encode_batch(10, 1, 1, mark="leader"), marker], ((0, 0), (1, 10)))
+        data = {**_transactions(1), "producer_epoch": 1}
+        follower = files([*COMMON, encode_batch(10, 2, 0, mark="old", **data)], ((0, 0),))
+        _, found = salvaged(write_snapshot(tmp_path / str(epoch), leader, follower))
+        assert len(found) == count
+
+
 COMPACTED = {"cleanup.policy": "compact"}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +160,7 @@ def test_a_plan_whose_partition_is_not_there_is_refused(tmp_path: Path, capsys: 
     plan = planned(write_snapshot(tmp_path / "s", LEADER, follower), "orders-0")
     command = ["salvage", str(FIXTURES / "diverged-unclean"), "--plan", str(plan), "--to", str(tmp_path / "out")]
     assert main(command) == 2
-    assert "made from another snapshot" in capsys.readouterr().err
+    assert "made from another snapshot: it is of another cluster, and" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"rests_on": [], "steps": []}', "[1]"])
@@ -187,7 +188,9 @@ def test_the_words_name_the_plans_leader_and_what_it_does_not_count(tmp_path: Pa
     told = " ".join(capsys.readouterr().out.split())
     assert "7 records of 1 partition are in a copy and not in the log of the leader that the plan chose (1" in told
     planned_loss = json.loads((tmp_path / "out/manifest.json").read_text())["partitions"][0]["planned_loss"]
-    assert (f"The plan counts {planned_loss} records as lost; the others are in copies" in told) == (planned_loss < 7)
+    assert (f"The plan counts {planned_loss} records as lost; the others are in copies that the plan" in told) == (
+        planned_loss < 7
+    )
 
 
 def test_nothing_to_take_out_of_a_plan_that_loses_nothing(tmp_path: Path, capsys: Any) -> None:
@@ -197,3 +200,29 @@ def test_nothing_to_take_out_of_a_plan_that_loses_nothing(tmp_path: Path, capsys
     assert main(["salvage", str(snapshot), "--plan", str(plan), "--to", str(tmp_path / "out")]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "No copy in the snapshot holds a record that is not in the log of the leader that the plan chose" in told
+
+
+def test_of_a_choice_that_no_step_brings_about_nothing_is_taken(tmp_path: Path, capsys: Any) -> None:
+    follower = files([*COMMON, encode_batch(10, 8, 0, mark="old")], ((0, 0),))
+    snapshot = write_snapshot(tmp_path / "s", LEADER, follower)
+    plan = planned(snapshot, "orders-0", "--candidate", "2")
+    content = json.loads(plan.read_text())
+    content["decisions"][0]["procedure"] = "unplanned"
+    plan.write_text(json.dumps(content))
+    capsys.readouterr()
+    assert main(["salvage", str(snapshot), "--plan", str(plan), "--to", str(tmp_path / "out")]) == 0
+    assert "For orders-0 the plan has no steps" in capsys.readouterr().out
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert (manifest["partitions"], manifest["partitions_without_steps"]) == ([], ["orders-0"])
+
+
+@pytest.mark.parametrize("kind", ["stray", "future", "delete"])
+def test_what_is_put_aside_is_counted_as_in_the_matrix(kind: str, tmp_path: Path) -> None:
+    aside = files([*COMMON, encode_batch(10, 4, 0, mark="aside")], ((0, 0),))
+    leader = replace(LEADER, high_watermark=15)
+    snapshot = write_snapshot(tmp_path / "s", leader, files(COMMON, ((0, 0),)), aside=[(f".{HEX}-{kind}", aside)])
+    plan = planned(snapshot, "orders-0", "--candidate", "2")
+    (decision,) = json.loads(plan.read_text())["decisions"]
+    (chosen,) = (one for one in decision["candidates"] if one["candidate_id"] == 2)
+    (row,) = salvaged(snapshot, plan)["partitions"]
+    assert (row["records"], row["committed"]) == (chosen["lost_records"], chosen["lost_committed"]) == (9, 5)

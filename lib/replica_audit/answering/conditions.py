@@ -32,6 +32,8 @@ class Conditions:
     """Rows of `truncations`: committed records that a replica cuts when it starts, by the protocol of the audit."""
     incomplete: bool = False
     """Whether a replica is not in the snapshot, or not whole."""
+    quorum: tuple[Row, ...] = ()
+    """Findings of metadata logs that are stale or contradict each other."""
     past_the_end: bool = False
     """Whether a replica's own high watermark lies past the end of the log that it is compared with: however that came,
     the reference lacked something that was committed once."""
@@ -73,6 +75,7 @@ def find_conditions(results: Results) -> Conditions:
         compared=find_compared(results),
         restart_cuts=tuple(_restart_cuts(results)),
         incomplete=is_incomplete(captures),
+        quorum=tuple(row for row in found if row["topic"] is None and row["code"] in codes_with("quorum")),
         past_the_end=_is_past_the_end(results),
     )
 

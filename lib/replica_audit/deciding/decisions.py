@@ -129,10 +129,10 @@ def _concentrated(decisions: Sequence[Decision], state: PresentState) -> list[De
             free.append(decision)
     instead = {}
     for decision in free:
-        other = max(decision.equals, key=lambda one: leading[one])
-        if leading[other] > leading[decision.candidate_id]:
-            instead[id(decision)] = decision.instead(other, f"broker {other} leads other partitions of this plan too")
-        leading[max(other, decision.candidate_id, key=lambda one: leading[one])] += 1
+        choice = max((decision.candidate_id, *decision.equals), key=lambda one: leading[one])
+        leading[choice] += 1
+        if choice != decision.candidate_id:
+            instead[id(decision)] = decision.instead(choice, f"broker {choice} leads other partitions of this plan too")
     return [instead.get(id(decision), decision) for decision in decisions]
 
 
@@ -221,7 +221,9 @@ def _sources(rows: Mapping[int, Row], replicas: Mapping[int, Row]) -> list[Sourc
 def _beside(row: Row) -> list[Source]:
     """Copies that neither lead nor follow and hold some of what a candidate loses."""
     return [
-        Source(one["broker_id"], one["log_dir"], one["start_offset"], one["end_offset"], one["lost_held"])
+        Source(
+            one["broker_id"], one["log_dir"], one["start_offset"], one["end_offset"], one["lost_held"], one["log_dir"]
+        )
         for one in row["beside"] or ()
     ]
 

@@ -28,7 +28,12 @@ _REPLICA = {"broker_id": int, "log_start_offset": _NUMBER, "log_end_offset": _NU
 _SHAPE = {
     "cluster_id": (str, None),
     "decisions": [
-        {**_PLACE, "candidate_id": _NUMBER, "candidates": [{"candidate_id": int, "lost_records": _NUMBER}]},
+        {
+            **_PLACE,
+            "candidate_id": int,
+            "procedure": str,
+            "candidates": [{"candidate_id": int, "lost_records": _NUMBER}],
+        },
     ],
     "rests_on": [
         {

@@ -24,6 +24,8 @@ class Source:
     start_offset: int
     end_offset: int
     records: int
+    directory: str | None = None
+    """The copy's own directory in the snapshot where Kafka does not serve from it: -future, -stray, another disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,9 +236,14 @@ class Plan:
     @property
     def is_at_rest(self) -> bool:
         """Whether every leader leads now, is the best choice, and loses nothing that may have been acknowledged."""
-        return not self.conflicts and not any(
+        moves = any(
             one.procedure != "none" or one.loses_acknowledged or one.chosen.cut_transactions for one in self.decisions
         )
+        return not moves and not self.conflicts and all(step.action in _AFTERWARDS for step in self.steps)
+
+
+#: Actions that neither keep nor move anything.
+_AFTERWARDS = ("end_transaction", "mend")
 
 
 def _rank(one: Candidate) -> tuple:

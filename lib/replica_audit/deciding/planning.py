@@ -20,6 +20,11 @@ from replica_audit.model import Place
 
 _NO_TOOL = "kafka-leader-election.sh exists since Kafka 2.4: no tool of this version elects a given replica"
 _NO_ISR = "nothing says who is assigned and in sync: add a listing of kafka-topics.sh --describe, or leadership.json"
+_NO_METADATA = (
+    "the metadata logs are stale or contradict each other, so that nothing tells what a controller will do: put the right one "
+    "in place first (replica-audit explain META-FORK)"
+)
+_OVERTAKEN = "what says who leads and who is in sync is older than the logs: make it again and audit again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,11 @@ def _sort_out(state: PresentState, decision: Decision, tools: Tools) -> tuple[De
     """The decision with the procedure that it wants, and why there is none."""
     registration = state.partitions.get(place_of(decision))
     choice, reason = decision.candidate_id, None
-    if decision.depends_on and not decision.asked:
+    if state.doubted_nodes is not None:
+        procedure, reason = "unplanned", _NO_METADATA
+    elif place_of(decision) in state.overtaken:
+        procedure, reason = "unplanned", _OVERTAKEN
+    elif decision.depends_on and not decision.asked:
         procedure, reason = "unplanned", decision.open_question
     elif registration is None:
         stays = decision.chosen.standing == "leader"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from replica_audit.auditing.findings.catalogue import codes_with
 from replica_audit.model import Place
 from replica_audit.protocol.controller import Registration
 from replica_audit.results import Results
@@ -88,6 +89,10 @@ class PresentState:
     """kraft or zookeeper; None: nothing tells."""
     epoch_said: frozenset[Place]
     """Partitions whose source says in which leader epoch they are."""
+    overtaken: frozenset[Place] = frozenset()
+    """Partitions whose source of leadership is older than the logs: what it says of leader and ISR is not in `partitions`."""
+    doubted_nodes: tuple[int, ...] | None = None
+    """Nodes whose metadata logs are stale or contradict each other; None: no node's, () where they are not known."""
 
     @property
     def brokers(self) -> frozenset[int]:
@@ -119,8 +124,13 @@ def present_state(
     has_elr = _has_elr(results, mode, kafka_version)
     found_up, found_clean = find_up(results), find_clean(results)
     partitions, said = {}, {}
+    doubted = [
+        row for row in results.rows("findings") if row["code"] in codes_with("quorum") and row["status"] != "resolved"
+    ]
+    overtaken = frozenset((row["topic"], row["partition"]) for row in doubted if row["topic"] is not None)
+    nodes = [row["broker_id"] for row in doubted if row["topic"] is None]
     for place, state in newest.items():
-        if state["isr"] is None or not state["replicas"]:
+        if state["isr"] is None or not state["replicas"] or (place in overtaken and not nodes):
             continue
         configs = dict(state["configs"] or {})
         value = configs.get(UNCLEAN)
@@ -154,6 +164,8 @@ def present_state(
         has_elr=has_elr,
         mode=mode,
         epoch_said=frozenset(place for place, state in newest.items() if state["leader_epoch"] is not None),
+        overtaken=overtaken,
+        doubted_nodes=tuple(sorted({node for node in nodes if node is not None})) if nodes else None,
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from replica_audit.deciding.decisions import Matrix
-from replica_audit.deciding.kafka_commands import copy_command
+from replica_audit.deciding.kafka_commands import copy_command, copy_directories
 from replica_audit.deciding.plan_parts import Decision, Step
 from replica_audit.deciding.present_state import PresentState, Row
 from replica_audit.deciding.step_list import list_places
@@ -18,6 +18,8 @@ from replica_audit.model import Place
 from replica_audit.results import Results
 from replica_audit.wording import brokers as name_brokers
 from replica_audit.wording import count
+
+METADATA_DIRECTORY = "__cluster_metadata-0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +44,26 @@ def safeguard_steps(
 
     Only those for the partitions that the plan is `about`, where it is not about all.
     """
+    yield from _copy_metadata(state)
     yield from _capture(matrix, state, about)
     yield from _copy(matrix, state, decisions, about)
     yield from _keep_up(results, state, about)
+
+
+def _copy_metadata(state: PresentState) -> Iterator[Step]:
+    """The metadata logs, where they contradict each other: a controller that starts may cut the only good one."""
+    if state.doubted_nodes is None:
+        return
+    nodes = sorted({*state.brokers, *state.doubted_nodes})
+    yield _step(
+        "copy",
+        "Start no controller and no broker before __cluster_metadata-0 of every one of them is copied: their metadata logs are "
+        "stale or contradict each other, and a node that follows cuts its own without a warning. Then choose the right one by the "
+        "rules of replica-audit explain META-FORK",
+        brokers=nodes,
+        partitions=[],
+        commands=[copy_directories(node, [METADATA_DIRECTORY]) for node in nodes],
+    )
 
 
 def _capture(matrix: Matrix, state: PresentState, about: Collection[Place] | None) -> Iterator[Step]:
@@ -86,10 +105,18 @@ def _copy(
             commands=[copy_command(broker, places) for broker in sorted(brokers)[:1]],
             snapshot=[directory for one in held for directory in one.directories],
         )
+    yield from _copy_other(matrix, decisions, holdings)
+    yield from _copy_beside(decisions)
+
+
+def _copy_other(
+    matrix: Matrix, decisions: Sequence[Decision], holdings: Mapping[int, Sequence[Holding]]
+) -> Iterator[Step]:
+    """What else exists only once, or is lost by the choice."""
     wanted: dict[int, list[Place]] = defaultdict(list)
     for decision in decisions:
         place = (decision.topic, decision.partition)
-        sources = {one.broker_id for one in decision.salvage}
+        sources = {one.broker_id for one in decision.salvage if one.directory is None}
         for broker, rows in matrix.rows[place].items():
             copied = any(one.place == place for one in holdings.get(broker, ()))
             if not copied and (broker in sources or rows[broker]["only_here"]):
@@ -103,6 +130,23 @@ def _copy(
             partitions=sorted({place for places in wanted.values() for place in places}),
             commands=[copy_command(broker, places) for broker, places in sorted(wanted.items())],
         )
+
+
+def _copy_beside(decisions: Sequence[Decision]) -> Iterator[Step]:
+    """Copies that Kafka does not serve from, and cuts or deletes once the broker is up."""
+    for decision in decisions:
+        for one in decision.salvage:
+            if one.directory is not None:
+                name = one.directory.rsplit("/", 1)[-1]
+                yield _step(
+                    "copy",
+                    f"Copy {name} of broker {one.broker_id} before the broker is started: it holds {count(one.records, 'record')} "
+                    f"of {decision.topic}-{decision.partition} that the choice loses, and Kafka cuts or deletes it",
+                    brokers=[one.broker_id],
+                    partitions=[(decision.topic, decision.partition)],
+                    commands=[copy_directories(one.broker_id, [name])],
+                    snapshot=[one.directory],
+                )
 
 
 def _find_holdings(matrix: Matrix, about: Collection[Place] | None) -> dict[int, list[Holding]]:

@@ -16,6 +16,7 @@ from replica_audit.auditing.replicas.transaction_ends import Decisions
 from replica_audit.deciding.costs import committed_ranges
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import SegmentFile
+from replica_audit.formats.log_dirs.put_aside import DELETED
 from replica_audit.formats.segments.record_reader import RecordReader
 from replica_audit.salvaging.compared_log import planned_log, present_log
 from replica_audit.salvaging.copies_of_topic import Copy, PutAside, Unread, copies_of
@@ -160,11 +161,9 @@ def _later_values(reference: ReferenceLog, selection: Selection) -> np.ndarray:
 def _proven(
     case: Case, batches: Mapping[CopyKey, np.ndarray], copies: Iterable[Copy], selection: Selection
 ) -> np.ndarray:
-    """For each record whether it is proven committed on a replica that holds it."""
-    ends: dict[int, list[tuple[int, int]]] = {}
-    of_replica = committed_ranges(case, batches) if len(selection.rows) else {}
-    for number, copy in enumerate(copies):
-        ends[number] = of_replica.get(copy.facts.key, []) if copy.kind == "replica" else []
+    """For each record whether it is proven committed in a copy that holds it."""
+    ranges = committed_ranges(case, batches) if len(selection.rows) else {}
+    ends = {number: ranges.get(_key_in_audit(copy), []) for number, copy in enumerate(copies)}
     offsets, sources = selection.rows["record"]["offset"].tolist(), selection.rows["copy"].tolist()
     return np.array(
         [
@@ -173,3 +172,10 @@ def _proven(
         ],
         bool,
     )
+
+
+def _key_in_audit(copy: Copy) -> CopyKey:
+    """The key of a copy in an audit: what is put aside goes by its place, since a log dir may have several of it."""
+    if copy.kind in ("replica", "duplicate"):
+        return copy.facts.key
+    return copy.broker_id, copy.path + (DELETED if copy.kind == "deleted_segments" else "")

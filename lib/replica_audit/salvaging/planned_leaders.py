@@ -18,6 +18,9 @@ from replica_audit.results import Results
 from replica_audit.tables import sort_rows
 from replica_audit.wording import count
 
+#: The procedure of a decision that no step of the plan brings about.
+UNPLANNED = "unplanned"
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedLeader:
@@ -35,11 +38,12 @@ class PlannedLeaders:
         """`plan` is the content of plan.json, checked, `digest` the file's SHA-256; `topics` are patterns, none for all."""
         self.digest = digest
         self._plan = {**plan, "rests_on": list(_of_topics(plan["rests_on"], topics))}
-        self.leaders = {
-            TopicPartition(one["topic"], one["partition"]): _leader(one)
-            for one in _of_topics(plan["decisions"], topics)
-            if one["candidate_id"] is not None
-        }
+        decisions = list(_of_topics(plan["decisions"], topics))
+        self.leaders = {_place(one): _leader(one) for one in decisions if one["procedure"] != UNPLANNED}
+        self.without_steps = tuple(_place(one) for one in decisions if one["procedure"] == UNPLANNED)
+        """Partitions whose choice the plan does not carry out: nothing tells who will lead them."""
+        self.places = frozenset(map(_place, self._plan["rests_on"]))
+        """Partitions that the plan rests on."""
         self._seen: list[PartitionThen] = []
 
     def note(self, audit: PartitionAudit, states: Sequence[Mapping[str, Any]]) -> None:
@@ -64,6 +68,10 @@ def _of_topics(rows: Iterable[Mapping[str, Any]], topics: Sequence[str]) -> Iter
     return (row for row in rows if not topics or any(fnmatchcase(row["topic"], pattern) for pattern in topics))
 
 
+def _place(row: Mapping[str, Any]) -> TopicPartition:
+    return TopicPartition(row["topic"], row["partition"])
+
+
 def _leader(decision: Mapping[str, Any]) -> PlannedLeader:
     chosen = decision["candidate_id"]
     losses = (one["lost_records"] for one in decision["candidates"] if one["candidate_id"] == chosen)
@@ -71,6 +79,9 @@ def _leader(decision: Mapping[str, Any]) -> PlannedLeader:
 
 
 def _say(change: Mapping[str, Any]) -> str:
-    place = "" if change["topic"] is None else f" of {change['topic']}-{change['partition']}"
+    if change["topic"] is None:
+        return f"it is of another {change['what']}"
     of_broker = "" if change["broker_id"] is None else f" on broker {change['broker_id']}"
-    return f"the {change['what']}{place}{of_broker} is not the same"
+    place = f"{change['topic']}-{change['partition']}{of_broker}"
+    is_missing = change["what"] in ("partition", "replica")
+    return f"{place} is {change['now']}" if is_missing else f"the {change['what']} of {place} is not the same"

@@ -99,11 +99,18 @@ class ReferenceLog:
         return outcome.rows, bounds
 
     def markers(self, start_offset: int, producers: Sequence[int]) -> np.ndarray:
-        """Control records of `producers` from `start_offset` on."""
+        """Control records of `producers` from `start_offset` on, of each up to its next data: what follows is of another
+        transaction.
+        """
         self.load({chunk for chunk in self.facts.chunks if (chunk + 1) * CHUNK_OFFSETS > start_offset})
-        chosen = (self._batches["attributes"] & CONTROL != 0) & (self._batches["magic"] >= 2)
-        chosen &= np.isin(self._batches["producer_id"], producers) & (self._batches["base_offset"] >= start_offset)
-        return self._reader(self._requests(np.flatnonzero(chosen).tolist())).rows
+        after = (self._batches["base_offset"] >= start_offset) & (self._batches["magic"] >= 2)
+        control = self._batches["attributes"] & CONTROL != 0
+        indexes: list[int] = []
+        for producer in producers:
+            own = np.flatnonzero(after & (self._batches["producer_id"] == producer))
+            data = own[~control[own]]
+            indexes += (own if not len(data) else own[own < data[0]]).tolist()
+        return self._reader(self._requests(indexes)).rows
 
     def records_of_keys(self, keys: np.ndarray) -> np.ndarray:
         """Every record of the whole log whose key's hash is in `keys` (sorted), and all control records."""

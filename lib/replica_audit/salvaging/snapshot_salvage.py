@@ -47,6 +47,8 @@ class SnapshotSalvage:
     partitions: tuple[PartitionSalvage, ...]
     internal: tuple[TopicPartition, ...]
     """Partitions of Kafka's own topics, which were passed over."""
+    without_steps: tuple[TopicPartition, ...]
+    """Partitions of the plan whose choice it does not carry out, which were passed over."""
     unread: tuple[Unread, ...]
     """Of no partition in particular."""
 
@@ -99,6 +101,7 @@ class SalvagedSnapshot:
             plan_sha256=None if self._planned is None else self._planned.digest,
             partitions=tuple(found),
             internal=tuple(partition for partition in opened.partitions if self._is_passed_over(partition)),
+            without_steps=() if self._planned is None else self._planned.without_steps,
             unread=tuple(unread),
         )
 
@@ -108,13 +111,13 @@ class SalvagedSnapshot:
         for partition in opened.partitions:
             examined = opened.examine(partition)
             self._note(examined)
-            if self._is_decided(partition):
+            if self._planned is None or partition in self._planned.places:
                 states, _ = opened.read_transactions(examined.plan.producers)
                 batches = opened.read_batches(examined)
                 audit = conclude(examined.plan, batches, self.reader, states)
                 if self._planned is not None:
                     self._planned.note(audit, examined.rows["partition_states"])
-                if not self._is_passed_over(partition):
+                if self._is_decided(partition) and not self._is_passed_over(partition):
                     yield examined, batches, audit
             progress.advance(len(examined.files), sum(file.size_bytes for file in examined.files))
 

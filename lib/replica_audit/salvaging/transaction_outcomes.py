@@ -30,16 +30,18 @@ def decide(rows: np.ndarray, own: np.ndarray, theirs: np.ndarray) -> Outcomes:
     """How the transactions of `rows` (`RECORD_DTYPE`) ended.
 
     By the first marker of the producer after the record in the log that holds it (`own`: control records of that copy).
-    Without one by the first of `theirs`, those of the reference from where the two logs part: the coordinator writes its
-    decision to whoever leads by then.
+    Without one by the first of `theirs`, those of the reference from where the two logs part to the producer's next data:
+    the coordinator writes its decision to whoever leads by then. A marker has the epoch of the data, or a later one where
+    the coordinator fenced the producer or bumps the epoch with every transaction (KIP-890).
     """
     count = len(rows)
     outcome, marker = np.full(count, NONE, np.int8), np.full(count, -1, np.int64)
     by_reference = np.zeros(count, bool)
     outcome[rows["transactional"]] = OPEN
-    for producer in np.unique(rows["producer_id"][rows["transactional"]]).tolist():
-        chosen = np.flatnonzero(rows["transactional"] & (rows["producer_id"] == producer))
-        for markers, is_reference in ((_of(own, producer), False), (_of(theirs, producer), True)):
+    writers = rows[["producer_id", "producer_epoch"]]
+    for writer in np.unique(writers[rows["transactional"]]):
+        chosen = np.flatnonzero(rows["transactional"] & (writers == writer))
+        for markers, is_reference in ((_of(own, *writer), False), (_of(theirs, *writer), True)):
             left = chosen[outcome[chosen] == OPEN]
             if not len(markers) or not len(left):
                 continue
@@ -59,6 +61,7 @@ def undecided_producers(rows: np.ndarray, own: np.ndarray) -> Sequence[int]:
     return np.unique(rows["producer_id"][found.outcome == OPEN]).tolist()
 
 
-def _of(markers: np.ndarray, producer: int) -> np.ndarray:
-    chosen = markers[(markers["producer_id"] == producer) & np.isin(markers["marker"], (ABORT, COMMIT))]
+def _of(markers: np.ndarray, producer: int, epoch: int) -> np.ndarray:
+    mine = (markers["producer_id"] == producer) & (markers["producer_epoch"] >= epoch)
+    chosen = markers[mine & np.isin(markers["marker"], (ABORT, COMMIT))]
     return chosen[np.argsort(chosen["offset"], kind="stable")]

@@ -78,6 +78,7 @@ def write_salvage(
             "totals": total_row(partitions, unread, unexpanded, choices.payloads),
             "partitions": partitions,
             "internal_partitions": [str(partition) for partition in found.internal],
+            "partitions_without_steps": [str(partition) for partition in found.without_steps],
             "unread": unread,
             "unexpanded": unexpanded,
             "files": files,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.findings.gone import EarlierLosses
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
+from replica_audit.auditing.leadership.orphaned_marks import OrphanedMark, orphaned_marks
 from replica_audit.formats.log_dirs.put_aside import kind_of_copy
 
 if TYPE_CHECKING:
@@ -112,6 +113,14 @@ class Case:
         """Brokers whose replica was not captured and that the answer depends on, with the reason."""
         orphaned = {broker_id for broker_id, _, _ in self.orphans}
         return needed_replicas(self.leadership, self.reference, self.captured, orphaned)
+
+    @property
+    def orphaned_marks(self) -> tuple[OrphanedMark, ...]:
+        """What checkpoint files prove to be lost that name the partition on brokers without a directory of it."""
+        copies = (*self.replicas, *self.set_aside, *self.foreign, *self.duplicates)
+        present = {facts.broker_id for facts in copies}
+        orphans = {key: mark for key, mark in self.orphans.items() if key[0] not in present}
+        return tuple(orphaned_marks(orphans, self.leadership, self.reference))
 
     @property
     def is_alone(self) -> bool:

@@ -22,6 +22,7 @@ TRAITS = {
     "retold": "is in a partition's story by the sentences on leadership, agreement, differences or truncation",
     "saved_first": "asks for nothing more once the records that it is about are saved",
     "own_step": "has a step of its own in what to do",
+    "quorum": "is about the copies of the metadata log, where it is of no partition",
     "earlier": "is about records that an earlier audit saw",
     "padding": "is about space that a file has beyond its last batch, without being damaged",
 }

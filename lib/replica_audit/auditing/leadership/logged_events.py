@@ -145,8 +145,10 @@ def _frozen(
 
 
 def logged_cuts(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedCut]:
-    """Truncations by broker, in order; those of a log that never had anything are left out."""
-    for broker_id in sorted({one.broker_id for one in events if one.broker_id is not None}):
+    """Truncations by broker, in order, first those of which no one knows whose they are; those of a log that never had
+    anything are left out."""
+    brokers = {one.broker_id for one in events}
+    for broker_id in sorted(brokers, key=lambda one: -1 if one is None else one):
         own = [one for one in events if one.broker_id == broker_id]
         cuts: list[LoggedCut] = []
         asked: BrokerLogEvent | None = None

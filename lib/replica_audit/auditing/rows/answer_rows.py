@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from replica_audit.auditing.comparing.cause import promised_in_all
 from replica_audit.auditing.comparing.comparison import Comparison
 from replica_audit.auditing.comparing.loss import Count, Loss, count_loss, count_run
@@ -13,10 +15,12 @@ from replica_audit.auditing.findings.finding_rows import report_finding
 from replica_audit.auditing.partitions.conclusion import PartitionAudit
 from replica_audit.auditing.partitions.group_offsets import group_rows
 from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.auditing.replicas.held_offsets import without
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.rows.captures import capture_rows
 from replica_audit.auditing.rows.lost_producers import lost_producer_rows
 from replica_audit.formats.log_dirs.put_aside import kind_of_copy
+from replica_audit.model import OffsetRange
 from replica_audit.protocol.truncation import Step
 from replica_audit.tables import REPORT_TABLES
 
@@ -65,9 +69,25 @@ def _loss(audit: PartitionAudit) -> Loss:
     past_leader = brokers_past_leader(audit.findings)
     shorter = {item.follower.key for item in case.comparisons if item.follower.broker_id in past_leader}
     shorter |= {item.follower.key for item in case.beside if case.is_lost_tail(item)}
-    loss = count_loss(case.reference.facts, (*case.comparisons, *case.beside), shorter)
+    loss = _with_unseen(count_loss(case.reference.facts, (*case.comparisons, *case.beside), shorter), case)
     uncompared = case.strangers or case.set_aside or audit.needed_replicas or case.is_alone
     return Loss(None) if uncompared and loss.total is not None and not loss.total.records else loss
+
+
+def _with_unseen(loss: Loss, case: Case) -> Loss:
+    """The same with the offsets that only checkpoint files show to have been committed, a record each."""
+    runs = [run for item in case.comparisons for run in item.runs if run.conflicting]
+    known = [OffsetRange(run.start_offset, run.end_offset) for run in runs]
+    unseen = 0
+    for mark in case.orphaned_marks:
+        marked = OffsetRange(mark.start_offset, mark.end_offset)
+        unseen += sum(len(part) for part in without([marked], known))
+        known.append(marked)
+    if loss.total is None or not unseen:
+        return loss
+    has_markers = any(segment.ended_producers for segment in case.reference.facts.segments)
+    total = Count(loss.total.records + unseen, loss.total.committed + unseen)
+    return replace(loss, total=total, at_most=loss.at_most or has_markers)
 
 
 def _partition_row(audit: PartitionAudit, topic_id: str | None, loss: Loss) -> dict:

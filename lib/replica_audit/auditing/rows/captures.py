@@ -63,10 +63,10 @@ def _copies(audit: PartitionAudit) -> list[tuple[ReplicaDir, list[str]]]:
 
 
 def _segments(case: Case, facts: ReplicaFacts) -> Iterator[str]:
-    """Names of segments that are not there or could not be read; of a text or table that does not show the whole log, all."""
+    """Names of segments that are not there or could not be read; of a log that is known from a text or table only, all."""
     if facts.unread_bases:
         yield from map(_log_name, facts.unread_bases)
-    elif not facts.end_is_known:
+    elif facts.second_hand or not facts.end_is_known:
         yield _SEGMENTS
     for stretch in facts.missing:
         if traces_of_segment(facts, case.replicas, stretch) and not facts.is_cleaned(

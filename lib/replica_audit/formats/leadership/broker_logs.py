@@ -162,13 +162,13 @@ def _lines(stream) -> Iterator[bytes]:
 
 
 def parse_broker_log(lines: Iterable[bytes], path: str, broker_id: int | None) -> Iterator[BrokerLogEvent]:
-    """Events of a log in the order of its lines."""
+    """Events of a log in the order of its lines; of a log that could be anybody's, cuts below a high watermark only."""
     for number, raw in enumerate(lines, 1):
         # A line that we look for is UTF-8.
         text = raw[:_LONGEST_LINE].decode("utf-8", "replace")
         if any(word in text for word in _WORDS):
             event = _parse_line(text, path, number, broker_id)
-            if event is not None:
+            if event is not None and (broker_id is not None or event.kind == "cut_below_mark"):
                 yield event
 
 

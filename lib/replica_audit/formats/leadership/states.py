@@ -36,6 +36,7 @@ def state_rows(leadership: Leadership) -> Iterator[dict]:
             **{name: getattr(state, name) for name in _STATE_VALUES},
             **{name: list(getattr(state, name)) for name in _STATE_LISTS},
             "fenced": list(leadership.fenced) if is_last and leadership.fenced is not None else None,
+            "fenced_since": {str(one): at for one, at in leadership.fenced_since.items()} if is_last else None,
             "configs": dict(sorted(state.configs.items())),
             "sole_isr": None if state.sole_isr is None else asdict(state.sole_isr),
         }
@@ -44,7 +45,7 @@ def state_rows(leadership: Leadership) -> Iterator[dict]:
             **names,
             "entry": 0,
             "topic_id": leadership.topic_id,
-            **dict.fromkeys((*_STATE_VALUES, *_STATE_LISTS, "fenced", "sole_isr")),
+            **dict.fromkeys((*_STATE_VALUES, *_STATE_LISTS, "fenced", "fenced_since", "sole_isr")),
             "leader_id": leadership.leader_id,
             "leader_epoch": leadership.leader_epoch,
             "isr": None if leadership.isr is None else list(leadership.isr),
@@ -100,4 +101,6 @@ def _of_history(rows: list[Mapping]) -> Leadership:
     )
     fenced = ordered[-1]["fenced"]
     names = ordered[-1]["topic"], ordered[-1]["partition"]
-    return leadership_of_history(*names, ordered[-1]["topic_id"], history, None if fenced is None else tuple(fenced))
+    since = {int(broker): at for broker, at in (ordered[-1].get("fenced_since") or {}).items()}
+    fenced_now = None if fenced is None else tuple(fenced)
+    return leadership_of_history(*names, ordered[-1]["topic_id"], history, fenced_now, since)

@@ -18,7 +18,8 @@ DIRECTORY_KINDS = ("future", "stray", "delete")
 
 #: Nothing is known of their offset checkpoints: entries of the log dir are those of the current directory.
 _NO_OFFSETS = {name: OffsetFile(CheckpointFile("not_given", ""), {}) for name in OFFSET_CHECKPOINTS}
-_DELETED = "/*.deleted"
+#: What follows the directory in the place of `.deleted` segments.
+DELETED = "/*.deleted"
 
 
 class PutAside(NamedTuple):
@@ -30,7 +31,7 @@ class PutAside(NamedTuple):
 
 def kind_of_copy(replica: ReplicaDir) -> str:
     """current, future, stray, delete, or deleted for `.deleted` segments."""
-    if replica.log_dir.endswith(_DELETED):
+    if replica.log_dir.endswith(DELETED):
         return "deleted"
     return parse_directory_name(replica.path.rpartition("/")[2]).kind if replica.log_dir == replica.path else "current"
 
@@ -55,7 +56,7 @@ def read_put_aside(
             for base, entry in sorted(deleted.items())
         )
         replica = replace(found.replica, segment_bases=tuple(sorted(deleted)), index_bases=(), checkpoint_epochs=None)
-        yield _placed(replica, segments, folder.path + _DELETED)
+        yield _placed(replica, segments, folder.path + DELETED)
 
 
 def _placed(replica: ReplicaDir, segments: Iterable[SegmentFile], place: str) -> PutAside:

@@ -16,7 +16,7 @@ from replica_audit.model import QuarantineRow, ReplicaDir
 def find_broker_logs(
     entries: Iterable[Entry], log_dirs: Sequence[LogDir]
 ) -> tuple[list[BrokerLogFile], list[QuarantineRow]]:
-    """Brokers' own logs with their brokers, and a row for each log that could be anybody's."""
+    """Brokers' own logs with their brokers, None where it could be anybody's; and a row for each of these."""
     found, unowned = [], []
     for entry in entries:
         around = [
@@ -24,11 +24,13 @@ def find_broker_logs(
         ]
         owner = max(around, key=lambda one: len(one.path), default=None)
         broker_id = owner.broker_id if owner else broker_of_path(entry.path)
+        found.append(BrokerLogFile(entry.path, entry.size, broker_id))
         if broker_id is None:
-            reason = "cannot tell whose log this is: put it into a directory broker-<id>"
+            reason = (
+                "cannot tell whose log this is, so only its lines on cuts below a high watermark count: put it into a "
+                "directory broker-<id>"
+            )
             unowned.append(ignored_row("INPUT-IGNORED", entry.path, reason))
-        else:
-            found.append(BrokerLogFile(entry.path, entry.size, broker_id))
     return found, unowned
 
 

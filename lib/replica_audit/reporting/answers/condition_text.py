@@ -17,6 +17,9 @@ from replica_audit.reporting.phrases.sentences import (
 )
 from replica_audit.results import Results
 
+QUORUM = Template(
+    "Copies of the metadata log are stale or contradict each other: start no controller before all of them are copied."
+)
 NO_LEADER = Template("{partitions} {have} no leader: {places}.")
 HANGING = Template("A transaction that will never end stops read_committed consumers at offset {offset} of {places}.")
 HANGING_IN_MANY = Template("Transactions that will never end stop read_committed consumers in {places}.")
@@ -45,7 +48,9 @@ NO_FILES = Template("What {replicas} of {places} {hold} is not known: the files 
 
 
 def tell_urgent(conditions: Conditions) -> Iterator[Sentence]:
-    """A sentence for what stops producers or consumers now: no leader, no end of a transaction."""
+    """A sentence for what cannot wait: metadata that is in doubt, no leader, no end of a transaction."""
+    if conditions.quorum:
+        yield QUORUM.say()
     if conditions.leaderless:
         places = places_of(conditions.leaderless)
         count = len(places)

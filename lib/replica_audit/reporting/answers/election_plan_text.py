@@ -37,9 +37,11 @@ _RIGHTS = {
 
 def render_plan(plan: Plan, colour: bool = False) -> str:
     """The plan as text."""
-    if not plan.decisions and not plan.conflicts and not plan.steps:
-        return "Nothing needs to be decided: every partition has a leader, and no replica differs from it."
     lines: list[str] = []
+    if plan.is_at_rest and not plan.decisions:
+        lines.append("Nothing needs to be decided: every partition has a leader, and no replica differs from it.")
+        if not plan.steps:
+            return lines[0]
     known = {(one.topic, one.partition): one for one in plan.decisions}
     for told in tell_decisions(plan):
         same: dict[tuple, list[Decision]] = defaultdict(list)
@@ -54,7 +56,7 @@ def render_plan(plan: Plan, colour: bool = False) -> str:
             lines += [*table, *_kafka(decisions), ""]
         lines += [] if same else [""]
     lines += _brokers(plan)
-    if plan.is_at_rest:
+    if plan.is_at_rest and plan.decisions:
         lines.append("Nothing needs to be done: every leader is the best choice.")
     lines += _keep_down(plan.keep_down)
     if plan.steps:

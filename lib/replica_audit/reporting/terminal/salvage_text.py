@@ -44,6 +44,14 @@ def render_salvage(head: Mapping[str, Any], target: str, colour: bool = False) -
         lines += ["", *about] if about else []
     lines += _beside_plan(partitions)
     lines += _left(partitions, head["internal_partitions"])
+    if without := head["partitions_without_steps"]:
+        text = (
+            f"For {', '.join(map(clean, without[:5]))}{' and others' if len(without) > 5 else ''} the plan has no steps"
+        )
+        lines += [
+            "",
+            *wrap(f"{text}, so that nothing was salvaged there; salvage without --plan looks at the leaders of now."),
+        ]
     if head["unexpanded"]:
         lines += ["", *_unexpanded(head["unexpanded"], head["payloads"])]
     if head["unread"]:
@@ -53,6 +61,8 @@ def render_salvage(head: Mapping[str, Any], target: str, colour: bool = False) -
 
 
 def _headline(head: Mapping[str, Any], holding: Sequence[Mapping[str, Any]]) -> str:
+    if not head["partitions"]:
+        return "No partition was looked into."
     looked = f"{count(len(head['partitions']), 'partition')} looked into"
     one = len(holding) < 2
     logs = "its leader's log" if one else "their leaders' logs"
@@ -116,7 +126,7 @@ def _beside_plan(partitions: Sequence[Mapping[str, Any]]) -> list[str]:
         return []
     counts = f"The plan counts {count(planned, 'record')} as lost"
     if planned < records:
-        others = "the others are in copies that Kafka has put aside, or in replicas that the plan does not cut"
+        others = "the others are in copies that the plan does not cut, and are in no log that consumers read"
     else:
         others = "what is not among these is named below"
     return ["", *wrap(f"{counts}; {others}.")]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.comparing.runs import Proof, Run
     from replica_audit.auditing.findings.case import Case
     from replica_audit.auditing.findings.gone import EarlierRun
+    from replica_audit.auditing.leadership.orphaned_marks import OrphanedMark
     from replica_audit.auditing.replicas.facts import ReplicaFacts
 
 HWM_LOSS = Code(
@@ -84,13 +85,37 @@ CODES = (
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    """HWM-LOSS, one for each run of a replica with records that were committed; HWM-GONE or HWM-UNSEEN, one for each
-    earlier run."""
+    """HWM-LOSS, one for each run of a replica with records that were committed, and for each mark of a replica whose
+    directory is missing; HWM-GONE or HWM-UNSEEN, one for each earlier run."""
     for item in case.comparisons:
         for run in item.runs:
             if (proof := run.proof) and (committed := run.committed_range):
                 yield doubted(_loss(case, item, run, committed[1], proof), item)
+    for mark in case.orphaned_marks:
+        yield _orphaned(case, mark)
     yield from _gone(case)
+
+
+def _orphaned(case: Case, mark: OrphanedMark) -> Finding:
+    start, end = mark.start_offset, mark.end_offset
+    return finding(
+        HWM_LOSS,
+        f"{offsets(start, end)} had been committed on broker {mark.broker_id}, and broker {case.reference.facts.broker_id} has "
+        f"epoch {mark.leader_epoch} from {start} on: the high watermark in a checkpoint file of broker {mark.broker_id} reached "
+        f"{end}; its directory of the partition is not in the snapshot",
+        confidence="suspect" if may_mark_over_tail(case.kafka_version) else "proven",
+        broker_id=mark.broker_id,
+        start_offset=start,
+        end_offset=end,
+        replica_epoch=mark.leader_epoch - 1,
+        evidence=[
+            Evidence("checkpoint", "high watermark", mark.broker_id, mark.log_dir, value=str(end)),
+            considered(
+                "an entry of an earlier topic, or of the present leader: no, the broker was in sync, and fenced from before "
+                f"the election of epoch {mark.leader_epoch} on"
+            ),
+        ],
+    )
 
 
 def _loss(case: Case, item: Comparison, run: Run, end: int, proof: Proof) -> Finding:

@@ -121,10 +121,11 @@ def _lost(case: Case, cut: LoggedCut, mark: int) -> Finding:
     start = cut.truncate_to
     later = {epoch for epoch, begin in lineage_entries(case.reference) if begin == start}
     broker = cut.event.broker_id
+    who = "a broker" if broker is None else f"broker {broker}"
     suspect = bool(may_mark_over_tail(case.kafka_version))
     return finding(
         TRN_BELOW_HW,
-        f"broker {broker} cut its log at {start}, below its own high watermark {mark}: {offsets(start, mark)} "
+        f"{who} cut its log at {start}, below its own high watermark {mark}: {offsets(start, mark)} "
         f"had been committed, and broker "
         f"{case.reference.facts.broker_id} has records of epoch {max(later)} from there on; by {place(cut.event)}",
         confidence="suspect" if suspect else "proven",
@@ -149,7 +150,7 @@ def _lost(case: Case, cut: LoggedCut, mark: int) -> Finding:
 def _cut(cut: LoggedCut, election: LoggedElection | None) -> Finding:
     broker, start, mark = cut.event.broker_id, cut.truncate_to, cut.high_watermark
     doubtful = election is not None or cut.is_below_mark
-    text = f"broker {broker} cut its log at {start}"
+    text = f"{'a broker' if broker is None else f'broker {broker}'} cut its log at {start}"
     if cut.is_below_mark:
         text += f", below its own high watermark {mark}"
     elif cut.asked is not None and cut.asked.high_watermark is not None:
