@@ -128,6 +128,10 @@ def _is_clean(run: Run, epoch: int, suspects: Sequence[Election], past: PastElec
     later = [one for one in past.elections if one.leader_epoch > epoch]
     had = [past.had(one.leader_epoch, run.start_offset, epoch) for one in later]
     revived = any(answer is None and not one.clean for one, answer in zip(later, had))
+    # A later leader that had the records lost them in a crash, or the reference would have them.
+    revived = revived or any(
+        answer and suspects and one.leader_epoch > suspects[-1].leader_epoch for one, answer in zip(later, had)
+    )
     if not suspects or revived or (not any(had) and past.known_from > epoch):
         return None
     return True
