@@ -246,11 +246,11 @@ def _where(rows: Sequence[Row]) -> str:
     named = []
     for row in rows:
         if row["topic"] is None:
-            named.append("this snapshot")
+            named.append("This snapshot")
             continue
         broker = "" if row["broker_id"] is None else f" on broker {row['broker_id']}"
         named.append(f"{clean(row['topic'])}-{row['partition']}{broker}")
-    return capitalise(join_some(list(dict.fromkeys(named)), 3, "place"))
+    return join_some(list(dict.fromkeys(named)), 3, "place")
 
 
 def name_remedy(remedy: str, rows: Sequence[Row]) -> str:

@@ -169,7 +169,7 @@ def _suffix(case: Case) -> Iterator[Finding]:
 
 def _under_min_isr(case: Case) -> Iterator[Finding]:
     isr, leadership = case.reference.isr, case.leadership
-    if isr is None or leadership is None or case.stopped:
+    if isr is None or leadership is None or case.stopped or case.reference.leader_id is None:
         return
     assigned = leadership.replicas
     minimum = case.config("min.insync.replicas")

@@ -110,7 +110,7 @@ def _leader(case: Case) -> Iterator[Finding]:
     if reference.leader_id is None:
         yield finding(
             META_NO_LEADER,
-            f"no leader; compared with broker {reference.facts.broker_id}, and truncation says what would happen if it were elected",
+            f"no leader; the others are compared with broker {reference.facts.broker_id}, and cuts are shown as if it were elected",
             severity="info" if case.stopped else "medium",
             evidence=[Evidence("leadership", reference.source)],
         )
