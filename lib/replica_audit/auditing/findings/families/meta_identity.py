@@ -21,8 +21,8 @@ META_NO_LEADER = Code(
     meaning="Nobody leads. After a clean stop of the whole cluster that is normal (info). The replicas are then "
     "compared with the one that would most likely be elected; the answers are for that case.",
     proof="The state and its source, and the reference that was chosen instead.",
-    remedy="Bring back a broker of the ISR or of the eligible leader replicas. See what each choice would cost "
-    "before an unclean election.",
+    remedy="See what each choice of leader costs (replica-audit elect) before a broker is started or an unclean election is "
+    "held. A broker of the ISR, or an eligible leader replica, leads as soon as it is back.",
     traps="",
 )
 META_ISR_UNKNOWN = Code(
