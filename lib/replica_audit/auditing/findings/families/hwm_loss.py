@@ -122,7 +122,7 @@ def _evidence(proof: Proof, suspect: bool) -> list[Evidence]:
     return [
         Evidence(
             "checkpoint",
-            "high watermark inside the conflicting records",
+            "a high watermark that lies among these records, so those below it were committed",
             proof.broker_id,
             proof.path,
             value=proof.value,
