@@ -4,6 +4,7 @@
 #   make lint      ruff, mypy and vulture, locked, in build/lint: style, types, and what only tests use
 #   make test-fast the tests that need neither Java nor Chromium and take less than a minute, in two processes
 #   make test      the whole suite but the runs under Airflow, in three processes
+#   make test-exhaustive   every history of a replicated partition in up to five events, written as logs, audited and judged
 #   make test-spark SPARK=4.0   build/spark-4.0 with the locked packages of that minor of Spark, and every Spark test in it
 #   make mutation  changes in the protocol and the rules that no test notices; fails for one that is not in the list of them
 #   make fuzz      the parsers and whole snapshots under libFuzzer, coverage-guided, for MINUTES=10; a crash fails it
@@ -23,7 +24,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: install audit lint mutation fuzz test-fast test test-spark sbom advisories test-airflow test-s3 test-brokers test-brokers-quick install-restore zip environment lock clean
+.PHONY: install audit lint mutation fuzz test-fast test test-exhaustive test-spark sbom advisories test-airflow test-s3 test-brokers test-brokers-quick install-restore zip environment lock clean
 MAKEFLAGS += --no-builtin-rules
 
 # PYTHON=... chooses another interpreter for .venv; IVY_SETTINGS=... a mirror for the JARs.
@@ -146,6 +147,11 @@ test: install
 	cat build/tests-spark.log; \
 	wait $$others || status=$$?; \
 	cat build/tests.log; exit $$status
+
+# All short histories of the model in tests/exhaustive, in two processes: EXHAUSTIVE_ARGS="--events 4 --sample 500 --seed 7".
+EXHAUSTIVE_ARGS ?=
+test-exhaustive: $(STAMPS)/project
+	@$(RUN) -m tests.exhaustive $(EXHAUSTIVE_ARGS)
 
 # Another minor of Spark has an environment of its own, with a lock of its own; the newest is that of .venv.
 SPARK ?= 4.2

@@ -21,7 +21,7 @@ WORDS = {
 #: verdict.json has a status, too, of a run.
 WORDS["status"].add("UNKNOWN")
 #: Columns whose name other things have, too, with words of their own.
-MANIFOLD = ("source", "role", "choice")
+MANIFOLD = ("source", "role", "choice", "state")
 
 
 def _text(node: ast.AST) -> set[str]:

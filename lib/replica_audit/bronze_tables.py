@@ -22,6 +22,7 @@ location string
 last_changes string
 manifest string
 log_dir_count int
+brokers array<int>
 replica_count int
 segment_count int
 size_bytes bigint

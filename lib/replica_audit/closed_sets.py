@@ -37,7 +37,7 @@ Protocol = Literal["high-watermark", "kip-101", "kip-279", "fetch"]
 LeadershipSource = Literal["metadata_log", "zookeeper", "topics_describe", "user", "inferred"]
 
 #: What began a state of a partition.
-Occasion = Literal["snapshot", "created", "changed", "configured", "elr_cleared"]
+Occasion = Literal["snapshot", "created", "changed", "configured", "elr_cleared", "deleted"]
 
 #: Whether every other assigned replica was fenced; later: not at once, or not for all of it.
 OthersFenced = Literal["throughout", "later", "no"]
@@ -63,13 +63,22 @@ SegmentSource = Literal["segment", "dump_text", "batch_table", "record_table"]
 DifferenceKind = Literal["epoch", "content", "hole_here", "hole_there", "batching", "format"]
 
 #: What shows that records were committed: a high watermark in a checkpoint, or that their leader was alone in the ISR.
-ProofKind = Literal["checkpoint", "sole_isr"]
+ProofKind = Literal["checkpoint", "lost_tail", "sole_isr"]
 
 #: What is wrong with a batch that both logs hold (`CorruptPair`).
 PairDamage = Literal["crc", "blind"]
 
 #: What a broker did while it was copied.
 CaptureKind = Literal["live", "stopped", "killed"]
+
+#: What of a replica is in a snapshot; named: no log dir of its broker is, absent: one is, without the partition.
+CaptureState = Literal["whole", "partial", "named", "absent"]
+
+#: Who names a replica: the present state, an earlier one (metadata_log), a checkpoint file, or the quorum's state.
+NamedBy = Literal["assignment", "isr", "elr", "metadata_log", "checkpoint", "voters"]
+
+#: Why an answer depends on a replica that was not captured.
+Need = Literal["elr", "isr", "led_before_unclean", "isr_before_unclean", "no_history"]
 
 #: What `verify` says of a follower.
 FollowerVerdict = Literal["correct", "not_yet", "over_truncated", "under_truncated", "lost_committed"]
@@ -86,7 +95,20 @@ COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
     ("partition_states", "source"): get_args(LeadershipSource),
     ("partition_states", "occasion"): get_args(Occasion),
     ("replicas", "tail_kind"): get_args(TailKind),
-    ("replicas", "role"): ("leader", "reference", "compared", "foreign", "duplicate", "set_aside"),
+    ("replicas", "role"): (
+        "leader",
+        "reference",
+        "compared",
+        "foreign",
+        "duplicate",
+        "set_aside",
+        "future",
+        "stray",
+        "delete",
+        "deleted",
+    ),
+    ("captures", "state"): get_args(CaptureState),
+    ("captures", "needed"): get_args(Need),
     ("elections", "standing"): ("leader", "isr", "elr", "last_known", "out_of_sync", "unknown", "unassigned"),
     ("elections", "choice"): ("best", "worst"),
     ("group_offsets", "effect"): ("unaffected", "past_end", "epoch_differs", "read_lost"),

@@ -224,8 +224,8 @@ class SegmentSummary:
     last_timestamp_ms: int | None = None
     open_transactions: tuple[OpenTransaction, ...] = ()
     """As far as this file tells."""
-    ended_producers: tuple[int, ...] = ()
-    """Producers with a marker in this file."""
+    ended_producers: tuple[tuple[int, int], ...] = ()
+    """(producer id, greatest epoch of its markers in this file)."""
     source: SegmentSource = "segment"
     """What was read: segment, dump_text, batch_table or record_table."""
     form: str = "batches"
@@ -318,7 +318,7 @@ class PartitionState:
     metadata_offset: int
     """Of the record; for the occasion `snapshot` the snapshot's end."""
     occasion: Occasion
-    """snapshot, created, changed, configured or elr_cleared."""
+    """snapshot, created, changed, configured, elr_cleared or deleted (with its topic: the last state)."""
     leader_id: int | None
     leader_epoch: int
     partition_epoch: int
@@ -339,6 +339,8 @@ class PartitionState:
     """End offset of the record's batch, which brokers apply as a whole; known only while the metadata log is read."""
     sole_isr: SoleIsr | None = None
     """On the state from which on the leader was alone in the ISR."""
+    lacked_by: tuple[int, ...] = ()
+    """Controllers whose copies do not have this record, though it was committed before they were made (META-STALE)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,6 +366,11 @@ class Leadership:
     """Every state since the metadata log begins, oldest first, tentative ones last; () from any other source."""
     fenced: tuple[int, ...] | None = None
     """Assigned brokers that were fenced, stopping or not registered at the end; None when unknown."""
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether the topic was deleted: what is left of the partition is waiting to be removed."""
+        return bool(self.history) and self.history[-1].occasion == "deleted"
 
     @property
     def is_tiered(self) -> bool:

@@ -56,6 +56,7 @@ directories array<string>
 fenced array<int>
 configs map<string,string>
 sole_isr struct<min_isr:int,others_fenced:string,applied:string>
+lacked_by array<int>
 """)
 
 #: Columns that begin every table.
@@ -93,6 +94,7 @@ promised_dropped bigint
 lost_records bigint
 lost_committed bigint
 lost_at_most boolean
+lost_at_least boolean
 findings {_SEVERITIES}
 """),
     "replicas": columns(f"""
@@ -124,6 +126,16 @@ lost_held bigint
 lost_committed_held bigint
 lost_only_here bigint
 lost_committed_only_here bigint
+"""),
+    "captures": columns("""
+topic string
+partition int
+broker_id int
+log_dir string
+state string
+named_by array<string>
+missing array<string>
+needed string
 """),
     "high_watermarks": columns("""
 topic string
@@ -233,6 +245,8 @@ lost_at_most boolean
 cut_transactions int
 only_here bigint
 hidden_records bigint
+damage array<string>
+beside array<struct<broker_id:int,log_dir:string,start_offset:bigint,end_offset:bigint,lost_held:bigint>>
 standing string
 clean boolean
 choice string

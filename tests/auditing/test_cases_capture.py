@@ -130,10 +130,10 @@ def test_a_copy_with_a_segment_that_was_not_read_and_one_without_any():
     [
         (3, "medium", "broker 3 is in sync, but"),
         (4, "medium", "broker 4 leads, but"),
-        (5, "info", "broker 5 is assigned, but"),
+        (5, "medium", "broker 5 is assigned, but"),
     ],
 )
-def test_a_replica_that_is_not_there_matters_where_it_leads_or_is_in_sync(broker_id, severity, what):
+def test_a_replica_that_is_not_there_matters_where_no_history_says_how_it_left(broker_id, severity, what):
     said = leadership(leader_id=4, isr=(1, 3), replicas=(1, 2, 3, 4, 5))
     told = found(
         cap_files.judge(case(log(1, *LINEAGE), compared(log(2, *LINEAGE)), said=said, leader_id=4)),
@@ -141,7 +141,7 @@ def test_a_replica_that_is_not_there_matters_where_it_leads_or_is_in_sync(broker
     )
     assert [item.broker_id for item in told] == [3, 4, 5]
     (item,) = [item for item in told if item.broker_id == broker_id]
-    assert item.severity == severity and item.message.startswith(what)
+    assert (item.severity, item.verdict) == (severity, "INCONCLUSIVE") and item.message.startswith(what)
 
 
 def test_a_replica_that_is_there_in_any_way_is_not_missing():
@@ -150,8 +150,24 @@ def test_a_replica_that_is_there_in_any_way_is_not_missing():
         log(1, *LINEAGE), compared(log(2, *LINEAGE)), said=said, foreign=(log(3, (0, 0)),), set_aside=(log(4, (0, 0)),)
     )
     assert list(cap_files.judge(there)) == []
-    nobody_said = replace(case(log(1, *LINEAGE), isr=None), leadership=None)
+    nobody_said = replace(case(log(1, *LINEAGE), compared(log(2, *LINEAGE)), isr=None), leadership=None)
     assert list(cap_files.judge(nobody_said)) == []
+
+
+def test_one_copy_of_which_nothing_says_how_many_there_are_is_compared_with_nothing():
+    alone = replace(case(log(1, *LINEAGE), isr=None), leadership=None)
+    (told,) = cap_files.judge(alone)
+    assert (told.code, told.severity, told.verdict, told.broker_id) == (
+        "CAP-MISSING-REPLICA",
+        "medium",
+        "INCONCLUSIVE",
+        None,
+    )
+    assert told.message.startswith("nothing was compared: broker 1 has the only copy in the snapshot")
+    # A metadata log without the partition says that it was deleted; another copy says more; and one replica may be all.
+    assert list(cap_files.judge(replace(alone, has_metadata_log=True))) == []
+    assert list(cap_files.judge(replace(alone, duplicates=(log(1, *LINEAGE),)))) == []
+    assert list(cap_files.judge(case(log(1, *LINEAGE), said=leadership(isr=(1,), replicas=(1,))))) == []
 
 
 FIRST, LATER = segment(10, 20, (0, 10)), segment(30, 40, (2, 30))
@@ -248,10 +264,11 @@ def test_skew_explains_what_it_is_not_said_to_leave_open(quiesced, words):
 def test_leadership_that_is_older_than_the_logs_and_a_copy_that_is_older_than_it():
     one, two = log(1, *LINEAGE), log(2, *LINEAGE)
     assert list(cap_doubts.judge(case(one, compared(two)))) == []
-    (outdated,) = cap_doubts.judge(case(two, compared(one), outdated=True, leader_id=1))
+    older = leadership(leader_id=1, leader_epoch=1)
+    (outdated,) = cap_doubts.judge(case(two, compared(one), outdated=older))
     assert (outdated.code, outdated.broker_id) == ("CAP-SKEW", 2)
     assert outdated.message.startswith(
-        "leadership by user names broker 1; broker 2, in sync then, has records of leader epoch 2"
+        "leadership by user names broker 1 in leader epoch 1; broker 2 knows leader epoch 2, which came later"
     )
     (early,) = cap_doubts.judge(case(one, compared(two), predates=True))
     assert (early.code, early.broker_id, paths(early)) == ("CAP-SKEW", 1, {(1, f"broker-1/{FILES['epoch_file']}")})

@@ -82,3 +82,13 @@ def test_a_log_start_between_two_epochs_needs_the_later_only(tmp_path):
     answer = audit(tmp_path, brokers, quiesced=True)
     assert answer.codes() == set(), answer
     assert [answer.replica(broker)["epochs"] for broker in (1, 2)] == [[[4, 20]], [[4, 22]]]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_log_that_ends_below_its_own_start_begins_anew_there(tmp_path, protocol):
+    """Records were deleted, and then the log lost its tail to below that point: Kafka's loader deletes all of it."""
+    log = LOGS["two epochs"]
+    lost = Broker(log[:3], high_watermark=40, recovery_point=0, log_start=40, epochs=((4, 40),))
+    answer = audit(tmp_path, {1: Broker([*log, *written(40, 60, 4)]), 2: lost}, protocol=protocol)
+    assert answer.cut(2, protocol)["truncate_to"] == 40, answer
+    assert answer.cut(2, protocol)["dropped_records"] == 0, answer

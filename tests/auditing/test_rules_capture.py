@@ -51,11 +51,16 @@ def test_an_epoch_without_records_makes_a_longer_follower_conflict(tmp_path):
     assert answer.runs(2) == [("DIV-EPOCH", 20, 30, None, 2, False)]
 
 
-def test_a_followers_epoch_without_records_does_not_count(tmp_path):
-    brokers = {1: Broker(LOG, high_watermark=20), 2: Broker(LOG[:4], epochs=[(2, 0), (4, 20)], high_watermark=20)}
-    answer = audit(tmp_path, brokers)
-    assert answer.tables["partitions"][0]["leader_epoch"] == 2
-    assert answer.verdict == "LAGGING"
+def test_an_epoch_without_records_counts_only_where_it_began_below_the_leaders_end(tmp_path):
+    """As brokers are stopped leaders move, and nothing is written any more; records above it were written before it."""
+    moved = {1: Broker(LOG, high_watermark=20), 2: Broker(LOG, epochs=[(2, 0), (4, 30)], high_watermark=20)}
+    answer = audit(tmp_path / "moved", moved)
+    assert (answer.tables["partitions"][0]["leader_id"], answer.tables["partitions"][0]["leader_epoch"]) == (1, 2)
+    assert answer.verdict == "CONSISTENT"
+    elected = {1: Broker(LOG, high_watermark=20), 2: Broker(LOG[:4], epochs=[(2, 0), (4, 20)], high_watermark=20)}
+    answer = audit(tmp_path / "elected", elected)
+    assert (answer.tables["partitions"][0]["leader_id"], answer.tables["partitions"][0]["leader_epoch"]) == (2, 4)
+    assert answer.runs(1) == [("DIV-EPOCH", 20, 30, None, 2, False)]
 
 
 def test_a_topic_of_another_life_is_set_aside(tmp_path):
@@ -75,7 +80,15 @@ def test_an_assigned_replica_without_files(tmp_path):
     assert member.one("CAP-MISSING-REPLICA", 2)[0] == "medium"
     assert member.interval == (20, 30)
     outsider = audit(tmp_path / "out", brokers, isr=(1,), replicas=(1, 2))
-    assert outsider.one("CAP-MISSING-REPLICA", 2)[0] == "info"
+    assert outsider.one("CAP-MISSING-REPLICA", 2)[0] == "medium"
+    for answer, named_by, why in ((member, ["assignment", "isr"], "isr"), (outsider, ["assignment"], "no_history")):
+        (row,) = [row for row in answer.tables["captures"] if row["broker_id"] == 2]
+        assert (row["state"], row["log_dir"], row["named_by"], row["needed"]) == ("named", None, named_by, why)
+        assert answer.verdict == "INCONCLUSIVE"
+        assert (answer.tables["partitions"][0]["lost_records"], answer.tables["partitions"][0]["lost_at_least"]) == (
+            None,
+            None,
+        )
 
 
 def test_two_copies_on_one_broker_use_the_longer(tmp_path):

@@ -23,13 +23,15 @@ def test_h2_a_replica_out_of_sync_does_not_hold_the_high_watermark_back(tmp_path
 
 
 def test_h3_an_eligible_leader_replica_bounds_as_well(tmp_path):
-    brokers = {1: _shared(150, 140), 2: _shared(140, 139)}
+    brokers = {1: _shared(150, 140), 2: _shared(140, 139, clean_shutdown=True)}
     configs = {"min.insync.replicas": "2"}
     frozen = audit(tmp_path / "elr", brokers, isr=(1,), elr=(2,), configs=configs)
     assert frozen.interval == (140, 140)
     assert (frozen.mark["exact"], frozen.mark["method"]) == (True, "bounds_meet")
     assert frozen.one("HWM-UNDER-MIN-ISR")[0] == "medium"
     assert audit(tmp_path / "without", brokers, isr=(1,), configs=configs).interval == (140, 150)
+    killed = {**brokers, 2: _shared(140, 139)}
+    assert audit(tmp_path / "killed", killed, isr=(1,), elr=(2,), configs=configs).interval == (140, 150)
 
 
 def test_h4_an_old_leaders_checkpoint_is_evidence_of_loss_and_no_bound(tmp_path):

@@ -75,8 +75,9 @@ def test_two_rounds_of_propagation(tmp_path, base):
 
 def test_stuck_is_told_since_when_by_whom_and_how_many_wait(tmp_path):
     shutil.copytree(SAMPLES / "isr-minimum", tmp_path, dirs_exist_ok=True)
-    healthy = [observed(0, {1: 20, 2: 20}, [1, 2], 20, leader=1)]
-    held = [observed(1_000 * n, {1: 20 + n, 2: 20}, [1, 2], 20, leader=1) for n in range(1, 61)]
+    known = {"leader": 1, "lag_time_ms": 30_000}
+    healthy = [observed(0, {1: 20, 2: 20}, [1, 2], 20, **known)]
+    held = [observed(1_000 * n, {1: 20 + n, 2: 20}, [1, 2], 20, **known) for n in range(1, 61)]
     tables = show(tmp_path, joined(*healthy, *held))
     (row,) = [row for row in tables["findings"] if row["code"] == "HWM-STUCK"]
     assert (row["severity"], row["broker_id"], row["start_offset"], row["end_offset"]) == ("medium", 2, 20, 80)

@@ -13,6 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.salvaging.made import files, write_snapshot
+from tests.salvaging.test_choosing_records import COMMON, LEADER
+from tests.support.encoder import encode_batch
 from tests.support.many_partitions import write_cluster
 
 ROOT = Path(__file__).parents[2]
@@ -153,3 +156,45 @@ def test_a_run_ends_in_the_middle_of_a_spark_job(number: int, status: int, said:
     ]
     assert _is_left(tmp_path) == []
     assert _verdict(tmp_path) == ("UNKNOWN", status, said)
+
+
+_SLOW_SALVAGE = (
+    "import replica_audit.salvaging.written_salvage as w; w.hash_file = lambda *_: (print('here'), time.sleep(60)); "
+)
+_SALVAGE = "entry_point(['salvage', 'snapshot', '--to', 'out', '--payloads', '--quiet'])"
+
+
+def _write_losses(tmp_path: Path) -> None:
+    follower = files([*COMMON, encode_batch(10, 8, 0, mark="hunter2")], ((0, 0),))
+    write_snapshot(tmp_path / "snapshot", LEADER, follower)
+
+
+@pytest.mark.parametrize(("number", "status", "said"), ENDINGS)
+def test_an_interrupted_salvage_leaves_no_record_behind(number: int, status: int, said: str, tmp_path: Path) -> None:
+    _write_losses(tmp_path)
+    with _running(tmp_path, _SLOW_SALVAGE + _PROGRAM + _SALVAGE) as process:
+        assert process.stdout is not None and process.stdout.readline() == "here\n"
+        assert any(b"hunter2" in path.read_bytes() for path in tmp_path.rglob(".out.*/**/*.log"))
+        ended, out, err, seconds = _end(process, number)
+    assert (ended, out, err) == (status, "", f"replica-audit: {said}\n") and seconds < SECONDS
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["snapshot", "tmp"]
+
+
+def test_an_interrupted_salvage_names_what_it_could_not_remove(tmp_path: Path) -> None:
+    _write_losses(tmp_path)
+    stuck = "import shutil; shutil.rmtree = lambda *_, **__: None; "
+    with _running(tmp_path, stuck + _SLOW_SALVAGE + _PROGRAM + _SALVAGE) as process:
+        assert process.stdout is not None and process.stdout.readline() == "here\n"
+        ended, _, err, _ = _end(process, signal.SIGTERM)
+    (left,) = tmp_path.glob(".out.*")
+    told = f"{left.name} could not be removed, and holds what was written so far: remove it yourself\n"
+    assert ended == 143 and err.startswith("replica-audit: terminated\nreplica-audit: ") and err.endswith(told)
+
+
+def test_one_that_takes_too_long_to_remove_is_named(tmp_path: Path) -> None:
+    _write_losses(tmp_path)
+    slow = "import shutil; shutil.rmtree = lambda *_, **__: time.sleep(60); "
+    with _running(tmp_path, slow + _SLOW_SALVAGE + _PROGRAM + _SALVAGE) as process:
+        assert process.stdout is not None and process.stdout.readline() == "here\n"
+        ended, _, err, seconds = _end(process, signal.SIGTERM)
+    assert ended == 143 and seconds < SECONDS and "could not be removed" in err

@@ -13,8 +13,8 @@ LAG_MS = 10_000
 class Leadership:
     """One partition of `brokers` replicas; what its leaders do is `Partition.maybeIncrementLeaderHW` of `version`."""
 
-    def __init__(self, version: tuple[int, int], seed: int, brokers: int = 3) -> None:
-        self.version, self.chance = version, random.Random(f"{version} {seed}")
+    def __init__(self, version: tuple[int, int], seed: int, brokers: int = 3, lag_ms: int = LAG_MS) -> None:
+        self.version, self.chance, self.lag_ms = version, random.Random(f"{version} {seed}"), lag_ms
         self.ids = range(brokers)
         self.time, self.epoch, self.leader = 1_000_000, 0, 0
         self.ends = dict.fromkeys(self.ids, 10)
@@ -46,7 +46,7 @@ class Leadership:
         """Whether a replica holds the mark back now."""
         if one in self.isr or one in self.expanding:
             return True
-        return self.time - self.caught_up[one] <= LAG_MS and (self.version < (3, 6) or self.eligible[one])
+        return self.time - self.caught_up[one] <= self.lag_ms and (self.version < (3, 6) or self.eligible[one])
 
     def fetch(self, one: int) -> None:
         """One fetch: where the follower is, and then some of the records above."""
@@ -86,7 +86,7 @@ class Leadership:
 
     def shrink(self) -> None:
         """Remove those that have not kept up; since 2.7 it takes the controller's answer."""
-        out = {one for one in self.isr - {self.leader} if self.time - self.caught_up[one] > LAG_MS}
+        out = {one for one in self.isr - {self.leader} if self.time - self.caught_up[one] > self.lag_ms}
         out = {one for one in out if self.known[one] != self.ends[self.leader]}
         if out and self.version < (2, 7):
             self.isr -= out
@@ -113,7 +113,7 @@ class Leadership:
         """Something happens."""
         chance = self.chance
         for _ in range(chance.choice([0, 1, 1, 1, 3])):
-            self.time += chance.choice([1, 50, 500, LAG_MS // 3])
+            self.time += chance.choice([1, 50, 500, self.lag_ms // 3])
             self.shrink()
             self.answer() if chance.random() < 0.8 else None
         if chance.random() < 0.1:
@@ -149,7 +149,7 @@ class Leadership:
         pending = tuple(sorted(self.expanding))
         isr = tuple(sorted(self.isr))
         return Observation(
-            self.time, self.leader, self.epoch, isr, tuple(rows), pending, self.min_isr, LAG_MS, self.epoch
+            self.time, self.leader, self.epoch, isr, tuple(rows), pending, self.min_isr, self.lag_ms, self.epoch
         )
 
 

@@ -32,6 +32,22 @@ def test_a_leader_that_follows_its_rule_is_never_accused(version):
     assert judged > 6_000
 
 
+@pytest.mark.parametrize("lag_ms", [1_000, 10_000, 100_000])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_where_the_lag_time_is_not_known_nobody_is_accused_by_it(version, lag_ms):
+    judged = 0
+    for seed in range(HISTORIES):
+        seen = [replace(one, lag_time_ms=None) for one in watch(Leadership(version, seed, lag_ms=lag_ms))]
+        chance = random.Random(seed)
+        for some in (seen, glimpse(seen, chance)):
+            for rule in (rule_of(version), rule_of(None)):
+                rows = list(recompute_timeline(some, rule, assigned=(0, 1, 2)))
+                bad = [row for row in rows if row.deviation]
+                assert not bad, f"seed {seed}\n{bad[0]}"
+                judged += len(rows)
+    assert judged > 3_000
+
+
 class Hasty(Leadership):
     """It does not wait for the slowest member of its ISR."""
 

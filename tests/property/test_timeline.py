@@ -51,7 +51,7 @@ class ObservedCluster(Cluster):
         isr = tuple(sorted(self.isr))
         number = len(self.observations)
         seen = Observation(
-            1000 * number, leader, self.leader_epoch, isr, replicas, min_insync_replicas=self.min_insync_replicas
+            1000 * number, leader, self.leader_epoch, isr, replicas, (), self.min_insync_replicas, lag_time_ms=30_000
         )
         self.observations.append(seen)
 

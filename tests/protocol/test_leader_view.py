@@ -122,7 +122,7 @@ def test_a_change_of_the_isr_is_an_occasion_in_either_direction(before, after, o
 
 def waiting(time, ends, isr, **more):
     """A mark of 5 that may lie below what is due."""
-    return at(NOW + time, ends, isr, observed=5, **{"min_insync_replicas": 1, **more})
+    return at(NOW + time, ends, isr, observed=5, **{"min_insync_replicas": 1, "lag_time_ms": 30_000, **more})
 
 
 def test_a_leader_tries_when_a_fetch_comes_from_another_offset_whichever_way():
@@ -200,7 +200,7 @@ def test_an_outsider_whose_fetch_reached_the_mark_may_have_been_about_to_join_si
 def test_what_was_due_at_0_is_a_mark_that_an_outsider_did_not_reach():
     def seen(time, end, fetched, mark):
         ends = {0: end, 1: fetched, 2: 0}
-        return at(NOW + time, ends, (0, 1), observed=mark, min_insync_replicas=1, caught_up={2: 0})
+        return at(NOW + time, ends, (0, 1), observed=mark, min_insync_replicas=1, caught_up={2: 0}, lag_time_ms=30_000)
 
     row = last(seen(0, 1, 0, None), seen(1, 2, 0, None), seen(2, 3, 2, 1))
     assert (row.deviation, row.hw_recomputed) == ("stuck", 2)
@@ -296,9 +296,15 @@ def test_a_replica_that_went_back_by_its_own_end_or_by_what_its_leader_knows_bou
 
 @pytest.mark.parametrize(("lag", "found"), [(30_000, "ahead"), (30_001, None)])
 def test_an_outsider_that_counted_as_caught_up_all_the_time_bounds_the_mark_before_3_6(lag, found):
-    first = at(NOW, {0: 9, 1: 7}, (0,), observed=5, caught_up={1: NOW + 1 - lag})
-    then = at(NOW + 1, {0: 9, 1: 7}, (0,), observed=9, caught_up={1: NOW + 1 - lag})
+    settings = {"caught_up": {1: NOW + 1 - lag}, "lag_time_ms": 30_000}
+    first = at(NOW, {0: 9, 1: 7}, (0,), observed=5, **settings)
+    then = at(NOW + 1, {0: 9, 1: 7}, (0,), observed=9, **settings)
     assert last(first, then, version=(3, 5)).deviation == found
+    for one in (0, 1):
+        unknown = [
+            replace(each, lag_time_ms=None) if one == number else each for number, each in enumerate((first, then))
+        ]
+        assert last(*unknown, version=(3, 5)).deviation is None
 
 
 def test_what_every_member_has_bounds_the_mark_of_before_where_the_leaders_view_is_unknown():

@@ -55,7 +55,9 @@ def test_a_catching_up_outsider_holds_the_mark(version, mark):
 def outsider_at_8(time, mark, end=10, **more):
     """Broker 2, outside the ISR, caught up 9 s before `LONG_AGO` and is at 8."""
     caught_up = {2: LONG_AGO - 9_000}
-    return at(LONG_AGO + time, {0: end, 1: end, 2: 8}, (0, 1), caught_up=caught_up, observed=mark, **more)
+    return at(
+        LONG_AGO + time, {0: end, 1: end, 2: 8}, (0, 1), caught_up=caught_up, observed=mark, lag_time_ms=30_000, **more
+    )
 
 
 @pytest.mark.parametrize("version", [(0, 10), (2, 6), (2, 8), (3, 5)])
@@ -126,7 +128,7 @@ def test_a_pending_expansion_holds_the_mark_since_2_7(version, mark):
 
 @pytest.mark.parametrize(("version", "expected"), [((3, 6), [5, 9]), ((3, 7), [5, 5]), ((4, 3), [5, 5])])
 def test_below_min_isr_the_mark_stands_still_since_3_7(version, expected):
-    settings = {"min_insync_replicas": 2, "caught_up": {1: 0, 2: 0}}
+    settings = {"min_insync_replicas": 2, "caught_up": {1: 0, 2: 0}, "lag_time_ms": 30_000}
     first = at(LONG_AGO, {0: 5, 1: 5, 2: 5}, (0, 1, 2), observed=5, **settings)
     then = at(LONG_AGO + 1, {0: 9, 1: 5, 2: 5}, (0,), observed=5, **settings)
     moved = at(LONG_AGO + 2, {0: 12, 1: 5, 2: 5}, (0,), observed=9, **settings)
@@ -239,8 +241,8 @@ def test_ahead_stuck_and_regressed_are_told_with_their_time_and_extent():
 
 
 def test_what_holds_the_mark_for_longer_than_a_replica_may_is_stuck_by_that_replica():
-    seen = [at(0, {0: 20, 1: 20}, (0, 1), observed=20)]
-    seen += [at(1_000 * n, {0: 20 + n, 1: 20}, (0, 1), observed=20) for n in range(1, 60)]
+    seen = [at(0, {0: 20, 1: 20}, (0, 1), observed=20, lag_time_ms=30_000)]
+    seen += [at(1_000 * n, {0: 20 + n, 1: 20}, (0, 1), observed=20, lag_time_ms=30_000) for n in range(1, 60)]
     rows = list(recompute_timeline(seen, NEWEST))
     assert {row.deviation for row in rows[:47]} == {None} and {row.deviation for row in rows[47:]} == {"stuck"}
     (run,) = find_deviations(rows)

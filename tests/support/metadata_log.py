@@ -120,8 +120,9 @@ def register_broker(broker: int, *, fenced: bool = False) -> bytes:
     return message(0, 3, body + string(None) + bytes([fenced]) + b"\x00" + tags())
 
 
-def registration_change(broker: int, fenced: int) -> bytes:
-    return message(17, 1, struct.pack(">iq", broker, 1) + tags({0: struct.pack(">b", fenced)}))
+def registration_change(broker: int, fenced: int | None = None, *, stopping: int | None = None) -> bytes:
+    fields = {tag: struct.pack(">b", value) for tag, value in ((0, fenced), (1, stopping)) if value is not None}
+    return message(17, 1, struct.pack(">iq", broker, 1) + tags(fields))
 
 
 def feature(name: str, level: int) -> bytes:

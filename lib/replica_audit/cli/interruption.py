@@ -17,7 +17,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from replica_audit.scratch import remove_scratch, scratch_directory
+from replica_audit.scratch import (
+    finish_result,
+    remove_scratch,
+    remove_unfinished,
+    say_left,
+    scratch_directory,
+    unfinished_results,
+)
 
 #: Exit status and word of each signal.
 SIGNALS = {
@@ -80,12 +87,14 @@ class Interruption:
 
     def _end(self, status: int, reason: str) -> NoReturn:
         # Whatever hangs below: a disk that is gone, or a lock that the parked thread holds.
-        threading.Timer(_LAST_SECONDS, os._exit, [status]).start()
+        threading.Timer(_LAST_SECONDS, self._give_up, [status]).start()
         try:
             # Not through sys.stderr, whose lock the main thread may hold.
             os.write(2, f"{chr(10) if os.isatty(2) else ''}replica-audit: {reason}\n".encode())
             # The main thread may be in a call that nothing interrupts; it then finds no files to write to later.
             self._parked.wait(_PARKING_SECONDS)
+            remove_unfinished()
+            self._tell_left()
             if self.tell is not None:
                 self.tell(status, reason)
         except Exception as error:
@@ -99,6 +108,17 @@ class Interruption:
             remove_scratch()
         finally:
             os._exit(status)
+
+    def _give_up(self, status: int) -> NoReturn:
+        """Time is up."""
+        self._tell_left()
+        os._exit(status)
+
+    def _tell_left(self) -> None:
+        """Name each directory that could not be removed, once."""
+        for path in unfinished_results():
+            finish_result(path)
+            os.write(2, f"{say_left(path)}\n".encode())
 
 
 def end_children(seconds: float) -> None:

@@ -28,6 +28,7 @@ from replica_audit.reporting.phrases.layout import set_text_width
 from replica_audit.reporting.phrases.status_line import render_status_line
 from replica_audit.reporting.terminal.settings_page import build_settings, render_settings
 from replica_audit.reporting.written.audit_json import render_object
+from replica_audit.scratch import finish_result, say_left, unfinished_results
 
 INTERRUPTED = 130
 
@@ -37,6 +38,15 @@ _NEW_OBJECTS = 50_000
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; nothing is raised but SystemExit of --help and --version."""
+    try:
+        return _run_command(argv)
+    finally:
+        for path in unfinished_results():
+            finish_result(path)
+            print_note(say_left(path))
+
+
+def _run_command(argv: Sequence[str] | None) -> int:
     arguments: argparse.Namespace | None = None
     settings: Settings | None = None
     open_closed_streams()

@@ -162,3 +162,9 @@ class Inventory:
     """How many files, and directories of log dirs, there are of each kind; the files add up to all files."""
     size_bytes: int
     quarantine: tuple[QuarantineRow, ...]
+
+    @property
+    def brokers(self) -> list[int]:
+        """Brokers of which a log dir, or something in its place, is in the snapshot, in order."""
+        of_dirs = {one.broker_id for one in self.log_dirs if one.kind == "broker" and one.broker_id is not None}
+        return sorted(of_dirs | {one.broker_id for one in self.replicas})

@@ -13,7 +13,7 @@ from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.partitions.conclusion import conclude
 from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
 from replica_audit.auditing.rows.accounting import account_for_input, check_answered, check_losses
-from replica_audit.auditing.rows.evidence import AuditOptions, options_row, resolve_options
+from replica_audit.auditing.rows.evidence import AuditOptions, has_metadata_log, options_row, resolve_options
 from replica_audit.auditing.rows.failures import failure_rows
 from replica_audit.auditing.rows.lost_producers import transactional_producers, with_transactions
 from replica_audit.config import Settings
@@ -111,7 +111,15 @@ def audit_options(inventory: Inventory, settings: Settings) -> AuditOptions:
     """What the settings choose and the manifest says; raises UsageError for a version that is not one."""
     manifest = inventory.manifest or Manifest(None, None, ())
     times = CaptureTimes(manifest.brokers)
-    return resolve_options(settings, manifest.kafka_version, manifest.quiesced, inventory.cluster_id, times)
+    return resolve_options(
+        settings,
+        manifest.kafka_version,
+        manifest.quiesced,
+        inventory.cluster_id,
+        times,
+        inventory.brokers,
+        has_metadata_log=has_metadata_log(inventory.counts),
+    )
 
 
 def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> Results:

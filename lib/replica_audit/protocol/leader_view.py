@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from replica_audit.protocol.high_watermark import Rule
 from replica_audit.protocol.observations import Observation, ReplicaProgress
 
@@ -18,14 +20,13 @@ class View:
     """One observation as the rule sees it.
 
     Three assumptions make it possible to accuse at all: within a leadership a replica's fetches go on from where they were,
-    one that went back or has no row bounds nothing; the readings of one observation are of one moment; settings that are not
-    given are the defaults of the version.
+    one that went back or has no row bounds nothing; the readings of one observation are of one moment. A lag time that is
+    not given is not known: nobody is accused by how long a replica may hold the mark. Only estimates take the default.
     """
 
     def __init__(self, now: Observation, rule: Rule, replicas: frozenset[int]) -> None:
         """`replicas`: all that the partition has or had, those that any of its observations names among them."""
         self.now, self.rule, self.replicas = now, rule, replicas
-        self.lag_time_ms = rule.lag_time_ms if now.lag_time_ms is None else now.lag_time_ms
         #: The replicas with a row, except the leader.
         self.others: dict[int | None, ReplicaProgress] = {one.broker_id: one for one in now.replicas}
         leader = self.others.pop(now.leader_id, None)
@@ -39,8 +40,8 @@ class View:
 
     @property
     def hold_ms(self) -> float:
-        """For how long a replica may hold the mark, in milliseconds."""
-        return HOLD_FACTOR * self.lag_time_ms
+        """For how long a replica may hold the mark, in milliseconds; without end where the lag time is not known."""
+        return inf if self.now.lag_time_ms is None else HOLD_FACTOR * self.now.lag_time_ms
 
     @property
     def waits(self) -> bool:
@@ -123,8 +124,10 @@ class View:
         """
         if outsider is None or self.rule.eligibility is not False or outsider.last_caught_up_ms is None:
             return False
-        lag_time = min(self.lag_time_ms, following.lag_time_ms)
-        return following.now.time_ms - outsider.last_caught_up_ms <= lag_time
+        here, there = self.now.lag_time_ms, following.now.lag_time_ms
+        if here is None or there is None:
+            return False
+        return following.now.time_ms - outsider.last_caught_up_ms <= min(here, there)
 
     def _fetched_by_enough(self, earlier: View, leader_end: int) -> int | None:
         """Below min.insync.replicas the mark stands still (3.7): it is at most what enough replicas have fetched by now."""
@@ -174,7 +177,8 @@ class View:
         before = earlier.others.get(outsider.broker_id)
         if self.rule.pending_isr and known >= least and (before is None or before.known_log_end_offset != known):
             return True  # with the fetch that brought it here it may have been about to join
-        return earlier.now.time_ms - caught_up <= max(self.lag_time_ms, earlier.lag_time_ms)
+        here, there = self.now.lag_time_ms, earlier.now.lag_time_ms
+        return here is None or there is None or earlier.now.time_ms - caught_up <= max(here, there)
 
     def may_be_gated(self, isr_size: int) -> bool:
         """Whether an ISR of that size may be too small for the mark to move."""
@@ -193,7 +197,8 @@ class View:
         """Whether a replica holds the mark back now; None: it does if it may join the ISR, and that is not known."""
         if one.broker_id in self.members:
             return True
-        if one.last_caught_up_ms is None or self.now.time_ms - one.last_caught_up_ms > self.lag_time_ms:
+        lag_time = self.rule.lag_time_ms if self.now.lag_time_ms is None else self.now.lag_time_ms
+        if one.last_caught_up_ms is None or self.now.time_ms - one.last_caught_up_ms > lag_time:
             return False
         if self.rule.eligibility is False or one.eligible:
             return True

@@ -20,6 +20,7 @@ from replica_audit.auditing.rows.evidence import (
     TIMELINE,
     VERIFIED,
     AuditOptions,
+    has_metadata_log,
     options_row,
     resolve_options,
 )
@@ -114,7 +115,15 @@ def audit(
 def _options(snapshot: Mapping, cluster_id: str | None, settings: Settings) -> AuditOptions:
     manifest = json.loads(snapshot["manifest"]) if snapshot["manifest"] else {}
     times = times_of_manifest(manifest.get("brokers") or ())
-    return resolve_options(settings, manifest.get("kafka_version"), manifest.get("quiesced"), cluster_id, times)
+    said = (manifest.get("kafka_version"), manifest.get("quiesced"))
+    return resolve_options(
+        settings,
+        *said,
+        cluster_id,
+        times,
+        snapshot.get("brokers") or (),
+        has_metadata_log=has_metadata_log(snapshot["inventory"]),
+    )
 
 
 def _groups(

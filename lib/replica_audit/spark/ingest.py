@@ -210,6 +210,7 @@ def snapshot_row(snapshot: Snapshot, inventory: Inventory, changes: str | None) 
         "last_changes": changes,
         "manifest": manifest,
         "log_dir_count": len(inventory.log_dirs),
+        "brokers": list(inventory.brokers),
         "replica_count": len(inventory.replicas),
         "segment_count": len(inventory.segments),
         "size_bytes": _size(inventory),

@@ -20,6 +20,7 @@ from replica_audit.warehouse.delta_tables import Warehouse
 REPORTED_TABLES = (
     "partitions",
     "replicas",
+    "captures",
     "high_watermarks",
     "divergences",
     "truncations",

@@ -22,7 +22,8 @@ class Proof:
     """What shows that records were committed."""
 
     kind: ProofKind
-    """checkpoint: a high watermark; sole_isr: their leader was alone in the ISR."""
+    """checkpoint: a high watermark; lost_tail: one past the end of the log that had it; sole_isr: their leader was alone in
+    the ISR."""
     broker_id: int
     """Whose checkpoint, or which leader."""
     text: str
@@ -154,8 +155,8 @@ def _own_checkpoint(follower: ReplicaFacts, checkpoint: int) -> Proof:
 
 
 def records_between(batches: tuple[Batch, ...], start: int, end: int) -> int:
-    """Records at offsets [start, end): a dense batch is cut at the bounds, any other counts whole; control records do
-    not count."""
+    """Records at offsets [start, end): a dense batch is cut at the bounds, any other counts no more than there are offsets
+    between them; control records do not count."""
     count = 0
     for batch in batches:
         if batch.is_control:
@@ -163,5 +164,5 @@ def records_between(batches: tuple[Batch, ...], start: int, end: int) -> int:
         low, high = max(batch.base_offset, start), min(batch.end_offset, end)
         if low < high:
             dense = batch.record_count == batch.end_offset - batch.base_offset
-            count += high - low if dense else max(0, batch.record_count)
+            count += high - low if dense else min(max(0, batch.record_count), high - low)
     return count

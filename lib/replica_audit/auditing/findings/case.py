@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.findings.gone import EarlierLosses
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
+from replica_audit.auditing.leadership.needed_replicas import needed_replicas
+from replica_audit.formats.log_dirs.put_aside import kind_of_copy
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.leadership.deviations import TimelineSummary
     from replica_audit.auditing.replicas.facts import ReplicaFacts
     from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.closed_sets import Need
     from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
     from replica_audit.model import Leadership, TopicPartition, TransactionState
 
@@ -39,7 +42,9 @@ class Case:
     foreign: tuple[ReplicaFacts, ...] = ()
     """Replicas of another topic id, not compared."""
     duplicates: tuple[ReplicaFacts, ...] = ()
-    """Second copies on one broker, not used."""
+    """Second copies on one broker; they neither lead nor follow."""
+    beside: tuple[Comparison, ...] = ()
+    """Those and what Kafka has put aside (`formats.log_dirs.put_aside`), against the reference, where they can be read."""
     strangers: tuple[tuple[Comparison, str], ...] = ()
     """Replicas of which it is not known whether they are of the same topic, and why; nothing is concluded from them."""
     set_aside: tuple[ReplicaFacts, ...] = ()
@@ -61,6 +66,8 @@ class Case:
     lost_from: int | None = None
     """First offset of what other replicas hold and the reference lost; None where it lost nothing."""
     cluster_id: str | None = None
+    has_metadata_log: bool = False
+    """The snapshot has one, whatever it says of the partition."""
 
     @property
     def replicas(self) -> tuple[ReplicaFacts, ...]:
@@ -68,6 +75,18 @@ class Case:
         strangers = (item.follower for item, _ in self.strangers)
         everyone = (self.reference.facts, *(item.follower for item in self.comparisons), *strangers)
         return tuple(sorted(everyone, key=lambda facts: facts.key))
+
+    @property
+    def copies(self) -> tuple[ReplicaFacts, ...]:
+        """`replicas`, and the copies beside them."""
+        return (*self.replicas, *(item.follower for item in self.beside))
+
+    def is_lost_tail(self, item: Comparison) -> bool:
+        """Whether what a copy `beside` has past the reference's end was in the reference's log: it was copied from it."""
+        follower, reference = item.follower, self.reference.facts
+        return kind_of_copy(follower.directory) == "future" and (
+            follower.broker_id == reference.broker_id and (self.one_moment or self.quiesced)
+        )
 
     @property
     def is_tiered(self) -> bool:
@@ -81,6 +100,28 @@ class Case:
         named = self.leadership.named if self.leadership else frozenset()
         known = {facts.broker_id for facts in copies if facts.end_is_known}
         return tuple(sorted(({facts.broker_id for facts in copies} | named) - known))
+
+    @property
+    def captured(self) -> frozenset[int]:
+        """Brokers whose log of the partition is known to its end, or whose directory is of another topic of that name."""
+        known = (facts for facts in (*self.replicas, *self.set_aside) if facts.end_is_known)
+        return frozenset(facts.broker_id for facts in (*known, *self.foreign))
+
+    @property
+    def needed_replicas(self) -> dict[int, Need]:
+        """Brokers whose replica was not captured and that the answer depends on, with the reason."""
+        orphaned = {broker_id for broker_id, _, _ in self.orphans}
+        return needed_replicas(self.leadership, self.reference, self.captured, orphaned)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether one copy is all that the snapshot has, and nothing says which others there are.
+
+        A metadata log that does not name the partition says that it is deleted.
+        """
+        assigned = self.leadership.replicas if self.leadership else None
+        others = self.comparisons or self.strangers or self.set_aside or self.foreign or self.duplicates
+        return assigned is None and not self.has_metadata_log and not others
 
     @property
     def stopped(self) -> bool:

@@ -90,9 +90,9 @@ def lacks_tail(
 
     They do where no skew of the copies explains them: these are of one moment, or the leader was copied last.
     """
-    led_elsewhere = reference.leader_id not in (None, reference.facts.broker_id) and not reference.outdated
+    led_elsewhere = reference.leader_id not in (None, reference.facts.broker_id)
     said = leadership is not None and leadership.leader_epoch is not None
-    if not item.alignment.ahead or led_elsewhere or is_epoch_open(reference.facts, said):
+    if not item.ahead or led_elsewhere or is_epoch_open(reference.facts, said):
         return False
     return one_moment or wrote_before_copy(reference, item, times)
 
@@ -102,4 +102,4 @@ def wrote_before_copy(reference: Reference, item: Comparison, times: CaptureTime
     leads = reference.leader_id == reference.facts.broker_id and not reference.outdated
     if reference.leader_epoch is None or not leads or not times.is_later(reference.facts, item.follower):
         return False
-    return all(batch.epoch == reference.leader_epoch for batch in item.alignment.ahead)
+    return all(batch.epoch == reference.leader_epoch for batch in item.ahead)

@@ -34,11 +34,11 @@ class PastElections:
         """Where the leader of an epoch began to write, by any replica that still knows; the least where they differ."""
         return min((start for one in self.lineages if (start := one.start_of(leader_epoch)) is not None), default=None)
 
-    def had(self, election: Election, offset: int, leader_epoch: int) -> bool | None:
-        """Whether the elected leader's log had the record of `leader_epoch` at `offset`; None where nothing tells."""
+    def had(self, led_in: int, offset: int, leader_epoch: int) -> bool | None:
+        """Whether the leader of epoch `led_in` had the record of `leader_epoch` at `offset`; None where nothing tells."""
         answers = set()
         for lineage in self.lineages:
-            start = lineage.start_of(election.leader_epoch)
+            start = lineage.start_of(led_in)
             if start is not None:
                 wrote = lineage.epoch_for_offset(offset)
                 answers.add(False if start <= offset else None if wrote is None else wrote == leader_epoch)
@@ -62,9 +62,14 @@ def past_elections(replicas: Iterable[ReplicaFacts], leadership: Leadership | No
 def with_causes(
     comparisons: Sequence[Comparison], reference: Reference, leadership: Leadership | None
 ) -> tuple[Comparison, ...]:
-    """The same, each conflicting run with the election that left it behind."""
-    replicas = (reference.facts, *(item.follower for item in comparisons))
-    past = past_elections(replicas, leadership)
+    """The same, each conflicting run with the election that left it behind.
+
+    Of several copies on one broker, the first is the log that it led with.
+    """
+    logs: dict[int, ReplicaFacts] = {}
+    for facts in (reference.facts, *(item.follower for item in comparisons)):
+        logs.setdefault(facts.broker_id, facts)
+    past = past_elections(tuple(logs.values()), leadership)
     if past is None or leadership is None:
         return tuple(comparisons)
     return tuple(
@@ -84,7 +89,9 @@ def _with_cause(run: Run, past: PastElections, leadership: Leadership) -> Run:
     promised = _promised(run, epoch, suspects if clean is not None else (), past, leadership)
     chosen = named[-1] if clean and named else parted
     of = next((group for group in groups if chosen in group), ())
-    return replace(run, cause=Cause(chosen, clean, promised, max(1, len(of)), named))
+    came_back = any(one.came_back for one in suspects)
+    cause = Cause(chosen, clean, promised, max(1, len(of)), came_back=came_back, elections=named)
+    return replace(run, cause=cause)
 
 
 def _abandonments(run: Run, epoch: int, past: PastElections) -> list[tuple[Election, ...]]:
@@ -99,7 +106,7 @@ def _abandonments(run: Run, epoch: int, past: PastElections) -> list[tuple[Elect
     for election in past.elections:
         if election.leader_epoch <= epoch:
             continue
-        had = past.had(election, run.start_offset, epoch)
+        had = past.had(election.leader_epoch, run.start_offset, epoch)
         if had:
             held, suspects = True, []
         elif held:
@@ -119,7 +126,7 @@ def _is_clean(run: Run, epoch: int, suspects: Sequence[Election], past: PastElec
     if not all(one.clean for one in suspects):
         return False
     later = [one for one in past.elections if one.leader_epoch > epoch]
-    had = [past.had(one, run.start_offset, epoch) for one in later]
+    had = [past.had(one.leader_epoch, run.start_offset, epoch) for one in later]
     revived = any(answer is None and not one.clean for one, answer in zip(later, had))
     if not suspects or revived or (not any(had) and past.known_from > epoch):
         return None
@@ -149,7 +156,7 @@ def _promised(
     enough = [state for state in states if len(state.isr) >= _least_isr(state)]
     # Of several suspects the last may have lost the records to one before it.
     without: set[int] = set()
-    if len(suspects) == 1 and past.had(suspects[0], run.start_offset, epoch) is False:
+    if len(suspects) == 1 and past.had(suspects[0].leader_epoch, run.start_offset, epoch) is False:
         without = {suspects[0].leader_id} - {states[0].leader_id}
     if any(not without & set(state.isr) for state in enough):
         return run.data_records

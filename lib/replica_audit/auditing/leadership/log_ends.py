@@ -44,7 +44,9 @@ def bounding_ends(
     found: list[LogEnd] = []
     open_ends: list[str] = []
     if leader.broker_id in members or is_led(reference, leadership):
-        reason = why_open(leader, replicas, leadership)
+        reason = why_open(leader, replicas, leadership) or why_down(leader, leadership)
+        if reason is None and (unseen := _may_lead_unseen(reference, replicas)):
+            reason = f"the leadership given is older than the logs, and broker {unseen[0]}, of which no log is here, may lead"
         if reference.predates:
             reason = f"the files of broker {leader.broker_id} were copied before it began to lead in epoch {reference.leader_epoch}"
         if reason is None:
@@ -58,7 +60,7 @@ def bounding_ends(
         facts = item.follower
         if facts.broker_id not in members:
             continue
-        reason = why_open(facts, replicas, leadership)
+        reason = why_open(facts, replicas, leadership) or why_down(facts, leadership)
         if reason is not None:
             open_ends.append(reason)
             continue
@@ -73,9 +75,16 @@ def bounding_ends(
     return found, open_ends
 
 
+def _may_lead_unseen(reference: Reference, replicas: Sequence[ReplicaFacts]) -> list[int]:
+    """Assigned brokers without a log here, any of which may lead in an epoch that no other one knows, where nothing newer
+    than the logs says who leads."""
+    assigned = () if reference.outdated is None else reference.outdated.replicas or ()
+    return sorted({*assigned} - {facts.broker_id for facts in replicas})
+
+
 def is_led(reference: Reference, leadership: Leadership | None) -> bool:
     """Whether the reference leads, led last where nobody does, or is taken for the leader for want of anything better."""
-    if reference.leader_id == reference.facts.broker_id or reference.outdated:
+    if reference.leader_id == reference.facts.broker_id:
         return True
     last = None if reference.leader_id is not None or leadership is None else last_led(leadership.history)
     return last is not None and last.leader_id == reference.facts.broker_id
@@ -95,6 +104,27 @@ def why_open(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts], leadership: 
         return f"{name} has zeros after its last batch at {end}, where records may have been"
     if facts.tail_kind in ("partial", "garbage"):
         return f"{name} has unreadable bytes after its last sound batch, which ends at {end}"
+    return None
+
+
+def why_down(facts: ReplicaFacts, leadership: Leadership | None) -> str | None:
+    """Why a replica may have lost its end to a kill or a power loss, in words; None where it runs or was stopped cleanly.
+
+    A broker that runs never has the clean flag; the metadata log says of it that it is not fenced. An eligible leader
+    replica has left the ISR because it went down or lagged: where nothing says which, it may have been killed.
+    """
+    broker_id, name = facts.broker_id, f"broker {facts.broker_id}"
+    if facts.directory.clean_shutdown:
+        return None
+    if facts.killed:
+        return f"{name} was killed, and may have had more than it has on disk"
+    if leadership is None:
+        return None
+    if leadership.fenced is None:
+        unsure = broker_id in leadership.elr and broker_id != leadership.leader_id
+        return f"{name} is eligible to lead, and may have been killed" if unsure else None
+    if broker_id in leadership.fenced:
+        return f"{name} was killed or lost power, and may have had more than it has on disk"
     return None
 
 

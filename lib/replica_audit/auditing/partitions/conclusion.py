@@ -25,12 +25,20 @@ from replica_audit.auditing.leadership.capture_times import are_of_one_moment, l
 from replica_audit.auditing.leadership.commitment import with_proofs
 from replica_audit.auditing.leadership.election_causes import with_causes
 from replica_audit.auditing.leadership.exactness import narrow_high_watermark
+from replica_audit.auditing.leadership.frozen_epochs import (
+    bounded_by_frozen_epochs,
+    frozen_epochs,
+    with_frozen_tails,
+)
 from replica_audit.auditing.leadership.logged_events import of_present_topic, tighten_by_logs
+from replica_audit.auditing.leadership.lost_marks import lost_marks, with_lost_marks
+from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.auditing.partitions.group_offsets import with_groups
 from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
 from replica_audit.auditing.partitions.plan import Plan
 from replica_audit.auditing.replicas.facts import CopyKey
 from replica_audit.auditing.replicas.reference import Reference
+from replica_audit.closed_sets import Need
 from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.model import Leadership, TransactionState
@@ -55,6 +63,14 @@ class PartitionAudit:
         found = {directory.broker_id for directory, _ in self.evidence.replicas}
         return tuple(sorted(found | (leadership.named if leadership else frozenset())))
 
+    @property
+    def needed_replicas(self) -> dict[int, Need]:
+        """Brokers whose replica was not captured and that the answer depends on, with the reason."""
+        if self.case is not None:
+            return self.case.needed_replicas
+        orphaned = {broker_id for broker_id, _, _ in self.evidence.orphans}
+        return needed_replicas(self.evidence.leadership, None, (), orphaned)
+
 
 def conclude(
     plan: Plan,
@@ -78,14 +94,17 @@ def conclude(
     reference = grouping.reference
     if reference is None:
         return _without_replicas(plan)
-    compared: Sequence[Comparison] = tuple(
-        _compare(plan, rows, records) if aligned is None else _join(plan, reference, aligned)
-    )
+    found = list(_compare(plan, rows, records) if aligned is None else _join(plan, reference, aligned))
     events = of_present_topic(evidence.log_events, reference.facts.directory.topic_id)
-    compared, strangers = _apart(reference, compared, evidence.leadership, events)
-    replicas = (reference.facts, *(item.follower for item in compared))
+    kept, strangers = _apart(reference, found[: len(grouping.followers)], evidence.leadership, events)
+    replicas = (reference.facts, *(item.follower for item in kept))
     terms = sole_terms(replicas, evidence.leadership, evidence.kafka_version)
-    compared = with_causes(with_proofs(compared, terms), reference, evidence.leadership)
+    frozen = frozen_epochs(replicas, evidence.leadership, evidence.kafka_version)
+    everything = (*kept, *found[len(grouping.followers) :])
+    everything = with_lost_marks(everything, lost_marks(reference, replicas))
+    everything = with_causes(with_proofs(everything, terms), reference, evidence.leadership)
+    everything = with_frozen_tails(everything, reference, frozen)
+    compared, beside = everything[: len(kept)], everything[len(kept) :]
     one_moment = are_of_one_moment(evidence.quiesced, replicas, evidence.leadership)
     shorter = any(lacks_tail(reference, item, evidence.leadership, evidence.times, one_moment) for item in compared)
     mark = bound_high_watermark(
@@ -96,6 +115,7 @@ def conclude(
         one_moment=one_moment,
         shorter=shorter,
     )
+    mark = bounded_by_frozen_epochs(mark, reference, evidence.leadership, frozen)
     mark = narrow_high_watermark(mark, reference, compared, evidence.leadership, evidence.kafka_version)
     mark = tighten_by_logs(mark, reference, evidence.leadership, events, evidence.kafka_version)
     case = Case(
@@ -110,6 +130,7 @@ def conclude(
         one_moment=one_moment,
         foreign=grouping.foreign,
         strangers=tuple(strangers),
+        beside=beside,
         duplicates=grouping.duplicates,
         set_aside=grouping.set_aside,
         orphans=evidence.orphans,
@@ -119,6 +140,7 @@ def conclude(
         timeline=evidence.timeline,
         losses=evidence.losses,
         cluster_id=evidence.cluster_id,
+        has_metadata_log=evidence.has_metadata_log,
     )
     if evidence.group_offsets:
         case = with_groups(case, evidence.group_offsets)
@@ -131,7 +153,7 @@ def _verdict(findings: Iterable[Finding]) -> str:
 
 
 def _compare(plan: Plan, rows: Mapping[CopyKey, np.ndarray], records: RecordSource | None) -> Iterator[Comparison]:
-    """Each follower with the reference, by their batches.
+    """Each follower with the reference, then each copy beside them, by their batches.
 
     Another follower may have asked for more of the reference than this pair needs: what was not asked for here is known
     to be equal, and must not look like a hole.
@@ -146,8 +168,8 @@ def _compare(plan: Plan, rows: Mapping[CopyKey, np.ndarray], records: RecordSour
 
 
 def _join(plan: Plan, reference: Reference, aligned: Mapping[CopyKey, AlignedPair]) -> Iterator[Comparison]:
-    """Each follower with the reference, as its pieces showed."""
-    for follower in plan.grouping.followers:
+    """Each follower with the reference, then each copy beside them, as its pieces showed."""
+    for follower in (*plan.grouping.followers, *plan.grouping.beside):
         pair = aligned.get(follower.key, AlignedPair())
         yield compare(reference, follower, plan.evidence.protocol, pair, plan.evidence.is_tiered)
 

@@ -191,12 +191,14 @@ class ReplicaFacts:
         """
         end = self.following_end_offset
         own = self.high_watermark if high_watermark is None else high_watermark
-        return ReplicaState(min(self.log_start_offset, end), end, lineage.truncate_from_end(end), min(own, end))
+        start = min(self.log_start_offset, end)
+        return ReplicaState(start, end, lineage.truncate_from_end(end), max(start, min(own, end)))
 
     @cached_property
     def following_end_offset(self) -> int:
-        """Where the log ends when the replica comes to follow."""
-        return min(self.log_end_offset, self.loaded.log_end_offset) if self.killed else self.log_end_offset
+        """Where the log ends when the replica comes to follow: one that ends below its own start begins anew there (A.9)."""
+        end = min(self.log_end_offset, self.loaded.log_end_offset) if self.killed else self.log_end_offset
+        return max(end, self.log_start_offset)
 
     def cannot_read(self, start_offset: int, end_offset: int) -> bool:
         """Whether a damaged or possibly missing stretch touches [start, end)."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from replica_audit.formats.files.side_files import is_whole, parse_json, show_value
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import MetadataLog
-from replica_audit.formats.metadata.copies import MetadataCopy, StateSnapshot, read_copy
-from replica_audit.formats.metadata.entries import Entry, read_entries, scan_headers
+from replica_audit.formats.metadata.copies import MetadataCopy, read_copy
 from replica_audit.formats.metadata.fields import MessageError
+from replica_audit.formats.metadata.histories import History, find_histories, say_histories
 from replica_audit.formats.metadata.image import MetadataImage
 from replica_audit.formats.metadata.quorum import Fork, Quorum, newest_copy, weigh_copies
+from replica_audit.formats.metadata.replay import replay
 from replica_audit.formats.metadata.sole_isr import ClusterCourse, EpochFiles, mark_sole_isr
-from replica_audit.model import Leadership, QuarantineRow
+from replica_audit.formats.metadata.stale import CopyMoments, Stale, mark_lacking, settle, stale_rows
+from replica_audit.model import Leadership, QuarantineRow, ReplicaDir
 
 _QUORUM_HINT = "the voters are taken from the log alone; compare with quorum-state of the other controllers"
 _ASIDE = "; what is known of leadership comes from the other copies"
@@ -31,13 +33,28 @@ class MetadataReading:
     """Part of the newest copy could not be read: the leadership may be older than what a listing says."""
 
 
-def read_metadata(snapshot: Snapshot, logs: Sequence[MetadataLog], epochs: EpochFiles | None = None) -> MetadataReading:
+@dataclass(frozen=True, slots=True)
+class AppliedEvidence:
+    """What shows which metadata brokers had applied, and when copies were made."""
+
+    epochs: EpochFiles | None = None
+    """Entries of the brokers' leader-epoch-checkpoint files."""
+    directories: Sequence[ReplicaDir] = ()
+    """The brokers' partitions."""
+    moments: CopyMoments = CopyMoments()
+
+
+_NO_EVIDENCE = AppliedEvidence()
+
+
+def read_metadata(
+    snapshot: Snapshot, logs: Sequence[MetadataLog], evidence: AppliedEvidence = _NO_EVIDENCE
+) -> MetadataReading:
     """Every partition's leadership with its history, from the newest copy and what older copies add before it.
 
-    `epochs` gives entries of the brokers' leader-epoch-checkpoint files, for what they show that a leader had applied.
-
     Nothing is raised for what cannot be read: CAP-UNREADABLE in `quarantine` where it matters, INPUT-IGNORED where
-    another copy makes up for it, META-FORK where copies contradict each other.
+    another copy makes up for it, META-FORK where copies contradict each other, META-STALE where controllers lack what was
+    committed.
     """
     copies = [read_copy(snapshot, log) for log in logs]
     usable = [copy for copy in copies if copy.epoch >= 0 or copy.end_offset > 0]
@@ -47,35 +64,91 @@ def read_metadata(snapshot: Snapshot, logs: Sequence[MetadataLog], epochs: Epoch
     while usable and reading is None:
         newest = newest_copy(usable)
         try:
-            quorum = weigh_copies(usable, newest.voters(snapshot) or _configured_voters(snapshot, newest, ignored))
-            reading = quorum, tuple(_replay(snapshot, usable, quorum, epochs))
+            voters = newest.voters(snapshot) or _configured_voters(snapshot, newest, ignored)
+            reading = _read(snapshot, usable, voters, evidence)
         except (FormatError, MessageError, OSError) as error:
             refused[newest.log.path] = error
             usable = [copy for copy in usable if copy is not newest]
     if reading is None:
         rows = [row for copy in copies for row in _unread(copy, refused.get(copy.log.path), lost=True)]
         return MetadataReading(quarantine=(*rows, *ignored), doubtful=bool(rows))
-    quorum, leaderships = reading
-    rows, doubtful = [], False
+    quorum, stale = reading.quorum, reading.stale
+    rows, doubtful = list(stale_rows(stale, quorum.newest) if stale else ()), False
     for copy in copies:
         # What cannot be read of a copy matters when it may be newer than what was read, and committed.
         reason = refused.get(copy.log.path)
-        newer = copy.reach > quorum.newest.newness and not quorum.whole
+        newer = (
+            copy.reach > quorum.newest.newness
+            and not quorum.whole
+            and all(copy is not one for one in reading.set_aside)
+        )
         doubtful |= newer
         rows += _unread(copy, reason, lost=newer)
-    return MetadataReading(leaderships, (*rows, *ignored, *map(_fork_row, quorum.forks)), doubtful)
+    told = {reading.history_of(fork.copy): fork for fork in reversed(quorum.forks)}
+    forks = (_fork_row(told[number], reading.histories) for number in sorted(told))
+    return MetadataReading(reading.leaderships, (*rows, *ignored, *forks), doubtful)
 
 
-def _replay(
-    snapshot: Snapshot, copies: Sequence[MetadataCopy], quorum: Quorum, epochs: EpochFiles | None
-) -> list[Leadership]:
-    newest = quorum.newest
-    older = _older_copy(copies, quorum)
-    start = newest.start_offset if older is None else older.start_offset
-    end = newest.end_offset
-    image, begin = _first_image(snapshot, quorum, start, end)
-    image.apply_log(_entries(snapshot, newest, older, begin), quorum.committed_end)
-    return mark_sole_isr(image.leaderships(), _course(image, copies, quorum), epochs)
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    quorum: Quorum
+    leaderships: tuple[Leadership, ...]
+    stale: Stale | None
+    histories: tuple[History, ...]
+    set_aside: tuple[MetadataCopy, ...]
+    """Copies of histories that cannot be the right one, where one is left."""
+
+    def history_of(self, copy: MetadataCopy) -> int:
+        """The number of the history that a copy is of."""
+        return next(number for number, one in enumerate(self.histories) if any(copy is of for of in one.copies))
+
+
+def _read(
+    snapshot: Snapshot, copies: Sequence[MetadataCopy], voters: Sequence[int] | None, evidence: AppliedEvidence
+) -> _Reading:
+    """What the copies say, by the only history that can be right where they contradict each other, else by all."""
+    quorum = weigh_copies(copies, voters)
+    parted = any(quorum.agreed[copy.log.path] < copy.end_offset for copy in copies)
+    histories = find_histories(snapshot, copies, voters, evidence.directories) if parted else ()
+    if histories and not quorum.forks:
+        quorum = replace(quorum, forks=_applied_elsewhere(quorum, histories))
+    if not quorum.forks:
+        histories = ()
+    left = [one for one in histories if not one.refused]
+    kept = left[0].copies if len(left) == 1 else tuple(copies)
+    if len(left) == 1:
+        quorum = replace(weigh_copies(kept, voters), forks=quorum.forks)
+    aside = tuple(copy for copy in copies if all(copy is not one for one in kept))
+    settled, stale = quorum, None
+    if quorum.committed_end is not None and quorum.committed_end < quorum.newest.end_offset:
+        everything = replay(snapshot, kept, replace(quorum, committed_end=None))
+        settled, stale = settle(quorum, kept, everything.leaderships(), evidence.epochs, evidence.moments)
+    image = replay(snapshot, kept, settled)
+    found = mark_sole_isr(image.leaderships(), _course(image, kept, settled), evidence.epochs)
+    found = mark_lacking(found, stale) if stale else found
+    left_over = _left_over(image, found, evidence.directories)
+    return _Reading(settled, (*found, *left_over), stale, histories, aside)
+
+
+def _left_over(
+    image: MetadataImage, present: Sequence[Leadership], directories: Sequence[ReplicaDir]
+) -> Iterator[Leadership]:
+    """Partitions of deleted topics of which a broker still has a directory, unless the name is taken again."""
+    taken = {(one.topic, one.partition) for one in present}
+    held = {(one.topic, one.partition, one.topic_id) for one in directories}
+    for one in image.deleted():
+        if (one.topic, one.partition, one.topic_id) in held and (one.topic, one.partition) not in taken:
+            yield one
+
+
+def _applied_elsewhere(quorum: Quorum, histories: Sequence[History]) -> tuple[Fork, ...]:
+    """A fork where brokers applied what the newest copy lacks: then the tail that it parts from was committed."""
+    refused = next(one.refused for one in histories if any(copy is quorum.newest for copy in one.copies))
+    others = [one.copies[0] for one in histories if all(copy is not quorum.newest for copy in one.copies)]
+    if not refused:
+        return ()
+    reason = "what brokers have applied shows that records which the newest copy lacks were committed"
+    return (Fork(others[0], quorum.newest, quorum.agreed[others[0].log.path], reason),)
 
 
 def _course(image: MetadataImage, copies: Sequence[MetadataCopy], quorum: Quorum) -> ClusterCourse:
@@ -85,49 +158,6 @@ def _course(image: MetadataImage, copies: Sequence[MetadataCopy], quorum: Quorum
             ends[copy.node_id] = max(ends.get(copy.node_id, 0), quorum.agreed[copy.log.path])
     committed = quorum.newest.end_offset if quorum.committed_end is None else quorum.committed_end
     return ClusterCourse(image.brokers, image.elr_levels, ends, committed)
-
-
-def _entries(snapshot: Snapshot, newest: MetadataCopy, older: MetadataCopy | None, begin: int) -> Iterator[Entry]:
-    if older is not None:
-        yield from older.entries(snapshot, begin, newest.start_offset)
-    yield from newest.entries(snapshot, max(begin, newest.start_offset))
-
-
-def _older_copy(copies: Sequence[MetadataCopy], quorum: Quorum) -> MetadataCopy | None:
-    """The copy of the same log that reaches back furthest and up to where the newest one begins."""
-    newest = quorum.newest
-    fitting = [
-        copy
-        for copy in copies
-        if copy.start_offset < newest.start_offset <= quorum.agreed[copy.log.path] and copy.pieces and not copy.problems
-    ]
-    return min(fitting, key=lambda copy: (copy.start_offset, copy.log.path), default=None)
-
-
-def _first_image(snapshot: Snapshot, quorum: Quorum, start: int, end: int) -> tuple[MetadataImage, int]:
-    """The state that the log's records are applied to, and the offset from which they are."""
-    if start == 0:
-        return MetadataImage(), 0
-    for one in quorum.snapshots:
-        if start <= one.end_offset <= end:
-            image = MetadataImage()
-            if image.apply_snapshot(_snapshot_entries(snapshot, one), one.end_offset):
-                return image, one.end_offset
-    raise FormatError(
-        quorum.newest.log.path,
-        None,
-        f"a complete .checkpoint file that ends between offset {start}, where the log begins, and {end}",
-        "none",
-        "copy the .checkpoint files of __cluster_metadata-0 as well",
-    )
-
-
-def _snapshot_entries(snapshot: Snapshot, one: StateSnapshot) -> list[Entry]:
-    with snapshot.open_file(one.path) as stream:
-        headers, damage, _ = scan_headers(stream, stream.seek(0, 2), 0)
-        if damage:
-            return []  # without its footer it is refused, and the next one is tried
-        return list(read_entries(stream, one.path, headers))
 
 
 def _configured_voters(snapshot: Snapshot, copy: MetadataCopy, ignored: list[QuarantineRow]) -> tuple[int, ...] | None:
@@ -163,6 +193,8 @@ def _unread(copy: MetadataCopy, error: Exception | None, *, lost: bool) -> list[
     ]
 
 
-def _fork_row(fork: Fork) -> QuarantineRow:
-    reason = f"from offset {fork.offset} on it differs from {fork.other.log.path}: {fork.reason}"
+def _fork_row(fork: Fork, histories: Sequence[History]) -> QuarantineRow:
+    reason = (
+        f"from offset {fork.offset} on it differs from {fork.other.log.path}: {fork.reason}. {say_histories(histories)}"
+    )
     return QuarantineRow(fork.copy.node_id, fork.copy.log.path, None, None, "META-FORK", reason)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from replica_audit.answering.losses import Total
 from replica_audit.answering.outcome import Outcome
-from replica_audit.reporting.phrases.layout import render_count
-from replica_audit.reporting.phrases.sentences import Sentence, Template, name_brokers, verb
+from replica_audit.reporting.phrases.layout import name_bound, render_count
+from replica_audit.reporting.phrases.sentences import Sentence, Template, capitalise, name_brokers, verb
 
 NO_PARTITION = Template("No partition was found: there is nothing to say.")
 LOST = Template("{records} {are} missing from the leader in {where}; {brokers} still {have} {them}.")
@@ -33,6 +33,8 @@ BEHIND = Template("Nothing is lost; replicas are behind or out of sync in {where
 BEHIND_ONLY = Template("The captured replicas agree, but some are behind or out of sync in {where}.")
 PEACE = Template("All is well: {all_are} consistent.")
 AGREE = Template("The captured replicas agree in {where}.")
+ALONE = Template("Nothing was compared{in_where}: only one replica{of_each} is in the snapshot.")
+SINGLE = Template("Nothing was compared{in_where}: {each} has one replica.")
 
 #: By the kind of an outcome.
 _HEADLINES = {
@@ -56,6 +58,8 @@ _HEADLINES = {
     "behind_only": BEHIND_ONLY,
     "peace": PEACE,
     "agree": AGREE,
+    "alone": ALONE,
+    "single": SINGLE,
 }
 
 
@@ -64,6 +68,8 @@ def tell_headline(outcome: Outcome) -> Sentence:
     total, holders = outcome.total, outcome.holders
     where = _where(outcome.affected, len(outcome.partitions))
     values = {"where": where, "all_are": f"{where} {verb(outcome.affected, 'is', 'are')}"}
+    if outcome.kind in ("alone", "single"):
+        values.update(_name_each(outcome.affected, len(outcome.partitions)))
     if outcome.kind == "perhaps":
         values["records"] = count_records(total, total.records, "record")
         values.update(exist=verb(total.records, "exists", "exist"), brokers=name_brokers(sorted(holders)))
@@ -76,8 +82,23 @@ def tell_headline(outcome: Outcome) -> Sentence:
 
 
 def count_records(total: Total, count: int, noun: str) -> str:
-    """A number of lost records and its noun: 41 records; At most 41 committed records."""
-    return f"{'At most ' if total.at_most else ''}{render_count(count, noun)}"
+    """A number of lost records and its noun: 41 records; At most 41 committed records; About 41 records."""
+    return f"{capitalise(name_bound(at_most=total.at_most, at_least=total.at_least))}{render_count(count, noun)}"
+
+
+def _name_each(count: int, of: int) -> dict[str, str]:
+    """The words for partitions each of which has one copy in the snapshot."""
+    if count == of:
+        return {
+            "in_where": "",
+            "of_each": verb(of, "", " of each partition"),
+            "each": verb(of, "the only partition", "each partition"),
+        }
+    return {
+        "in_where": f" in {_where(count, of)}",
+        "of_each": verb(count, " of it", " of each"),
+        "each": verb(count, "it", "each"),
+    }
 
 
 def _where(count: int, of: int) -> str:

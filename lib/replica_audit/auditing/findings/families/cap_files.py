@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding, offsets
 from replica_audit.auditing.findings.shared import unread_records, unusable_input
+from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
 from replica_audit.auditing.replicas.segment_traces import traces_of_segment
 
 if TYPE_CHECKING:
@@ -18,13 +19,17 @@ if TYPE_CHECKING:
 CAP_MISSING_REPLICA = Code(
     "CAP-MISSING-REPLICA",
     severities=("medium", "info"),
-    verdicts=(),
+    verdicts=("INCONCLUSIVE",),
     traits=("no_files",),
     summary="An assigned replica has no readable files in the snapshot",
-    meaning="Nothing can be said about it. Medium when it is in the ISR, since it may lead next.",
-    proof="The assignment and the log directories found.",
-    remedy="Add the missing log directories to the snapshot.",
-    traps="",
+    meaning="Nothing can be said about it. Medium when it is in the ISR, since it may lead next, and when it may hold "
+    "committed records that no captured replica has: it is eligible to lead; it is in the ISR and the leader is not "
+    "here, not live or elected uncleanly; it led or was in the ISR before an unclean election that it has not "
+    "followed since; or no history says how it left the ISR. Then the partition is inconclusive at least.",
+    proof="The assignment, its history, and the log directories found.",
+    remedy="Where the answer depends on it, do not start the broker before its log directory is copied; add the copy to "
+    "the snapshot and audit again.",
+    traps="A replica that left the ISR cleanly and is down for maintenance changes no verdict.",
 )
 CAP_MISSING_SEGMENT = Code(
     "CAP-MISSING-SEGMENT",
@@ -128,19 +133,34 @@ def judge_copy(facts: ReplicaFacts) -> Iterator[Finding]:
 
 
 def _missing_replicas(case: Case) -> Iterator[Finding]:
-    if case.leadership is None:
-        return
-    leader_id = case.reference.leader_id
-    present = {facts.broker_id for facts in (*case.replicas, *case.foreign, *case.set_aside)}
-    for broker_id in sorted(case.leadership.named - present):
-        in_sync, leads = bool(case.in_isr(broker_id)), broker_id == leader_id
-        what = "leads" if leads else "is in sync" if in_sync else "is assigned"
+    needed = case.needed_replicas
+    if case.is_alone and not needed:
         yield finding(
             CAP_MISSING_REPLICA,
-            f"broker {broker_id} {what}, but the snapshot has no readable files of it",
-            severity="medium" if in_sync or leads else "info",
+            f"nothing was compared: broker {case.reference.facts.broker_id} has the only copy in the snapshot, and nothing "
+            "says which other brokers have a replica",
+            evidence=[
+                Evidence("file", "the only copy", case.reference.facts.broker_id, case.reference.facts.directory.path)
+            ],
+        )
+    present = {facts.broker_id for facts in (*case.replicas, *case.foreign, *case.set_aside)}
+    named = case.leadership.named if case.leadership is not None else frozenset()
+    for broker_id in sorted((named | needed.keys()) - present):
+        in_sync, leads = bool(case.in_isr(broker_id)), broker_id == case.reference.leader_id
+        why = needed.get(broker_id)
+        what = (
+            "leads" if leads else "is in sync" if in_sync else "is assigned" if broker_id in named else "had a replica"
+        )
+        text = f"broker {broker_id} {what}, but the snapshot has no readable files of it"
+        yield finding(
+            CAP_MISSING_REPLICA,
+            text
+            if why is None
+            else f"{text}; {WHY_NEEDED[why]}, so it may hold committed records that no replica here has",
+            severity="medium" if why or in_sync or leads else "info",
+            verdict="INCONCLUSIVE" if why else None,
             broker_id=broker_id,
-            evidence=[Evidence("leadership", case.leadership.source)],
+            evidence=[Evidence("leadership", case.leadership.source if case.leadership else "a checkpoint file")],
         )
 
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding
 from replica_audit.auditing.findings.shared import unusable_input
+from replica_audit.moments import render_time
 
 if TYPE_CHECKING:
     from replica_audit.auditing.findings.case import Case
+    from replica_audit.model import Leadership
 
 META_NO_LEADER = Code(
     "META-NO-LEADER",
@@ -19,7 +21,8 @@ META_NO_LEADER = Code(
     traits=("retold", "own_step"),
     summary="The newest state of the partition has no leader",
     meaning="Nobody leads. After a clean stop of the whole cluster that is normal (info). The replicas are then "
-    "compared with the one that would most likely be elected; the answers are for that case.",
+    "compared with the one that would most likely be elected; the answers are for that case. Of a topic that was deleted "
+    "(info) only directories are left, and nobody will lead it again.",
     proof="The state and its source, and the reference that was chosen instead.",
     remedy="See what each choice of leader costs (replica-audit elect) before a broker is started or an unclean election is "
     "held. A broker of the ISR, or an eligible leader replica, leads as soon as it is back.",
@@ -72,23 +75,12 @@ META_FOREIGN_DIR = Code(
     remedy="Take the directory out of the snapshot, or find out why it is mounted there.",
     traps="",
 )
-META_FORK = Code(
-    "META-FORK",
-    severities=("critical",),
-    verdicts=("COMMITTED_DIVERGENCE",),
-    summary="The controllers' metadata logs differ below what a majority has",
-    meaning="The quorum has two histories: topics, leaders and ISRs depend on which controller is asked.",
-    proof="The offsets, the epochs on either side, and the controllers that hold each.",
-    remedy="Stop changing metadata. Copy all controllers' directories and keep the majority's history.",
-    traps="An uncommitted tail on a single controller is normal.",
-)
 CODES = (
     META_NO_LEADER,
     META_ISR_UNKNOWN,
     META_TOPICID_MISMATCH,
     META_DUP_DIR,
     META_FOREIGN_DIR,
-    META_FORK,
 )
 
 
@@ -107,6 +99,9 @@ def judge(case: Case) -> Iterator[Finding]:
 
 def _leader(case: Case) -> Iterator[Finding]:
     reference = case.reference
+    if case.leadership is not None and case.leadership.is_deleted:
+        yield _deleted(case.leadership)
+        return
     if reference.leader_id is None:
         yield finding(
             META_NO_LEADER,
@@ -123,6 +118,17 @@ def _leader(case: Case) -> Iterator[Finding]:
             f"nothing says who is in sync (leadership: {reference.source}); {bound}",
             evidence=[Evidence("leadership", reference.source)],
         )
+
+
+def _deleted(leadership: Leadership) -> Finding:
+    last = leadership.history[-1]
+    return finding(
+        META_NO_LEADER,
+        f"the topic was deleted at {render_time(last.time_ms)} by record {last.metadata_offset} of the metadata log; a broker that "
+        "still has a directory of it removes it, or sets it aside as -stray, once it has caught up",
+        severity="info",
+        evidence=[Evidence("leadership", f"topic id {leadership.topic_id}", value=leadership.source)],
+    )
 
 
 def _topic_ids(case: Case) -> Iterator[Finding]:
@@ -159,6 +165,5 @@ def _topic_ids(case: Case) -> Iterator[Finding]:
 
 
 def of_input(row: Mapping) -> Finding | None:
-    """Of a quarantine row without a partition; None where it does not concern identity."""
-    code = next((code for code in (META_FOREIGN_DIR, META_FORK) if code.code == row["code"]), None)
-    return None if code is None else unusable_input(code, row)
+    """Of a quarantine row of a log dir of another cluster or node; None for any other row."""
+    return unusable_input(META_FOREIGN_DIR, row) if row["code"] == META_FOREIGN_DIR.code else None

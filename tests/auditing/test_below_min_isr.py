@@ -1,0 +1,103 @@
+"""Records appended while the ISR was below min.insync.replicas were never committed since 3.7: nobody loses them (C.1, C.2)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.auditing.scenario import Answer, Broker
+from tests.auditing.test_bounding_members import FENCE, TWO, log
+from tests.auditing.test_leadership_history import change, scene
+
+#: Broker 3 leads epoch 1 alone, from 50 on, while broker 1 is eligible; then it was killed, and dropped as it came back.
+ALONE = (change(isr=(1, 3)), FENCE[1], change(leader=3, isr=(3,), elr=(1,)))
+DROPPED = (change(leader=-1, isr=(), elr=(1, 3), last_known_elr=(3,)), change(elr=(1,)))
+LATER = ((0, 0), (1, 50))
+
+
+def loss_of(answer: Answer) -> tuple[str, int, int]:
+    row = answer.tables["partitions"][0]
+    return row["verdict"], row["lost_records"], row["lost_committed"]
+
+
+def costs(answer: Answer, candidate: int) -> tuple[int, int, int]:
+    (row,) = [row for row in answer.tables["elections"] if row["candidate_id"] == candidate == row["broker_id"]]
+    return row["lost_records"], row["lost_committed"], row["lost_possible"]
+
+
+def three(high_watermark: int = 50, end: int = 55, second: Broker | None = None) -> dict[int, Broker]:
+    return {1: log(50, 50), 2: second or log(50, 48), 3: log(end, high_watermark, LATER)}
+
+
+@pytest.mark.parametrize("end", [51, 55, 70])
+@pytest.mark.parametrize("version", ["3.7.0", "4.1.0", None])
+def test_what_a_leader_wrote_below_the_minimum_is_no_loss(tmp_path: Path, end: int, version: str | None) -> None:
+    """Without a version the eligible replicas tell that Kafka has the rule."""
+    answer = scene(tmp_path, three(end=end), *ALONE, *DROPPED, configs=TWO, quiesced=True, kafka_version=version)
+    assert not answer.found("REP-LEADER-SHORTER"), answer
+    assert loss_of(answer) == ("UNCOMMITTED_DIVERGENCE", 0, 0)
+    assert answer.one("DIV-TAIL-PENDING", 3) == ("info", "proven", 50, end)
+    assert costs(answer, 1) == (end - 50, 0, 0)
+    assert answer.interval == (50, 50), "nothing past the start of that epoch was committed"
+
+
+@pytest.mark.parametrize(
+    ("configs", "version"),
+    [({"min.insync.replicas": "1"}, "4.1.0"), (TWO, "3.6.2"), ({"cleanup.policy": "delete"}, "4.1.0")],
+    ids=["one is enough", "before the rule", "not known"],
+)
+def test_where_one_in_sync_may_be_enough_it_is_told(tmp_path: Path, configs: dict, version: str) -> None:
+    moves = (change(isr=(1, 3)), FENCE[1], change(leader=3, isr=(3,)), FENCE[3], change(leader=-1), change(isr=(1,)))
+    answer = scene(tmp_path, three(), *moves, configs=configs, quiesced=True, kafka_version=version)
+    assert answer.found("REP-LEADER-SHORTER", 3), answer
+    assert loss_of(answer)[:2] == ("COMMITTED_LOSS", 5)
+    assert sum(costs(answer, 1)[1:]) == 5
+    assert answer.interval[1] is None or answer.interval[1] >= 55
+
+
+def test_an_isr_that_met_the_minimum_for_a_while_may_have_committed_them(tmp_path: Path) -> None:
+    moves = (change(isr=(1, 3)), change(leader=3), change(isr=(3,), elr=(1,)))
+    answer = scene(tmp_path, three(), *moves, *DROPPED, configs=TWO, quiesced=True, kafka_version="4.1.0")
+    assert answer.found("REP-LEADER-SHORTER", 3), answer
+    assert costs(answer, 1)[2] == 5
+
+
+@pytest.mark.parametrize(("second", "told"), [(log(55, 48, LATER), True), (log(50, 48), True), (None, True)])
+def test_a_later_leader_that_had_them_and_enough_in_sync_may_have_committed_them(
+    tmp_path: Path, second: Broker | None, told: bool
+) -> None:
+    """Broker 2 joined the ISR in the same epoch."""
+    moves = (*ALONE, change(isr=(2, 3), elr=()), change(isr=(3,), elr=(1, 2)))
+    answer = scene(tmp_path, three(second=second), *moves, *DROPPED, configs=TWO, quiesced=True, kafka_version="4.1.0")
+    assert bool(answer.found("REP-LEADER-SHORTER", 3)) is told, answer
+
+
+@pytest.mark.parametrize("met", [True, False])
+def test_a_later_epoch_of_the_same_lineage_decides(tmp_path: Path, met: bool) -> None:
+    """Broker 3 was elected again, in epoch 2, with everything it had; perhaps broker 2 joined it there."""
+    again = log(60, 50, (*LATER, (2, 55)))
+    isr = (2, 3) if met else (3,)
+    moves = (*ALONE, change(leader=3, isr=isr, elr=() if met else (1,)), change(isr=(3,), elr=(1,)))
+    answer = scene(tmp_path, {**three(), 3: again}, *moves, *DROPPED, configs=TWO, quiesced=True, kafka_version="4.1.0")
+    assert bool(answer.found("REP-LEADER-SHORTER", 3)) is met, answer
+    assert costs(answer, 1) == ((10, 0, 10) if met else (10, 0, 0))
+
+
+@pytest.mark.parametrize("second", [log(55, 53, LATER), log(53, 53, LATER)])
+def test_a_checkpoint_that_proves_them_wins(tmp_path: Path, second: Broker) -> None:
+    """Of the leader itself or of a replica that has the same records."""
+    shared = {"configs": TWO, "quiesced": True, "kafka_version": "4.1.0"}
+    own = scene(tmp_path / "own", three(high_watermark=53), *ALONE, *DROPPED, **shared)
+    assert own.found("REP-LEADER-SHORTER", 3) and own.verdict == "COMMITTED_LOSS", own
+    assert own.interval[1] is None or own.interval[1] >= 53
+    other = scene(tmp_path / "other", three(second=second), *ALONE, *DROPPED, **shared)
+    assert other.found("REP-LEADER-SHORTER", 3) and other.verdict == "COMMITTED_LOSS", other
+
+
+@pytest.mark.parametrize(("leader", "eligible"), [(2, 1), (3, 2), (3, 1), (2, 3)])
+def test_whoever_led(tmp_path: Path, leader: int, eligible: int) -> None:
+    brokers = {one: log(50, 50) for one in (1, 2, 3)} | {leader: log(58, 50, LATER)}
+    moves = (change(isr=(leader, eligible)), change(leader=leader, isr=(leader,), elr=(eligible,)))
+    moves += (change(leader=-1, isr=(), elr=(eligible,), last_known_elr=(leader,)),)
+    answer = scene(tmp_path, brokers, *moves, configs=TWO, quiesced=True, kafka_version="4.1.0")
+    assert not answer.found("REP-LEADER-SHORTER") and answer.interval == (50, 50), answer

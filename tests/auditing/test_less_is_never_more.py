@@ -1,0 +1,133 @@
+"""Less is never more: of a part of a snapshot an audit may know less than of the whole, but never says more.
+
+Brokers, directories, side files and sources of leadership are taken away at random from every capture, every attack, and
+states of the model of tests/exhaustive.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+from tests.exhaustive.snapshots import write_snapshot
+from tests.exhaustive.states import walks
+from tests.support.fixtures import ATTACKS, CAPTURES, FIXTURES
+from tests.support.parts import some_parts, take_away
+
+from replica_audit.answering.verdict import build_verdict
+from replica_audit.config import Settings
+from replica_audit.errors import InputError, UsageError
+from replica_audit.local.audit import audit_all, open_snapshot
+from replica_audit.model import Place, TopicPartition
+from replica_audit.results import Results
+
+#: Parts of each snapshot; `PARTS=50` for a long run.
+PARTS = int(os.environ.get("PARTS", "4"))
+SNAPSHOTS = [FIXTURES / name for name in CAPTURES] + sorted(path for path in ATTACKS.glob("*/*") if path.is_dir())
+#: Answers in which no loss is seen.
+CALM = ("CONSISTENT", "LAGGING")
+
+
+def audited(snapshot: Path) -> Results | None:
+    """The answers, with what each choice of leader costs; None where the part has nothing to audit."""
+    try:
+        _, inventory = open_snapshot(str(snapshot), (), None)
+        asked = {TopicPartition(one.topic, one.partition) for one in (*inventory.replicas, *inventory.leaderships)}
+        return audit_all(str(snapshot), Settings(), asked=asked)
+    except (InputError, UsageError):
+        return None
+
+
+@cache
+def whole(snapshot: Path) -> Results:
+    """The answers of the whole snapshot, once per run."""
+    results = audited(snapshot)
+    assert results is not None
+    return results
+
+
+def named(part: Results, place: Place) -> bool:
+    """Whether the part names something of the partition that it lacks."""
+    return any(row["needed"] or row["missing"] for row in part.rows_of("captures").get(place, ()))
+
+
+def one(results: Results, table: str, place: Place) -> Mapping:
+    return results.rows_of(table)[place][0]
+
+
+def no_loss_turns_into_calm(of_whole: Results, part: Results) -> Iterator[str]:
+    """No committed loss of the whole becomes an answer that sees none, unless the part names what it lacks."""
+    for row in of_whole.rows("partitions"):
+        place = (row["topic"], row["partition"])
+        if not row["lost_committed"] or place not in part.rows_of("partitions"):
+            continue
+        verdict = one(part, "partitions", place)["verdict"]
+        if verdict in CALM and not named(part, place):
+            yield f"{place}: {row['lost_committed']} committed records lost become {verdict}"
+        if build_verdict(part, "high")["exit_status"] == 0 and not named(part, place):
+            yield f"{place}: {row['lost_committed']} committed records lost become status 0"
+
+
+def the_mark_stays_inside(of_whole: Results, part: Results) -> Iterator[str]:
+    """A high watermark that the whole knows exactly lies in the part's interval, of the same leader."""
+    for row in of_whole.rows("high_watermarks"):
+        place = (row["topic"], row["partition"])
+        if not row["exact"] or place not in part.rows_of("high_watermarks"):
+            continue
+        other = one(part, "high_watermarks", place)
+        if other["reference_id"] != row["reference_id"]:
+            continue
+        mark, lower, upper = row["hw_lower"], other["hw_lower"], other["hw_upper"]
+        if lower is not None and lower > mark or upper is not None and upper < mark:
+            yield f"{place}: {mark} ({row['method']}) is not in [{lower}, {upper}] ({other['method']})"
+
+
+def elections_never_become_surer(of_whole: Results, part: Results) -> Iterator[str]:
+    """A candidate loses no less than the whole proves, unless the part names what it lacks."""
+    for place, rows in part.rows_of("elections").items():
+        before = {row["candidate_id"]: row for row in of_whole.rows_of("elections").get(place, ())}
+        for row in rows:
+            candidate = row["candidate_id"]
+            if row["broker_id"] != candidate or candidate not in before or named(part, place):
+                continue
+            told, proven = row["lost_committed"] + row["lost_possible"], before[candidate]["lost_committed"]
+            if told < proven:
+                yield f"{place}: candidate {candidate} loses {told} at most, of {proven} committed"
+
+
+RULES: tuple[Callable[[Results, Results], Iterator[str]], ...] = (
+    no_loss_turns_into_calm,
+    the_mark_stays_inside,
+    elections_never_become_surer,
+)
+
+
+def contradictions(snapshot: Path, of_whole: Results, place: Path, seed: object) -> Iterator[str]:
+    """What parts of a snapshot say more surely than the whole; `place` is where the parts are made."""
+    for number, without in enumerate(some_parts(snapshot, PARTS, seed)):
+        target = place / str(number)
+        take_away(snapshot, without, target)
+        part = audited(target)
+        shutil.rmtree(target)
+        if part is not None:
+            for rule in RULES:
+                yield from (f"without {', '.join(without)}: {said}" for said in rule(of_whole, part))
+
+
+@pytest.mark.parametrize("snapshot", SNAPSHOTS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_a_part_of_a_snapshot_never_says_more_than_the_whole(snapshot, tmp_path):
+    assert not (said := list(contradictions(snapshot, whole(snapshot), tmp_path, snapshot.name))), "\n".join(said)
+
+
+@pytest.mark.parametrize("events", [4, 5, 6])
+def test_a_part_of_a_history_never_says_more_than_the_whole(events, tmp_path):
+    for number, state in enumerate(walks(100 + events, events, 10 * PARTS)):
+        snapshot = tmp_path / "whole"
+        write_snapshot(state, snapshot, quiesced=number % 2 == 1 or None)
+        said = list(contradictions(snapshot, audited(snapshot), tmp_path, number))
+        assert not said, "\n".join([*said, *state.story])
+        shutil.rmtree(snapshot)

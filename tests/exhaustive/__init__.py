@@ -1,0 +1,1 @@
+"""Every short history of a replicated partition, written as logs and audited."""

@@ -1,0 +1,105 @@
+"""States of the model as snapshots on disk: segments, checkpoints, epoch files, a metadata log and a manifest."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+
+from tests.exhaustive.partition import BROKERS, Entry, State
+from tests.exhaustive.replica import RECORDS, Batch, Replica
+from tests.support import metadata_log as write
+from tests.support.encoder import TIMESTAMP_MS, encode_batch
+from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
+
+TOPIC = "t"
+TOPIC_ID = make_uuid("exhaustive topic")
+CONTROLLER = 100
+VERSION = "4.1.0"
+#: `metadata.version` of 4.1.
+FEATURE_LEVEL = 27
+#: Between two events.
+EVENT_MS = 60_000
+
+
+def write_snapshot(state: State, path: Path, *, quiesced: bool | None) -> None:
+    """Write what a copy of all nodes at this instant holds; `quiesced` is what the manifest says of it."""
+    for broker in BROKERS:
+        replica = state.replicas[broker]
+        write_log_dir(path / f"broker-{broker}", broker, (_files(replica),), clean_shutdown=replica.status == "stopped")
+    content = b"".join(_metadata(state))
+    write.write_metadata_log(path, "controller", CONTROLLER, {0: content}, voters=(CONTROLLER,))
+    (path / "manifest.json").write_text(json.dumps(_manifest(state, quiesced)))
+
+
+@lru_cache(maxsize=4096)
+def _encoded(batch: Batch) -> bytes:
+    time = TIMESTAMP_MS + EVENT_MS * batch.time
+    return encode_batch(batch.base, RECORDS, batch.epoch, timestamp_ms=time, mark=f"{batch.base} {batch.epoch}")
+
+
+def _files(replica: Replica) -> PartitionFiles:
+    return PartitionFiles(
+        TOPIC,
+        0,
+        tuple(_encoded(batch) for batch in replica.batches),
+        replica.epochs,
+        high_watermark=replica.mark,
+        recovery_point=replica.recovery_point,
+        log_start=replica.start_mark,
+        topic_id=TOPIC_ID,
+        first_base_offset=replica.first,
+    )
+
+
+def _manifest(state: State, quiesced: bool | None) -> dict:
+    moment = TIMESTAMP_MS + EVENT_MS * (state.clock + 1)
+    kinds = {"up": "live", "stopped": "stopped", "killed": "killed"}
+    brokers = [
+        {
+            "broker_id": broker,
+            "log_dir": f"broker-{broker}",
+            "started": moment,
+            "finished": moment + 1000,
+            "kind": kinds[state.replicas[broker].status],
+        }
+        for broker in BROKERS
+    ]
+    return {"schema_version": 1, "quiesced": quiesced, "kafka_version": VERSION, "brokers": brokers}
+
+
+def _metadata(state: State) -> list[bytes]:
+    """The batches of the metadata log, from the creation of the topic on."""
+    messages = [write.feature("metadata.version", FEATURE_LEVEL)]
+    messages += [write.feature("eligible.leader.replicas.version", 1)] if state.elr_on else []
+    for broker in BROKERS:
+        messages += [write.register_broker(broker, fenced=True), write.registration_change(broker, -1)]
+    messages += [
+        write.topic(TOPIC, TOPIC_ID),
+        write.config(2, TOPIC, "min.insync.replicas", str(state.min_isr)),
+        write.partition(TOPIC_ID, BROKERS, 0),
+    ]
+    groups = [(0, messages)]
+    groups += [(event, [_message(entry) for entry in entries]) for event, entries in state.metadata]
+    offset, batches = 1, [write.leader_change(0, CONTROLLER, (CONTROLLER,), time_ms=TIMESTAMP_MS - EVENT_MS)]
+    for event, group in groups:
+        batches.append(write.batch(offset, group, time_ms=TIMESTAMP_MS + EVENT_MS * event - (event == 0)))
+        offset += len(group)
+    return batches
+
+
+def _message(entry: Entry) -> bytes:
+    if entry.kind == "change":
+        return write.change(
+            TOPIC_ID,
+            isr=entry.isr,
+            leader=entry.leader,
+            elr=entry.elr,
+            last_known_elr=entry.last_known,
+            recovering=entry.recovering,
+        )
+    if entry.kind == "register":
+        return write.register_broker(entry.broker, fenced=True)
+    if entry.kind == "stopping":
+        return write.registration_change(entry.broker, stopping=1)
+    return write.registration_change(entry.broker, 1 if entry.kind == "fence" else -1)

@@ -1,0 +1,32 @@
+"""A slice of what `make test-exhaustive` asks: states that a few events lead to, audited as snapshots, and judged by the model."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+from tests.exhaustive.asking import ask, narrate
+from tests.exhaustive.partition import State
+from tests.exhaustive.states import reachable, walks
+
+#: Of the states of up to four events every so manieth.
+STRIDE = 40
+
+
+def wrong(states: list[State], quiesced: bool | None) -> str:
+    """What was wrong with the answers, for people."""
+    found = ask((state, quiesced) for state in states)
+    return "\n\n".join(narrate(failure) for failure in found.nearest.values())
+
+
+@pytest.mark.parametrize("quiesced", [True, None], ids=["at rest", "not known to be at rest"])
+def test_every_so_manieth_state_of_up_to_four_events_is_answered_rightly(quiesced):
+    first = 0 if quiesced else STRIDE // 2
+    states = list(islice(reachable(4), first, None, STRIDE))
+    assert len(states) > 300
+    assert not (told := wrong(states, quiesced)), told
+
+
+@pytest.mark.parametrize("events", [5, 6, 7])
+def test_random_histories_of_more_events_are_answered_rightly(events):
+    assert not (told := wrong(list(walks(events, events, 100)), events % 2 == 1 or None)), told
