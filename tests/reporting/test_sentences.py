@@ -294,8 +294,8 @@ ATTACKED: tuple[tuple[Template, str, str], ...] = (
     (story.COMPARED_INSTEAD, "04-leader-has-no-files/describe",
      "The other replicas are compared with broker 1: the snapshot has no files of the leader."),
     (story.HW_AT_LEAST, "04-leader-has-no-files/describe",
-     "The high watermark is at least 30, and nothing bounds it from above: checkpointed high watermark 30 of broker 1 and "
-     "no log end bounds it; no usable log of broker 3 is here."),
+     "The high watermark is at least 30: checkpointed high watermark 30 of broker 1 and no log end bounds "
+     "it; no usable log of broker 3 is here."),
     (agreement_text.SET_ASIDE, "12-minor/folder-without-log",
      "What broker 2 holds is not known: what there is of its log could not be compared."),
 )  # fmt: skip

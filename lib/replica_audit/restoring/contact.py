@@ -14,7 +14,7 @@ from replica_audit.restoring.cluster_records import Produced, Progress, Stored, 
 _REQUEST_SECONDS = 30.0
 _TRANSACTION_SECONDS = 300.0
 _POLL_SECONDS = 1.0
-#: How often a transaction is begun again that had to be aborted.
+#: Retries after an aborted transaction.
 _ATTEMPTS = 3
 
 _Answer = TypeVar("_Answer")

@@ -61,7 +61,7 @@ def replay_evidence(case: Case, item: Comparison) -> Evidence:
     outcome = item.replays[case.protocol]
     return Evidence(
         "replay",
-        f"truncate to {outcome.truncate_to} after {outcome.rounds} answers of the leader: {outcome.reason}",
+        f"cut at {outcome.truncate_to}, after {count(outcome.rounds, 'answer')} of the leader ({outcome.reason.replace('_', ' ')})",
         item.follower.broker_id,
         value=case.protocol,
     )

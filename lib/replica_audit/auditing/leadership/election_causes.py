@@ -174,15 +174,22 @@ def _least_isr(state: PartitionState) -> int:
 
 def describe(election: Election) -> str:
     """An election in one sentence: who, when, after whom, and why it counts as clean or not."""
-    before = "nobody" if election.previous_leader_id is None else f"broker {election.previous_leader_id}"
-    isr, elr = (", ".join(map(str, ids)) or "none" for ids in (election.previous_isr, election.previous_elr))
     if election.clean:
         how = "a clean election"
     elif election.from_last_known:
         how = "an unclean election of the last known leader"
     else:
         how = "an unclean election"
+    previous = election.previous_leader_id
+    after = "" if previous in (None, election.leader_id) else f" after broker {previous}"
+    isr, elr = election.previous_isr, election.previous_elr
+    sync = f"in sync before: {_name_ids(isr)}" if isr else "nobody was in sync"
+    eligible = f"; eligible: {_name_ids(elr)}" if elr else ""
     return (
-        f"{how} at {render_time(election.time_ms)}: broker {election.leader_id} after {before}, "
-        f"leader epoch {election.leader_epoch}, in sync before {isr}, eligible {elr}"
+        f"{how} at {render_time(election.time_ms)}: broker {election.leader_id}{after}, "
+        f"leader epoch {election.leader_epoch} ({sync}{eligible})"
     )
+
+
+def _name_ids(ids: Iterable[int]) -> str:
+    return ", ".join(map(str, ids))

@@ -281,10 +281,12 @@ def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
 def _presence(case: Case, item: Comparison, outcome: Compaction) -> Finding:
     leader, follower, keys = case.reference.facts.broker_id, item.follower.broker_id, outcome.keys
     equal = not any(part.compared and part.conflicting for part in item.alignment.differences)
-    said = [
-        f"in this compacted partition broker {leader} has {count(outcome.only_reference, 'record')} that broker {follower} does not "
-        f"have, and broker {follower} has {outcome.only_follower} that broker {leader} does not have"
-    ]
+    said = []
+    if outcome.only_reference or outcome.only_follower:
+        said.append(
+            f"in this compacted partition broker {leader} has {count(outcome.only_reference, 'record')} that broker {follower} does "
+            f"not have, and broker {follower} has {outcome.only_follower} that broker {leader} does not have"
+        )
     if not outcome.complete:
         said.append("some records could not be read")
     elif equal:

@@ -149,7 +149,7 @@ def _evidence(proof: Proof, suspect: bool) -> list[Evidence]:
     return [
         Evidence(
             "checkpoint",
-            "high watermark inside the conflicting records"
+            "a high watermark that lies among these records, so those below it were committed"
             if proof.kind == "checkpoint"
             else "high watermark past the end of its own log, over records of the same leader epoch",
             proof.broker_id,

@@ -26,7 +26,8 @@ LOG_OFFSET_REGRESSION = Code(
     "order, "
     "and recovery may empty the whole segment (the class of KAFKA-3919).",
     proof="Both batches with their positions and offset ranges.",
-    remedy="Rebuild this replica from one whose offsets are in order. If it is the leader, move leadership first.",
+    remedy="Keep a copy of this replica, and rebuild it from one whose offsets are in order. If it leads, move leadership "
+    "first.",
     traps="A compressed batch of format 0 or 1 carries its last offset; a .swap file beside the live segments.",
 )
 LOG_OFFSET_DUPLICATE = Code(
@@ -38,7 +39,8 @@ LOG_OFFSET_DUPLICATE = Code(
     meaning="The same offsets are there twice: a batch was written a second time, or a file was copied into the "
     "directory. Consumers read the range twice.",
     proof="The batch's position and range and the last offset before it.",
-    remedy="Rebuild this replica from one that has the range once. If it is the leader, move leadership first.",
+    remedy="Keep a copy of this replica, and rebuild it from one that has the range once. If it leads, move leadership "
+    "first.",
     traps="A .swap file beside the segments that it replaces.",
 )
 LOG_EPOCH_REGRESSION = Code(
@@ -64,7 +66,8 @@ LOG_GAP = Code(
     "(info); elsewhere records were lost from this replica, for instance when an old follower cut inside a batch "
     "and fetched on from the middle of it.",
     proof="The last offset before and the first offset after the gap, and whether other replicas hold the range.",
-    remedy="If another replica holds the range, rebuild this one from it. Do not let this replica become leader.",
+    remedy="If another replica holds the range, let it lead, and rebuild this one from it. Do not let this replica become "
+    "leader.",
     traps="Compaction, DeleteRecords, tiered storage. A topic that was compacted once keeps its gaps when its policy "
     "changes, and a follower that fetches from a cleaned leader gets that leader's gaps. A segment that the copy does "
     "not have is CAP-MISSING-SEGMENT.",

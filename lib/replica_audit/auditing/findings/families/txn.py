@@ -1,4 +1,4 @@
-"""Transactions that are open on the reference and will stay so (F.5)."""
+"""Hanging transactions (F.5): open on the reference, and no coordinator will end them."""
 
 from __future__ import annotations
 
