@@ -88,8 +88,8 @@ TABLE: tuple[tuple[str, str, Callable[[Truth], bool]], ...] = (
      "broker 2 must stop, stop broker 1 first.",
      lambda t: "1 truncated to its high watermark" in t["about"]),
     ("lagging",
-     "__consumer_offsets-0, orders-0, orders-1 and orders-2: Bring the missing brokers back, or find out why they do not "
-     "keep up (REP-UNDER-REPLICATED).",
+     "__consumer_offsets-0, orders-0, orders-1 and orders-2: Find out why the other replicas are not in sync: their brokers "
+     "are down, or do not keep up (REP-UNDER-REPLICATED).",
      lambda t: not is_up(t, 2)),
 )  # fmt: skip
 

@@ -448,8 +448,8 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
      "Broker 3 was not captured and may hold committed records of orders-0: if it is down, do not start it before its "
      "log is copied; add it and audit again."),
     (condition_text.NEEDED, _second_replica(replicas=(1, 2, 3, 4), isr=(1, 2, 3, 4)),
-     "Brokers 3 and 4 were not captured and may hold committed records of orders-0: copy their logs; add them and audit "
-     "again."),
+     "Brokers 3 and 4 were not captured and may hold committed records of orders-0: if they are down, do not start them "
+     "before their logs are copied; add them and audit again."),
     (condition_text.NEEDED_WHOLE, _bare_directory,
      "Broker 3 was not captured whole and may hold more committed records of orders-0: if it is down, do not start it "
      "before its log is copied; add it and audit again."),
