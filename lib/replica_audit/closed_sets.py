@@ -96,7 +96,6 @@ COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
         "future",
         "stray",
         "delete",
-        "deleted",
     ),
     ("elections", "standing"): ("leader", "isr", "elr", "last_known", "out_of_sync", "unknown", "unassigned"),
     ("elections", "choice"): ("best", "worst"),

@@ -107,10 +107,7 @@ def candidate_costs(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]
             holdings[facts.broker_id] = held
         else:
             aside.append(held)
-    return tuple(
-        _cost(case, facts, replicas, holdings, aside, cuts, shorter, is_doubtful)
-        for facts in replicas
-    )
+    return tuple(_cost(case, facts, replicas, holdings, aside, cuts, shorter, is_doubtful) for facts in replicas)
 
 
 def _may_have_lost_tail(case: Case) -> bool:
@@ -227,7 +224,7 @@ def _cuts(
     """By broker, where its log ends once the candidate leads: under the reference as the audit itself says it."""
     own = {candidate.broker_id: candidate.following_end_offset}
     if candidate is case.reference.facts:
-        return own | {item.follower.broker_id: item.replays[case.protocol].truncate_to for item in case.comparisons}
+        return own | {item.follower.broker_id: item.replays[case.protocol].kept_to for item in case.comparisons}
     of_candidate = cuts[candidate.key]
     return own | {facts.broker_id: of_candidate[facts.key] for facts in replicas if facts is not candidate}
 

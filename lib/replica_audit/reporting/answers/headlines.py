@@ -69,7 +69,8 @@ def tell_headline(outcome: Outcome) -> Sentence:
         brokers = [broker for broker, held in holders.items() if any(one.committed for one in held)]
         values["records"] = count_records(total, total.committed, "committed record")
         values.update(are=verb(total.committed, "is", "are"), them=verb(total.committed, "it", "them"))
-        values.update(brokers=name_brokers(sorted(brokers)), have=verb(len(brokers), "has", "have"))
+        holds = name_brokers(sorted(brokers)) if brokers else "remote storage"
+        values.update(brokers=holds, have=verb(max(1, len(brokers)), "has", "have"))
     return _HEADLINES[outcome.kind].say(**values)
 
 
