@@ -12,7 +12,7 @@ from replica_audit.local.two_snapshots import verify_snapshots
 
 COMPACT = {"cleanup.policy": "compact"}
 #: Leads from 48 on in epoch 2; its cleaner left nothing below 57.
-LEADER = Broker([*written(0, 28, 0), *written(57, 83, 2, "new ")], epochs=[(0, 0), (2, 48)])
+LEADER = Broker([*written(0, 25, 0), *written(57, 83, 2, "new ")], epochs=[(0, 0), (2, 48)])
 COMMON = [*written(0, 45, 0), *written(45, 48, 0)]
 OLD = Broker([*COMMON, *written(48, 68, 0)], high_watermark=68)
 
