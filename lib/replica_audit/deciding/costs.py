@@ -153,6 +153,7 @@ def _cost(
         }
     beside = {one.facts.key: list(_beside(case, candidate, one)) for one in aside}
     lost = [item for items in (*dropped.values(), *beside.values()) for item in items]
+    lost += [Marked(one.piece, one.end_offset, one.leader_epoch) for one in case.remote_orphans]
     count, at_most = _count(lost, held)
     possible, _ = count_beyond(as_possible(lost), as_possible(held))
     others = [*(one for broker, one in holdings.items() if broker != candidate.broker_id), *aside]
