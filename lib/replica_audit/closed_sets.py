@@ -105,7 +105,6 @@ COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
         "future",
         "stray",
         "delete",
-        "deleted",
     ),
     ("captures", "state"): get_args(CaptureState),
     ("captures", "needed"): get_args(Need),

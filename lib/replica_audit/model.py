@@ -185,6 +185,28 @@ class GroupOffset:
     """Since 4.1 where the client gave it; None where it is not known."""
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class RemoteSegment:
+    """A segment of a tiered topic as `__remote_log_metadata` last has it (Kafka `RemoteLogSegmentMetadata`)."""
+
+    topic: str
+    partition: int
+    topic_id: str
+    start_offset: int
+    end_offset: int
+    segment_id: str
+    epochs: tuple[tuple[int, int], ...]
+    """(leader epoch, start offset) of its records."""
+    state: int
+    """As in `formats.leadership.remote_states.STATES`."""
+    broker_id: int
+    """That copied it."""
+    size_bytes: int
+    updated_ms: int
+    is_whole: bool
+    """The log that says so is here from its beginning."""
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentSummary:
     """One segment file after its scan: everything that the audit needs to know of it short of its batches."""

@@ -40,11 +40,13 @@ class Marked:
     leader_epoch: int | None
     is_ahead: bool = False
     """Past the reference's end, and its leadership does not contradict it."""
+    place: tuple[int, int] | None = None
+    """[start, end) in the replica's own log, where the piece has the offsets that the reference has its records at."""
 
     @property
     def is_plain(self) -> bool:
         """Whether the piece is counted by its offsets alone, so that it may be joined with the next, or cut."""
-        return self.piece.dense and self.piece.exact and self.leader_epoch is not None
+        return self.piece.dense and self.piece.exact and self.leader_epoch is not None and self.place is None
 
     def follows(self, before: Marked) -> bool:
         """Whether this is the continuation of `before`."""
@@ -112,7 +114,7 @@ class Holding:
         edge = min(first, self.batches[at].base_offset) if at < len(self.batches) else first
         kept, dropped = [], []
         for item in self.marked:
-            start, end = item.piece.start_offset, item.piece.end_offset
+            start, end = item.place or (item.piece.start_offset, item.piece.end_offset)
             if end <= edge:
                 kept.append(item)
             elif start >= edge or not item.is_plain:
@@ -144,13 +146,20 @@ def holding(case: Case, facts: ReplicaFacts, batches: Sequence[Batch], loaded: f
         for batch in run.batches:
             runs[_key(batch)].append(run)
     again = {} if item is None else {_key(batch): run for run in item.runs for batch in run.written_again}
+    twins = (
+        {}
+        if item is None
+        else {_key(part.batches[0]): part.twin for part in item.alignment.differences if part.twin is not None}
+    )
     ahead = set() if item is None else {_key(batch) for batch in item.alignment.ahead}
-    marked = [
-        one
-        for batch in (_as_written_again(batch, again.get(_key(batch))) for batch in batches)
-        if has_data(batch) and batch.end_offset > facts.log_start_offset
-        for one in _marked(case, facts, batch, runs.get(_key(batch), ()), _key(batch) in ahead)
-    ]
+    marked = []
+    for own in batches:
+        twin = twins.get(_key(own))
+        batch = _as_written_again(own, again.get(_key(own)), twin)
+        if has_data(batch) and own.end_offset > facts.log_start_offset:
+            parts = _marked(case, facts, batch, runs.get(_key(batch), ()), _key(batch) in ahead)
+            place = None if twin is None else (own.base_offset, own.end_offset)
+            marked += [replace(one, place=place) for one in parts]
     marked += [
         _of_chunk(case, facts, chunk)
         for number, chunk in facts.chunks.items()
@@ -175,8 +184,12 @@ def _transaction_part(marked: Iterable[Marked], batch: Batch) -> TransactionPart
     return TransactionPart(batch, is_possible, any(one.is_ahead for one in parts))
 
 
-def _as_written_again(batch: Batch, run: Run | None) -> Batch:
+def _as_written_again(batch: Batch, run: Run | None, twin: Batch | None) -> Batch:
     """The batch as the reference has it, where its producer sent it again: one record, whoever leads."""
+    if twin is not None:
+        return batch._replace(
+            base_offset=twin.base_offset, last_offset=twin.last_offset, leader_epoch=twin.leader_epoch
+        )
     return batch if run is None else batch._replace(leader_epoch=or_absent(run.leader_epoch))
 
 

@@ -16,7 +16,6 @@ from replica_audit.auditing.replicas.transaction_ends import Decisions
 from replica_audit.deciding.costs import committed_ranges
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import SegmentFile
-from replica_audit.formats.log_dirs.put_aside import DELETED
 from replica_audit.formats.segments.record_reader import RecordReader
 from replica_audit.salvaging.compared_log import planned_log, present_log
 from replica_audit.salvaging.copies_of_topic import Copy, PutAside, Unread, copies_of
@@ -175,7 +174,9 @@ def _proven(
 
 
 def _key_in_audit(copy: Copy) -> CopyKey:
-    """The key of a copy in an audit: what is put aside goes by its place, since a log dir may have several of it."""
+    """The key of a copy in an audit: what is put aside goes by its place, since a log dir may have several of it. Of
+    `.deleted` segments an audit says nothing.
+    """
     if copy.kind in ("replica", "duplicate"):
         return copy.facts.key
-    return copy.broker_id, copy.path + (DELETED if copy.kind == "deleted_segments" else "")
+    return copy.broker_id, copy.path

@@ -84,14 +84,14 @@ def compare(
     if not follower.knows_high_watermark:
         # Nothing is known of where it would be cut by its high watermark; nothing must be dropped for that.
         replays = replay_all(reference, follower, tiered, _first_difference(leader, follower, alignment.differences))
-    cut = replays[protocol].truncate_to
+    cut = replays[protocol].kept_to
     runs = runs_of(alignment.differences, stretches, cut, follower)
     firsts = {name: first_dropped(follower, outcome) for name, outcome in replays.items()}
     dropped = {
         first: tally_from(follower, first, alignment.own, pair.loaded, pair.own_tallies)
         for first in set(firsts.values())
     }
-    overlap = shared_end(leader, follower) >= shared_start(leader, follower)
+    overlap = bool(runs) or shared_end(leader, follower) >= shared_start(leader, follower)
     shorter = shared_end(leader, follower)
     return Comparison(
         follower=follower,
@@ -130,9 +130,9 @@ def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:
             (
                 batch.base_offset
                 for batch in comparison.alignment.own
-                if batch.base_offset < outcome.truncate_to < batch.end_offset
+                if batch.base_offset < outcome.kept_to < batch.end_offset
             ),
-            outcome.truncate_to,
+            outcome.kept_to,
         )
         cut = max(cut, follower.log_start_offset)
         lost = sum(

@@ -6,22 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.comparing.loss import committed_ahead
 from replica_audit.auditing.findings.gone import EarlierLosses
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.auditing.leadership.orphaned_marks import OrphanedMark, orphaned_marks
-from replica_audit.formats.log_dirs.put_aside import kind_of_copy
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
     from replica_audit.auditing.comparing.group_positions import Position
+    from replica_audit.auditing.comparing.remote_storage import RemoteOrphan
     from replica_audit.auditing.leadership.bounds import HighWatermark
     from replica_audit.auditing.leadership.deviations import TimelineSummary
     from replica_audit.auditing.replicas.facts import ReplicaFacts
     from replica_audit.auditing.replicas.reference import Reference
     from replica_audit.closed_sets import Need
     from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
-    from replica_audit.model import Leadership, TopicPartition, TransactionState
+    from replica_audit.model import Leadership, OffsetRange, RemoteSegment, TopicPartition, TransactionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,12 @@ class Case:
     cluster_id: str | None = None
     has_metadata_log: bool = False
     """The snapshot has one, whatever it says of the partition."""
+    remote_segments: tuple[RemoteSegment, ...] = ()
+    """Of the reference's topic id, by `__remote_log_metadata`."""
+    remote_orphans: tuple[RemoteOrphan, ...] = ()
+    """What of them is of another history than the reference's log."""
+    remote_gaps: tuple[OffsetRange, ...] = ()
+    """What none of them has between the reference's log start and local start."""
 
     @property
     def replicas(self) -> tuple[ReplicaFacts, ...]:
@@ -85,9 +92,14 @@ class Case:
     def is_lost_tail(self, item: Comparison) -> bool:
         """Whether what a copy `beside` has past the reference's end was in the reference's log: it was copied from it."""
         follower, reference = item.follower, self.reference.facts
-        return kind_of_copy(follower.directory) == "future" and (
-            follower.broker_id == reference.broker_id and (self.one_moment or self.quiesced)
-        )
+        copied = follower.kind == "future" and follower.broker_id == reference.broker_id
+        return copied and (self.one_moment or self.quiesced)
+
+    def committed_tail(self, item: Comparison) -> int:
+        """Up to where the tail of a copy that `is_lost_tail` was committed; the reference's end where nothing proves any."""
+        reference = self.reference.facts
+        reached = min(item.follower.log_end_offset, committed_ahead(reference, item.follower))
+        return max(reference.log_end_offset, reached)
 
     @property
     def is_tiered(self) -> bool:

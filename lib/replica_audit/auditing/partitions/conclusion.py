@@ -13,6 +13,8 @@ from replica_audit.auditing.comparing.comparison import Comparison, compare, wit
 from replica_audit.auditing.comparing.contents import RecordSource
 from replica_audit.auditing.comparing.epoch_rot import confirm_rot, restore_epochs
 from replica_audit.auditing.comparing.other_lives import other_life
+from replica_audit.auditing.comparing.remote_storage import find_gaps, find_orphans
+from replica_audit.auditing.comparing.replays import answering_lineage
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.catalogue import worst_verdict
 from replica_audit.auditing.findings.families import judge
@@ -42,6 +44,7 @@ from replica_audit.closed_sets import Need
 from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.model import Leadership, TransactionState
+from replica_audit.protocol.lineage import Lineage
 from replica_audit.protocol.versions import cleans_below_mark
 
 
@@ -118,6 +121,8 @@ def conclude(
     mark = bounded_by_frozen_epochs(mark, reference, evidence.leadership, frozen)
     mark = narrow_high_watermark(mark, reference, compared, evidence.leadership, evidence.kafka_version)
     mark = tighten_by_logs(mark, reference, evidence.leadership, events, evidence.kafka_version)
+    topic_id = reference.facts.directory.topic_id
+    remote = tuple(one for one in evidence.remote_segments if one.topic_id == topic_id)
     case = Case(
         topic_partition=evidence.topic_partition,
         leadership=evidence.leadership,
@@ -141,11 +146,19 @@ def conclude(
         losses=evidence.losses,
         cluster_id=evidence.cluster_id,
         has_metadata_log=evidence.has_metadata_log,
+        remote_segments=remote,
+        remote_orphans=find_orphans(reference.facts, _whole_lineage(reference), remote),
+        remote_gaps=find_gaps(reference.facts, _whole_lineage(reference), remote),
     )
     if evidence.group_offsets:
         case = with_groups(case, evidence.group_offsets)
     findings = merge_findings(judge(case))
     return PartitionAudit(evidence, case, findings, _verdict(findings))
+
+
+def _whole_lineage(reference: Reference) -> Lineage:
+    """The epochs of the reference's log, the part in remote storage too."""
+    return reference.complete(answering_lineage(reference.facts, tiered=True))
 
 
 def _verdict(findings: Iterable[Finding]) -> str:

@@ -16,6 +16,7 @@ from replica_audit.auditing.replicas.joined_segments import (
 )
 from replica_audit.auditing.replicas.written_epochs import EpochRot, readable_lineage, starts_of_epochs
 from replica_audit.closed_sets import TailKind
+from replica_audit.formats.log_dirs.names import kind_of_copy
 from replica_audit.formats.segments.segment_summary import merge_chunks
 from replica_audit.formats.stand_ins.second_hand import UNDECIDED, join_forms
 from replica_audit.model import ChunkDigest, Irregularity, OffsetRange, ReplicaDir, SegmentSummary
@@ -102,6 +103,11 @@ class ReplicaFacts:
         """What tells this copy from every other of the partition."""
         return self.directory.broker_id, self.directory.log_dir
 
+    @property
+    def kind(self) -> str:
+        """current, future, stray or delete."""
+        return kind_of_copy(self.directory.path, self.directory.log_dir)
+
     @cached_property
     def high_watermark(self) -> int:
         """The replica's own after a restart: its checkpoint, or 0, between log start and end (`Partition.createLog`)."""
@@ -182,7 +188,9 @@ class ReplicaFacts:
 
     def state(self, lineage: Lineage) -> ReplicaState:
         """What truncation looks at, as found, with the lineage that the caller wants replayed."""
-        return ReplicaState(self.log_start_offset, self.log_end_offset, lineage, self.high_watermark)
+        return ReplicaState(
+            self.log_start_offset, self.log_end_offset, lineage, self.high_watermark, self.local_start_offset
+        )
 
     def following_state(self, lineage: Lineage, high_watermark: int | None = None) -> ReplicaState:
         """The same as the replica comes to follow: a broker that was killed has recovered its log before.

@@ -32,7 +32,7 @@ from replica_audit.formats.log_dirs.owners import (
     find_log_dirs,
     identify_log_dir,
 )
-from replica_audit.formats.log_dirs.put_aside import DIRECTORY_KINDS, PutAside, of_known_topics, read_put_aside
+from replica_audit.formats.log_dirs.put_aside import PUT_ASIDE, PutAside, of_known_topics, read_put_aside
 from replica_audit.formats.log_dirs.replica_dirs import OffsetFile, read_epochs, read_offset_files, read_replica
 from replica_audit.formats.metadata.reading import AppliedEvidence, read_metadata
 from replica_audit.formats.metadata.stale import copy_moments
@@ -114,8 +114,7 @@ class _Discovery:
         logs = (entry for entry in self._files if self._kind(entry.path) == "broker_log")
         broker_logs, unowned = find_broker_logs(logs, log_dirs)
         self._quarantine += unowned
-        duplicates = find_duplicates(self._replicas)
-        self._add_put_aside(leaderships)
+        put_aside = list(self._wanted_put_aside(leaderships))
         self._tell_problems()
         return Inventory(
             cluster_id=cluster_id,
@@ -123,7 +122,7 @@ class _Discovery:
             foreign_log_dirs=tuple(foreign),
             replicas=tuple(sorted(self._replicas, key=replica_key)),
             segments=tuple(sorted(self._segments, key=segment_key)),
-            duplicates=duplicates,
+            duplicates=find_duplicates(self._replicas),
             orphan_checkpoints=tuple(self._orphans),
             metadata_logs=tuple(self._metadata_logs),
             leaderships=leaderships,
@@ -137,6 +136,8 @@ class _Discovery:
             counts=dict(sorted(self._counts.items())),
             size_bytes=sum(entry.size for entry in self._files),
             quarantine=tuple(sorted(self._quarantine, key=lambda row: (row.path, row.code, row.reason))),
+            put_aside=tuple(sorted((one.replica for one in put_aside), key=replica_key)),
+            put_aside_segments=tuple(sorted((file for one in put_aside for file in one.segments), key=segment_key)),
         )
 
     def _small_files(self) -> Iterator[str]:
@@ -187,9 +188,9 @@ class _Discovery:
             self._note_files(child, parsed.kind, is_foreign)
             if parsed.kind == "current" and parsed.topic_partition:
                 partitions.append((parsed.topic_partition, child))
-            if parsed.kind in ("current", *DIRECTORY_KINDS) and parsed.topic_partition and not is_foreign:
-                self._look_for_put_aside(log_dir, child, parsed.kind, parsed.topic_partition)
-            if parsed.kind == "metadata" and not is_foreign:
+            elif parsed.kind in PUT_ASIDE and parsed.topic_partition and not is_foreign:
+                self._read_put_aside(log_dir, child, parsed.topic_partition)
+            elif parsed.kind == "metadata" and not is_foreign:
                 self._metadata_logs.append(metadata_log_in(log_dir, child))
             elif parsed.kind == "other" and name not in _KNOWN_DIRECTORIES:
                 reason = "this directory is not a partition: Kafka refuses to start with it"
@@ -207,19 +208,18 @@ class _Discovery:
         elif log_dir.broker_id is not None and log_dir.kind == "broker":
             self._read_replicas(log_dir, log_dir.broker_id, folder, partitions)
 
-    def _look_for_put_aside(self, log_dir: LogDir, child: Folder, kind: str, at: TopicPartition) -> None:
+    def _read_put_aside(self, log_dir: LogDir, child: Folder, at: TopicPartition) -> None:
         if log_dir.broker_id is not None and log_dir.kind == "broker":
-            self._put_aside += read_put_aside(self._snapshot, child, log_dir, log_dir.broker_id, kind, at)
+            found = read_put_aside(self._snapshot, child, log_dir, log_dir.broker_id, at)
+            self._put_aside += [] if found is None else [found]
 
-    def _add_put_aside(self, leaderships: Iterable[Leadership]) -> None:
-        """Take the copies that Kafka has put aside of the partitions that are wanted."""
+    def _wanted_put_aside(self, leaderships: Iterable[Leadership]) -> Iterator[PutAside]:
+        """The copies that Kafka has put aside of the partitions that are wanted."""
         told = [(one.topic_id, TopicPartition(one.topic, one.partition)) for one in leaderships]
         told += [(one.topic_id, one.topic_partition) for one in self._replicas]
         wanted = [(topic_id, at) for topic_id, at in told if self._is_wanted(at.topic)]
         topics = {(topic_id, at.partition): at.topic for topic_id, at in wanted if topic_id is not None}
-        for one in of_known_topics(self._put_aside, topics, [at for _, at in wanted]):
-            self._replicas.append(one.replica)
-            self._segments += one.segments
+        return of_known_topics(self._put_aside, topics, [at for _, at in wanted])
 
     def _read_replicas(
         self, log_dir: LogDir, broker_id: int, folder: Folder, partitions: list[tuple[TopicPartition, Folder]]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.comparing.loss import has_data, is_lost
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, doubted, finding, offsets
 from replica_audit.auditing.findings.run_history import left_by, told_by_history
-from replica_audit.auditing.findings.shared import damaged_pair
+from replica_audit.auditing.findings.shared import damaged_pair, fate_of_copy, name_copy, place_of_copy
 from replica_audit.auditing.replicas.shared_range import shared_end, shared_start
 from replica_audit.closed_sets import Severity, Verdict
 from replica_audit.wording import count
@@ -143,6 +144,32 @@ def judge(case: Case) -> Iterator[Finding]:
             if pair.kind == "crc":
                 yield damaged_pair(DIV_CORRUPT, pair)
         yield from _compacted(case, item)
+    for item in case.beside:
+        for run in item.runs:
+            if is_lost(run) and any(has_data(batch) for batch in run.batches):
+                yield _beside(case, item, run)
+
+
+def _beside(case: Case, item: Comparison, run: Run) -> Finding:
+    leader, facts = case.reference.facts, item.follower
+    there = (
+        f"the log of broker {leader.broker_id} ends at {leader.log_end_offset}"
+        if run.start_offset >= leader.log_end_offset
+        else f"broker {leader.broker_id} has {'other records' if run.conflicting else 'nothing'} there"
+    )
+    is_unclean = run.cause is not None and run.cause.clean is False
+    return finding(
+        DIV_EPOCH,
+        f"{name_copy(facts)} has {count(run.data_records, 'record')}{_epoch(run.replica_epoch)} at "
+        f"{offsets(run.start_offset, run.end_offset)}; {there}{left_by(run)}; {fate_of_copy(facts)}",
+        severity="high" if is_unclean else "medium",
+        verdict="WILL_LOSE_ON_TRUNCATION" if is_unclean else "UNCOMMITTED_DIVERGENCE",
+        broker_id=facts.broker_id,
+        start_offset=run.start_offset,
+        end_offset=run.end_offset,
+        replica_epoch=run.replica_epoch,
+        evidence=[place_of_copy(facts), considered("lag: no, the records differ"), *told_by_history(run)],
+    )
 
 
 def _never_committed(case: Case, item: Comparison) -> Iterator[Finding]:
@@ -194,8 +221,8 @@ def _run(case: Case, item: Comparison, run: Run) -> Finding:
             else f"{here} has {own} at {where}, where broker {leader.broker_id} {has} other {theirs}"
         )
     fate = (
-        f"the {case.protocol} protocol cuts the log at {replay.truncate_to}"
-        if run.start_offset >= replay.truncate_to
+        f"the {case.protocol} protocol cuts the log at {replay.kept_to}"
+        if run.start_offset >= replay.kept_to
         else f"the {case.protocol} protocol keeps everything below {replay.truncate_to}, so this stays"
     )
     if run.is_written_again:

@@ -79,6 +79,7 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
         nothing = _lost_nothing(case, leadership, election)
         said = (
             nothing
+            or _in_remote_storage(case, election)
             or "it may have lost records, and these files cannot tell: no replica here still holds any that it left behind"
         )
         message = f"{describe(election)}{began}; {said}"
@@ -138,6 +139,15 @@ def _lost_nothing(case: Case, leadership: Leadership, election: Election) -> str
         f"it lost nothing: broker {before}, which led before, has followed nobody since, and broker "
         f"{case.reference.facts.broker_id} has all its records"
     )
+
+
+def _in_remote_storage(case: Case, election: Election) -> str | None:
+    """A clause that says that remote storage has records of an epoch before it that the log has left; else None."""
+    found = [one for one in case.remote_orphans if one.leader_epoch < election.leader_epoch]
+    if not found:
+        return None
+    first, end = min(one.start_offset for one in found), max(one.end_offset for one in found)
+    return f"it lost records: remote storage still has segments of an earlier epoch from {first} to {end - 1}"
 
 
 def _unseen(case: Case, election: Election) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.families.cap_doubts import skew
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding, offsets
+from replica_audit.auditing.findings.shared import fate_of_copy, name_copy, place_of_copy
 from replica_audit.auditing.leadership.capture_times import lacks_tail
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.wording import brokers, count
@@ -88,7 +89,27 @@ def judge(case: Case) -> Iterator[Finding]:
         yield from _ahead(case, item)
         yield from _short(case, item)
         yield from _lag(case, item)
+    for item in case.beside:
+        if case.is_lost_tail(item):
+            yield from _lost_tail(case, item)
     yield from _replication(case)
+
+
+def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
+    """What a -future copy still has of the log that it was copied from, where nothing proves it committed."""
+    facts, leader = item.follower, case.reference.facts
+    start = case.committed_tail(item)
+    if facts.log_end_offset <= start:
+        return
+    yield finding(
+        REP_LEADER_SHORTER,
+        f"{name_copy(facts)} has {offsets(start, facts.log_end_offset)}; the current log on broker {leader.broker_id}, which it was "
+        f"copied from, ends at {leader.log_end_offset} and lost its tail; {fate_of_copy(facts)}",
+        broker_id=facts.broker_id,
+        start_offset=start,
+        end_offset=facts.log_end_offset,
+        evidence=[place_of_copy(facts), considered("copied later: no, nothing was written while the copies were made")],
+    )
 
 
 def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:

@@ -116,7 +116,7 @@ def judge(case: Case) -> Iterator[Finding]:
 
 def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
     outcome, prefix = item.replays[case.protocol], item.common_prefix_end
-    if prefix is None or outcome.reason == "full_truncate":
+    if prefix is None or outcome.reason in ("full_truncate", "tiered_restart"):
         return
     follower = item.follower
     if outcome.truncate_to > prefix:
@@ -183,6 +183,13 @@ def _how(case: Case, item: Comparison) -> Iterator[Finding]:
         yield finding(
             TRN_FULL,
             f"broker {follower.broker_id} ends at {follower.log_end_offset}, below the leader's start: it empties its log and begins at {cut}",
+            **shared,
+        )
+    if outcome.reason == "tiered_restart":
+        yield finding(
+            TRN_FULL,
+            f"broker {follower.broker_id} ends at {follower.log_end_offset}, below the leader's local start: it empties its log and "
+            f"begins at {cut}; what lies below is read from remote storage",
             **shared,
         )
     if outcome.reason == "out_of_range_tail" and item.stretches:
