@@ -329,5 +329,7 @@ def test_a_live_cluster_whose_retention_is_faster_than_the_copy_is_ok(capsys, tm
     )
     found = audited(tmp_path / "to")
     assert build_verdict(found, "high")["status"] == "OK"
-    starts = [row["log_start_offset"] for row in found.tables["replicas"]]
+    # What was put aside may be a row of its own.
+    rows = found.tables["replicas"]
+    starts = [max(row["log_start_offset"] for row in rows if row["broker_id"] == number) for number in sources]
     assert starts == sorted(set(starts)) and starts[0] > 0
