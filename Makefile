@@ -10,6 +10,7 @@
 #   make fuzz      the parsers and whole snapshots under libFuzzer, coverage-guided, for MINUTES=10; a crash fails it
 #   make test-airflow   .venv-airflow with a locked Airflow 3 (Python 3.11 to 3.13), and the DAG really run in it
 #   make test-brokers   Kafka's JARs by Maven and build/restore, and the tests that start real brokers (Java)
+#   make test-brokers-quick   a quick half of them
 #   make install-restore   adds the locked confluent-kafka to .venv: what `replica-audit restore` needs
 #   make test-s3   build/s3 with a locked S3 server, and snapshots and warehouses in it
 #   make zip       build/replica_audit.zip for spark-submit --py-files
@@ -23,7 +24,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: install audit lint mutation fuzz test-fast test test-exhaustive test-spark sbom advisories test-airflow test-s3 test-brokers install-restore zip environment lock clean
+.PHONY: install audit lint mutation fuzz test-fast test test-exhaustive test-spark sbom advisories test-airflow test-s3 test-brokers test-brokers-quick install-restore zip environment lock clean
 MAKEFLAGS += --no-builtin-rules
 
 # PYTHON=... chooses another interpreter for .venv; IVY_SETTINGS=... a mirror for the JARs.
@@ -235,8 +236,16 @@ build/restore/.stamp: $(STAMPS)/venv .locks/restore.txt
 build/kafka/.stamp: tests/brokers/pom.xml
 	@rm -rf build/kafka; mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/build/kafka"; touch $@
 
-test-brokers: install build/restore/.stamp build/kafka/.stamp
+# Brokers of older versions for tests/brokers/test_elections.py, beside those of build/kafka.
+build/kafka-%/.stamp: tests/brokers/pom-%.xml
+	@rm -rf $(@D); mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$(@D)"; touch $@
+
+BROKERS := build/restore/.stamp build/kafka/.stamp build/kafka-3.9.1/.stamp build/kafka-2.8.2/.stamp
+test-brokers: install $(BROKERS)
 	$(RUN) -m pytest -m brokers $(PYTEST_ARGS)
+
+test-brokers-quick: install $(BROKERS)
+	$(RUN) -m pytest -m "brokers and not slow" $(PYTEST_ARGS)
 
 zip: build/replica_audit.zip
 
@@ -304,12 +313,6 @@ lock:
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/s3.txt
 	@printf 'confluent-kafka>=2.6,<3\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/restore.txt
-
-# Brokers of older versions for tests/brokers/test_elections.py, beside those of build/kafka.
-build/kafka-%/.stamp: tests/brokers/pom-%.xml
-	@rm -rf $(@D); mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$(@D)"; touch $@
-
-test-brokers: build/kafka-3.9.1/.stamp build/kafka-2.8.2/.stamp
 
 clean:
 	rm -rf $(VENV) $(AIRFLOW) build dist replica-audit-warehouse replica-audit-report spark-warehouse metastore_db derby.log lib/*.egg-info

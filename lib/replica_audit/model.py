@@ -224,8 +224,8 @@ class SegmentSummary:
     last_timestamp_ms: int | None = None
     open_transactions: tuple[OpenTransaction, ...] = ()
     """As far as this file tells."""
-    ended_producers: tuple[int, ...] = ()
-    """Producers with a marker in this file."""
+    ended_producers: tuple[tuple[int, int], ...] = ()
+    """(producer id, greatest epoch of its markers in this file)."""
     source: SegmentSource = "segment"
     """What was read: segment, dump_text, batch_table or record_table."""
     form: str = "batches"
@@ -339,6 +339,8 @@ class PartitionState:
     """End offset of the record's batch, which brokers apply as a whole; known only while the metadata log is read."""
     sole_isr: SoleIsr | None = None
     """On the state from which on the leader was alone in the ISR."""
+    lacked_by: tuple[int, ...] = ()
+    """Controllers whose copies do not have this record, though it was committed before they were made (META-STALE)."""
 
 
 @dataclass(frozen=True, slots=True)

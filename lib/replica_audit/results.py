@@ -47,5 +47,10 @@ class Results:
         return self._by_partition[table]
 
     @cached_property
+    def remembered(self) -> dict[str, Any]:
+        """What was worked out once from these rows and is asked for again, by name."""
+        return {}
+
+    @cached_property
     def _by_partition(self) -> dict[str, dict[Place, list[Mapping[str, Any]]]]:
         return {}

@@ -1,12 +1,44 @@
-"""The one temporary directory of a process: what the engine leaves in it goes when the process ends, however it ends."""
+"""What a process leaves nothing of: its one temporary directory, and results that are not finished."""
 
 from __future__ import annotations
 
 import atexit
+import os
 import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
+
+#: Directories whose content is not finished.
+_UNFINISHED: list[Path] = []
+
+
+def begin_result(path: Path) -> None:
+    """Take down a directory that goes with the process unless its content is finished."""
+    _UNFINISHED.append(path)
+
+
+def finish_result(path: Path) -> None:
+    """Forget the directory: its content is finished, or somebody else removes it."""
+    _UNFINISHED.remove(path)
+
+
+def remove_unfinished() -> None:
+    """Remove what is not finished; what cannot be removed is among `unfinished_results` still."""
+    for path in list(_UNFINISHED):
+        shutil.rmtree(path, ignore_errors=True)
+        if not os.path.lexists(path):
+            finish_result(path)
+
+
+def unfinished_results() -> tuple[Path, ...]:
+    """Directories whose content is not finished."""
+    return tuple(_UNFINISHED)
+
+
+def say_left(path: Path) -> str:
+    """That a directory could not be removed, as a sentence."""
+    return f"replica-audit: {path} could not be removed, and holds what was written so far: remove it yourself"
 
 
 @cache

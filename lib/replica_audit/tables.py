@@ -56,6 +56,7 @@ directories array<string>
 fenced array<int>
 configs map<string,string>
 sole_isr struct<min_isr:int,others_fenced:string,applied:string>
+lacked_by array<int>
 """)
 
 #: Columns that begin every table.
@@ -244,6 +245,8 @@ lost_at_most boolean
 cut_transactions int
 only_here bigint
 hidden_records bigint
+damage array<string>
+beside array<struct<broker_id:int,log_dir:string,start_offset:bigint,end_offset:bigint,lost_held:bigint>>
 standing string
 clean boolean
 choice string
@@ -375,6 +378,7 @@ started string
 finished string
 tool_version string
 table_versions map<string,bigint>
+row_counts map<string,bigint>
 options string
 """)
 

@@ -23,8 +23,8 @@ CLUSTER_ID = make_uuid("scheduled cluster")
 FORK = (20, 25)
 
 
-def _batch(base_offset: int, leader_epoch: int) -> bytes:
-    return encode_batch(base_offset, [Record(None, b"value")] * 5, leader_epoch)
+def _batch(base_offset: int, leader_epoch: int, value: bytes = b"value") -> bytes:
+    return encode_batch(base_offset, [Record(None, value)] * 5, leader_epoch)
 
 
 def write_day(path: Path, diverged: bool) -> Path:
@@ -32,7 +32,7 @@ def write_day(path: Path, diverged: bool) -> Path:
     common = tuple(_batch(offset, 0) for offset in (0, 5, 10, 15))
     files_of = {}
     for broker_id, leader_epoch in ((1, 2), (2, 1)):
-        own = (_batch(FORK[0], leader_epoch),) if diverged else ()
+        own = (_batch(FORK[0], leader_epoch, b"of broker %d" % broker_id),) if diverged else ()
         epochs = ((0, 0), (leader_epoch, FORK[0])) if diverged else ((0, 0),)
         end = FORK[1] if diverged else FORK[0]
         files_of[broker_id] = PartitionFiles(TOPIC, 0, (*common, *own), epochs, end, end, topic_id=TOPIC_ID)

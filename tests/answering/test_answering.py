@@ -10,7 +10,6 @@ from tests.reporting.rows import finding, partition, results, row
 from replica_audit.answering.agreement import find_agreement
 from replica_audit.answering.by_partition import Rows, present, rows_by_partition
 from replica_audit.answering.differing_runs import find_runs, find_truncations
-from replica_audit.answering.first_steps import find_first_steps
 from replica_audit.answering.leadership_changes import find_changes
 from replica_audit.answering.losses import loss_at
 from replica_audit.answering.notable_findings import is_failing, new_findings, not_retold
@@ -187,24 +186,6 @@ def test_a_loss_names_those_who_have_all_of_it_or_each_a_part() -> None:
     parts = loss_at(lost, runs, [replica(2, lost_held=4), replica(3, lost_held=2)])
     assert parts is not None and (parts.brokers, parts.in_parts) == ((2, 3), True)
     assert loss_at(lost, [], whole) is None
-
-
-def test_first_steps_keep_what_exists_once_and_name_remedies_by_urgency() -> None:
-    place = {"topic": "orders", "partition": 0, "broker_id": 2}
-    lost = partition(verdict="COMMITTED_LOSS", lost_records=4, lost_committed=4)
-    tables = {
-        "replicas": [LEADER, replica(2, lost_held=4, lost_committed_held=4)],
-        "divergences": [{**run(6, 10, (3, 4)), "lost_records": 4}],
-        "truncations": [row("truncations", **place, protocol="fetch", truncate_to=6)],
-    }
-    found = [finding("HWM-LOSS", "critical", broker_id=2), finding("META-NO-LEADER", "high")]
-    audit = results([lost], found, **tables)
-    at_last = find_outcome(audit, None, "COMMITTED_LOSS")
-    assert at_last is not None
-    steps = find_first_steps(audit, at_last)
-    assert [(one.brokers, one.held[0].records, one.is_up) for one in steps.keeping] == [((2,), 4, None)]
-    assert [(one.candidates, one.places) for one in steps.leaderless] == [((), (("orders", 0),))]
-    assert [(one.brokers, one.is_whole) for one in steps.elections] == [((2,), True)]
 
 
 def test_which_findings_are_shown() -> None:

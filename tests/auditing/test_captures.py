@@ -16,7 +16,6 @@ from replica_audit.tables import REPORT_TABLES
 QUIET = (
     *(name for name in CAPTURES if name.startswith(("healthy", "lagging"))),
     "live-copy",
-    "live-torn",
     *("diverged-healed", "diverged-healed-running", "diverged-multi-healed", "diverged-multi2-healed"),
     *("diverged-clean-healed", "elr-healed", "quorum3-2-healed", "txn-failover-2-healed"),
     *("kafka-3.6-diverged-healed", "kafka-3.9-diverged-healed", "zk-2.8-diverged-healed"),

@@ -150,8 +150,24 @@ def test_a_replica_that_is_there_in_any_way_is_not_missing():
         log(1, *LINEAGE), compared(log(2, *LINEAGE)), said=said, foreign=(log(3, (0, 0)),), set_aside=(log(4, (0, 0)),)
     )
     assert list(cap_files.judge(there)) == []
-    nobody_said = replace(case(log(1, *LINEAGE), isr=None), leadership=None)
+    nobody_said = replace(case(log(1, *LINEAGE), compared(log(2, *LINEAGE)), isr=None), leadership=None)
     assert list(cap_files.judge(nobody_said)) == []
+
+
+def test_one_copy_of_which_nothing_says_how_many_there_are_is_compared_with_nothing():
+    alone = replace(case(log(1, *LINEAGE), isr=None), leadership=None)
+    (told,) = cap_files.judge(alone)
+    assert (told.code, told.severity, told.verdict, told.broker_id) == (
+        "CAP-MISSING-REPLICA",
+        "medium",
+        "INCONCLUSIVE",
+        None,
+    )
+    assert told.message.startswith("nothing was compared: broker 1 has the only copy in the snapshot")
+    # A metadata log without the partition says that it was deleted; another copy says more; and one replica may be all.
+    assert list(cap_files.judge(replace(alone, has_metadata_log=True))) == []
+    assert list(cap_files.judge(replace(alone, duplicates=(log(1, *LINEAGE),)))) == []
+    assert list(cap_files.judge(case(log(1, *LINEAGE), said=leadership(isr=(1,), replicas=(1,))))) == []
 
 
 FIRST, LATER = segment(10, 20, (0, 10)), segment(30, 40, (2, 30))
@@ -248,10 +264,11 @@ def test_skew_explains_what_it_is_not_said_to_leave_open(quiesced, words):
 def test_leadership_that_is_older_than_the_logs_and_a_copy_that_is_older_than_it():
     one, two = log(1, *LINEAGE), log(2, *LINEAGE)
     assert list(cap_doubts.judge(case(one, compared(two)))) == []
-    (outdated,) = cap_doubts.judge(case(two, compared(one), outdated=True, leader_id=1))
+    older = leadership(leader_id=1, leader_epoch=1)
+    (outdated,) = cap_doubts.judge(case(two, compared(one), outdated=older))
     assert (outdated.code, outdated.broker_id) == ("CAP-SKEW", 2)
     assert outdated.message.startswith(
-        "leadership by user names broker 1; broker 2, in sync then, has records of leader epoch 2"
+        "leadership by user names broker 1 in leader epoch 1; broker 2 knows leader epoch 2, which came later"
     )
     (early,) = cap_doubts.judge(case(one, compared(two), predates=True))
     assert (early.code, early.broker_id, paths(early)) == ("CAP-SKEW", 1, {(1, f"broker-1/{FILES['epoch_file']}")})

@@ -70,6 +70,50 @@ def test_a_replica_that_shares_the_beginning_only_is_committed_that_far(tmp_path
     ]
 
 
+def test_what_is_below_a_committed_record_of_its_own_log_is_committed(tmp_path: Path) -> None:
+    """The checkpoint lies in the second of two stretches between which a cleaner left nothing; and broker 3, whose cleaner
+    left less, has records of the same epoch."""
+    leader = Broker([*written(0, 30, 1), *written(30, 35, 3, "new "), *written(40, 60, 3, "new ")])
+    cleaned = [*written(0, 30, 1), *written(30, 35, 1), *written(40, 55, 1)]
+    less = [*written(0, 30, 1), *written(45, 55, 1)]
+    brokers = {1: leader, 2: Broker(cleaned, high_watermark=50), 3: Broker(less, high_watermark=10)}
+    answer = audit(tmp_path, brokers, isr=(1,), configs={"cleanup.policy": "compact"})
+    rows = answer.tables["divergences"]
+    told = [(row["broker_id"], row["start_offset"], row["committed_records"], row["lost_committed"]) for row in rows]
+    assert told == [(2, 30, 5, 5), (2, 40, 10, 10), (3, 45, 5, 5)], answer
+    assert answer.cut(2)["committed_dropped"] == 15 and answer.cut(3)["committed_dropped"] == 5
+    (partition,) = answer.tables["partitions"]
+    assert partition["lost_committed"] == 15
+    assert answer.replica(2)["lost_committed_held"] == 15 and answer.replica(3)["lost_committed_held"] == 5
+
+
+def test_a_stretch_that_the_reference_shares_parts_two_histories(tmp_path: Path) -> None:
+    """Between the two stretches both have the same records: the first one may never have been on that leader's log."""
+    leader = Broker([*written(0, 30, 1), *written(30, 35, 2, "new "), *written(35, 40, 3), *written(40, 50, 4, "new ")])
+    silent = Broker(
+        [*written(0, 30, 1), *written(30, 35, 1), *written(35, 40, 3), *written(40, 55, 3)], high_watermark=50
+    )
+    answer = audit(tmp_path, {1: leader, 2: silent}, isr=(1,))
+    told = {row["start_offset"]: row["committed_records"] for row in answer.tables["divergences"]}
+    assert told[30] == 0 and told[40] == 10, answer
+
+
+@pytest.mark.parametrize("log_start", [0, 31, 33, 35, 38])
+def test_records_below_the_log_start_of_their_holder_count_nowhere(tmp_path: Path, log_start: int) -> None:
+    batches = [*written(0, 30, 1), *written(30, 50, 1)]
+    holder = Broker(batches, high_watermark=45, log_start=log_start)
+    answer = audit(tmp_path, {1: LEADER, 2: holder}, isr=(1,))
+    lost = 50 - max(30, log_start)
+    rows = answer.tables["divergences"]
+    (partition,) = answer.tables["partitions"]
+    (own,) = [row for row in answer.tables["elections"] if (row["candidate_id"], row["broker_id"]) == (1, 1)]
+    assert partition["lost_records"] == sum(row["lost_records"] for row in rows) == lost
+    assert own["lost_records"] == answer.replica(2)["lost_held"] == lost
+    committed = 45 - max(30, log_start)
+    assert partition["lost_committed"] == own["lost_committed"] == answer.cut(2)["committed_dropped"] == committed
+    assert sum(row["committed_records"] for row in rows) == committed
+
+
 def test_a_checkpoint_past_the_log_end_proves_nothing_elsewhere(tmp_path: Path) -> None:
     answer = audit(tmp_path, {1: LEADER, 2: tail(50, 60), 3: tail(50, 10)}, isr=(1,))
     assert not answer.found("HWM-LOSS") and not any(row["committed"] for row in answer.tables["divergences"])

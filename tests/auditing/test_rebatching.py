@@ -57,11 +57,11 @@ def test_equal_records_in_other_batches(tmp_path, follower):
     assert answer.codes("medium") == set()
 
 
-def test_one_record_in_other_batches_is_other_content_from_there_on(tmp_path):
-    """The run is cut to the first differing record, and counts the records from it to its batch's end."""
+def test_one_record_in_other_batches_is_other_content_and_counts_alone(tmp_path):
     answer = _audit(tmp_path, _new(0, 30, 5), _new(0, 30, 10, odd=(13,)))
-    assert [run[:5] for run in answer.runs(2)] == [("DIV-CONTENT", 13, 20, 0, 0)]
-    assert answer.tables["divergences"][0]["record_count"] == 7
+    assert [run[:5] for run in answer.runs(2)] == [("DIV-CONTENT", 13, 14, 0, 0)]
+    (row,) = answer.tables["divergences"]
+    assert (row["record_count"], row["lost_records"], row["lost_committed"]) == (1, 1, 0)
     assert answer.one("DIV-CONTENT", 2)[0] == "critical"
     assert answer.one("DIV-BATCHING", 2)[2:] == (0, 30)
     assert answer.replica(2)["common_prefix_end"] == 13
@@ -70,7 +70,29 @@ def test_one_record_in_other_batches_is_other_content_from_there_on(tmp_path):
 
 def test_a_differing_record_in_equal_bounds_is_found_to_the_offset(tmp_path):
     answer = _audit(tmp_path, _new(0, 20, 5), [*_new(0, 5, 5), *_new(5, 10, 5, odd=(8,)), *_new(10, 20, 5)])
-    assert [run[:5] for run in answer.runs(2)] == [("DIV-CONTENT", 8, 10, 0, 0)]
+    assert [run[:5] for run in answer.runs(2)] == [("DIV-CONTENT", 8, 9, 0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("odd", "runs"),
+    [
+        ((10,), [(10, 11)]),
+        ((12,), [(12, 13)]),
+        ((14,), [(14, 15)]),
+        ((10, 14), [(10, 11), (14, 15)]),
+        ((14, 15, 16), [(14, 17)]),
+        (tuple(range(10, 15)), [(10, 15)]),
+    ],
+)
+def test_only_records_that_differ_count(tmp_path, odd, runs):
+    """Whatever else is in their batches: in the cost matrix, too, and where a checkpoint proves them committed."""
+    answer = _audit(tmp_path, _new(0, 20, 5), _new(0, 20, 5, odd=odd))
+    assert [run[1:3] for run in answer.runs(2)] == runs
+    (partition,) = answer.tables["partitions"]
+    assert partition["lost_records"] == len(odd)
+    assert sum(row["lost_records"] for row in answer.tables["divergences"]) == len(odd)
+    assert sum(row["record_count"] for row in answer.tables["divergences"]) == len(odd)
+    assert (answer.replica(2)["lost_held"], answer.replica(2)["lost_only_here"]) == (len(odd), len(odd))
 
 
 @pytest.mark.parametrize("field", ["timestamp", "headers", "producer", "sequence", "transaction"])
@@ -91,7 +113,7 @@ def test_what_belongs_to_a_record_besides_key_and_value(tmp_path, field):
         }[field]
         other[name] = value
     answer = _audit(tmp_path, [encode_batch(0, records, 0, **plain)], [encode_batch(0, changed, 0, **other)])
-    assert answer.one("DIV-CONTENT", 2)[2:] == (3 if field in ("timestamp", "headers") else 0, 5)
+    assert answer.one("DIV-CONTENT", 2)[2:] == ((3, 4) if field in ("timestamp", "headers") else (0, 5))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +173,7 @@ def test_a_log_start_inside_a_differing_batch(tmp_path):
     answer = audit(tmp_path, {1: leader, 2: Broker(_new(0, 20, 10, odd=(3,)), log_start=7)}, configs=DELETE)
     assert answer.runs(2) == [], answer
     again = audit(tmp_path / "above", {1: leader, 2: Broker(_new(0, 20, 10, odd=(3, 8)), log_start=7)}, configs=DELETE)
-    assert [run[:3] for run in again.runs(2)] == [("DIV-CONTENT", 8, 10)]
+    assert [run[:3] for run in again.runs(2)] == [("DIV-CONTENT", 8, 9)]
 
 
 def test_where_records_cannot_be_decoded_the_headers_word_stands(tmp_path):

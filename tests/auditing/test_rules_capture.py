@@ -51,11 +51,16 @@ def test_an_epoch_without_records_makes_a_longer_follower_conflict(tmp_path):
     assert answer.runs(2) == [("DIV-EPOCH", 20, 30, None, 2, False)]
 
 
-def test_a_followers_epoch_without_records_does_not_count(tmp_path):
-    brokers = {1: Broker(LOG, high_watermark=20), 2: Broker(LOG[:4], epochs=[(2, 0), (4, 20)], high_watermark=20)}
-    answer = audit(tmp_path, brokers)
-    assert answer.tables["partitions"][0]["leader_epoch"] == 2
-    assert answer.verdict == "LAGGING"
+def test_an_epoch_without_records_counts_only_where_it_began_below_the_leaders_end(tmp_path):
+    """As brokers are stopped leaders move, and nothing is written any more; records above it were written before it."""
+    moved = {1: Broker(LOG, high_watermark=20), 2: Broker(LOG, epochs=[(2, 0), (4, 30)], high_watermark=20)}
+    answer = audit(tmp_path / "moved", moved)
+    assert (answer.tables["partitions"][0]["leader_id"], answer.tables["partitions"][0]["leader_epoch"]) == (1, 2)
+    assert answer.verdict == "CONSISTENT"
+    elected = {1: Broker(LOG, high_watermark=20), 2: Broker(LOG[:4], epochs=[(2, 0), (4, 20)], high_watermark=20)}
+    answer = audit(tmp_path / "elected", elected)
+    assert (answer.tables["partitions"][0]["leader_id"], answer.tables["partitions"][0]["leader_epoch"]) == (2, 4)
+    assert answer.runs(1) == [("DIV-EPOCH", 20, 30, None, 2, False)]
 
 
 def test_a_topic_of_another_life_is_set_aside(tmp_path):

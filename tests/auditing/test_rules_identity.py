@@ -8,7 +8,9 @@ import pytest
 from tests.auditing.scenario import TOPIC_ID, Answer, Broker, audit, written
 from tests.support.logdirs import make_uuid
 
-from replica_audit.auditing.findings.families.meta_identity import META_FOREIGN_DIR, META_FORK, META_NO_LEADER, of_input
+from replica_audit.auditing.findings.families import meta_copies, meta_identity
+from replica_audit.auditing.findings.families.meta_copies import META_FORK, META_STALE
+from replica_audit.auditing.findings.families.meta_identity import META_FOREIGN_DIR, META_NO_LEADER
 
 LOG = written(0, 30, 2)
 OLD_ID = make_uuid("first life")
@@ -75,14 +77,17 @@ def test_a_directory_of_another_topic_id_is_in_doubt_until_something_names_the_p
     [
         (META_FOREIGN_DIR.code, META_FOREIGN_DIR.code),
         (META_FORK.code, META_FORK.code),
+        (META_STALE.code, META_STALE.code),
         (META_NO_LEADER.code, None),
         ("CAP-UNREADABLE", None),
         ("INPUT-IGNORED", None),
     ],
 )
-def test_of_input_that_is_set_aside_identity_is_told_of_directories_and_forks(code: str, found: str | None) -> None:
+def test_of_input_that_is_set_aside_identity_is_told_of_directories_and_metadata_logs(
+    code: str, found: str | None
+) -> None:
     row = {"code": code, "path": "broker-1/meta.properties", "reason": "why", "broker_id": 1, "position": None}
-    made = of_input(row)
+    made = meta_identity.of_input(row) or meta_copies.of_input(row)
     assert (None if made is None else (made.code, made.message)) == (
         None if found is None else (found, "broker-1/meta.properties: why")
     )

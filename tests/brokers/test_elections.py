@@ -31,8 +31,15 @@ pytestmark = [pytest.mark.brokers, pytest.mark.timeout(1200)]
 BUILD = Path(__file__).parents[2] / "build"
 #: Kafka's JARs by version; make test-brokers brings them.
 JARS = {"4.3.1": BUILD / "kafka", "3.9.1": BUILD / "kafka-3.9.1", "2.8.2": BUILD / "kafka-2.8.2"}
+#: One of each kind of cluster; the others of CASES are left to `make test-brokers`.
+QUICK = {
+    ("diverged-unclean", 0),
+    ("elr-leaderless", 1),
+    ("kafka-3.9-diverged-unclean", 0),
+    ("zk-2.8-diverged-unclean", 0),
+}
 CASES = [
-    (capture, candidate)
+    pytest.param(capture, candidate, marks=() if (capture, candidate) in QUICK else pytest.mark.slow)
     for capture, candidates in {
         "diverged-unclean": (0, 1, 2),
         "elr-leaderless": (0, 1, 2),
@@ -77,7 +84,7 @@ COMMITTED = {"below": (20, 20, 20), "between": (45, 50, 40), "at-end": (52, 70, 
 BEFORE_FAILOVER = (45, 58, 72), (0, 1, 1)
 
 
-@pytest.mark.parametrize("candidate", [0, 1])
+@pytest.mark.parametrize("candidate", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_groups_stand_where_a_plan_says(candidate: int, tmp_path: Path) -> None:
     """Groups of a tool, which commits no epochs, and of consumers of either log, which do."""
     capture, topic = "diverged-unclean", "ledger"

@@ -64,6 +64,7 @@ def _killed(options: tuple[str, ...], seconds: float) -> int:
     return run_json(*(one for one in options if one != "--yes"), "--dry-run")["before"]
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_each_record_is_there_once_in_order(diverged: Diverged, tmp_path: Path) -> None:
     _, bootstrap = diverged
     counts = {0: 1500, 1: 4500}

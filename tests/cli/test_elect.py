@@ -74,8 +74,7 @@ def test_mistakes_are_2_and_told(more: list[str], said: str, capsys: pytest.Capt
 def test_a_partition_without_a_plan_makes_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["elect", UNCLEAN, "--kafka-version", "2.3.0"]) == 1
     text = " ".join(capsys.readouterr().out.split())
-    assert "ledger-0: no plan. Kafka-leader-election.sh" not in text
-    assert "ledger-0: no plan: kafka-leader-election.sh exists since Kafka 2.4" in text
+    assert "No plan: kafka-leader-election.sh exists since Kafka 2.4" in text
 
 
 def test_where_nothing_is_to_be_decided_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,7 +94,8 @@ def test_a_calm_partition_that_is_asked_for_has_its_costs(capsys: pytest.Capture
     assert any(one["lost_records"] for one in decision["candidates"])
 
 
-def test_the_whole_text_is_as_it_was_read(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["elect", UNCLEAN, "--kafka-version", "4.3.1"]) == 0
+def test_the_whole_text_is_as_it_was_read(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FIXTURES)
+    assert main(["elect", "diverged-unclean", "--kafka-version", "4.3.1"]) == 0
     golden = Path(__file__).parents[1] / "deciding" / "golden" / "diverged-unclean.txt"
     assert capsys.readouterr().out == golden.read_text(encoding="utf-8")

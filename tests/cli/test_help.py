@@ -197,3 +197,9 @@ def test_help_answers_without_the_engine() -> None:
     call = f"{blocked}; from replica_audit.cli.main import main; sys.exit(main())"
     done = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.startswith("usage: replica-audit COMMAND")
+
+
+@pytest.mark.parametrize("argument", ["-v", "--verbose", "--", "-x"])
+def test_options_without_a_command_are_an_error_of_usage(argument: str, capsys: Any) -> None:
+    assert main([argument]) == 2
+    assert "usage: replica-audit COMMAND" in capsys.readouterr().err

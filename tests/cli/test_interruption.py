@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: 130 and 143 within five seconds, said in verdict.json, and nothing left, wherever the program is."""
+"""Ctrl-C, SIGTERM and SIGHUP: 130, 143 and 129 within five seconds, said in verdict.json, and nothing left, wherever the program is."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.salvaging.made import files, write_snapshot
+from tests.salvaging.test_choosing_records import COMMON, LEADER
+from tests.support.encoder import encode_batch
 from tests.support.many_partitions import write_cluster
 
 ROOT = Path(__file__).parents[2]
 
 #: The signal, how a shell sees it, and what is said.
-ENDINGS = [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+ENDINGS = [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 129, "hung up")]
 SECONDS = 5
 
 #: What begins a program: a shell in the background may have its children ignore Ctrl-C.
@@ -124,12 +127,13 @@ def test_a_child_that_does_not_listen_and_a_report_that_cannot_be_written_hold_n
     assert _is_left(tmp_path) == []
 
 
-def test_a_background_process_goes_on_ignoring_what_it_was_told_to_ignore(tmp_path: Path) -> None:
-    program = "signal.signal(signal.SIGINT, signal.SIG_IGN); import replica_audit.cli.main as m; "
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_background_process_goes_on_ignoring_what_it_was_told_to_ignore(tmp_path: Path, number: int) -> None:
+    program = f"signal.signal({int(number)}, signal.SIG_IGN); import replica_audit.cli.main as m; "
     slow = "m.main = lambda argv: (print('here'), time.sleep(1), 7)[2]; m.entry_point()"
     with _running(tmp_path, program + slow) as process:
         assert process.stdout is not None and process.stdout.readline() == "here\n"
-        assert _end(process, signal.SIGINT)[0] == 7
+        assert _end(process, number)[0] == 7
 
 
 @pytest.mark.spark
@@ -152,3 +156,45 @@ def test_a_run_ends_in_the_middle_of_a_spark_job(number: int, status: int, said:
     ]
     assert _is_left(tmp_path) == []
     assert _verdict(tmp_path) == ("UNKNOWN", status, said)
+
+
+_SLOW_SALVAGE = (
+    "import replica_audit.salvaging.written_salvage as w; w.hash_file = lambda *_: (print('here'), time.sleep(60)); "
+)
+_SALVAGE = "entry_point(['salvage', 'snapshot', '--to', 'out', '--payloads', '--quiet'])"
+
+
+def _write_losses(tmp_path: Path) -> None:
+    follower = files([*COMMON, encode_batch(10, 8, 0, mark="hunter2")], ((0, 0),))
+    write_snapshot(tmp_path / "snapshot", LEADER, follower)
+
+
+@pytest.mark.parametrize(("number", "status", "said"), ENDINGS)
+def test_an_interrupted_salvage_leaves_no_record_behind(number: int, status: int, said: str, tmp_path: Path) -> None:
+    _write_losses(tmp_path)
+    with _running(tmp_path, _SLOW_SALVAGE + _PROGRAM + _SALVAGE) as process:
+        assert process.stdout is not None and process.stdout.readline() == "here\n"
+        assert any(b"hunter2" in path.read_bytes() for path in tmp_path.rglob(".out.*/**/*.log"))
+        ended, out, err, seconds = _end(process, number)
+    assert (ended, out, err) == (status, "", f"replica-audit: {said}\n") and seconds < SECONDS
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["snapshot", "tmp"]
+
+
+def test_an_interrupted_salvage_names_what_it_could_not_remove(tmp_path: Path) -> None:
+    _write_losses(tmp_path)
+    stuck = "import shutil; shutil.rmtree = lambda *_, **__: None; "
+    with _running(tmp_path, stuck + _SLOW_SALVAGE + _PROGRAM + _SALVAGE) as process:
+        assert process.stdout is not None and process.stdout.readline() == "here\n"
+        ended, _, err, _ = _end(process, signal.SIGTERM)
+    (left,) = tmp_path.glob(".out.*")
+    told = f"{left.name} could not be removed, and holds what was written so far: remove it yourself\n"
+    assert ended == 143 and err.startswith("replica-audit: terminated\nreplica-audit: ") and err.endswith(told)
+
+
+def test_one_that_takes_too_long_to_remove_is_named(tmp_path: Path) -> None:
+    _write_losses(tmp_path)
+    slow = "import shutil; shutil.rmtree = lambda *_, **__: time.sleep(60); "
+    with _running(tmp_path, slow + _SLOW_SALVAGE + _PROGRAM + _SALVAGE) as process:
+        assert process.stdout is not None and process.stdout.readline() == "here\n"
+        ended, _, err, seconds = _end(process, signal.SIGTERM)
+    assert ended == 143 and seconds < SECONDS and "could not be removed" in err

@@ -48,3 +48,28 @@ def test_output_to_a_pipe_has_no_colour() -> None:
         [sys.executable, "-c", MAIN, "explain", "HWM-LOSS"], capture_output=True, env=_environment(), check=True
     )
     assert b"\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize("program", [MAIN, MAIN.replace("main", "entry_point").replace("cli.entry_point", "cli.main")])
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    ("arguments", "status"), [("explain HWM-LOSS", 0), ("help", 0), ("-v", 2), ("show nowhere", 2)]
+)
+def test_a_closed_stream_gives_no_traceback_and_the_same_status(
+    program: str, closed: str, arguments: str, status: int
+) -> None:
+    command = f"\"$0\" -c '{program}' {arguments} {closed}"
+    done = subprocess.run(["bash", "-c", command, sys.executable], capture_output=True, env=_environment())
+    assert done.returncode == status and b"Traceback" not in done.stdout + done.stderr
+    if closed == "2>&-":
+        assert done.stderr == b""
+
+
+def test_a_file_that_is_opened_later_does_not_become_the_output(tmp_path: Path) -> None:
+    program = (
+        "import sys; from replica_audit.cli.output import open_closed_streams, print_result; open_closed_streams(); "
+        "file = open(sys.argv[1], 'w'); print_result('a result'); file.write('content'); file.close()"
+    )
+    command = f'"$0" -c "{program}" {tmp_path}/file >&- <&-'
+    subprocess.run(["bash", "-c", command, sys.executable], check=True, env=_environment())
+    assert (tmp_path / "file").read_text() == "content"

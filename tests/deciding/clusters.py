@@ -60,6 +60,8 @@ def results_of(parts: Sequence[Part], version: str | None, source: str) -> Resul
                     "reason": "it was asked for" if candidate == part.choice else None,
                     "cut_transactions": 0,
                     "only_here": 1,
+                    "hidden_records": 0,
+                    "damage": [],
                 }
                 names = {"topic": part.topic, "candidate_id": candidate, "broker_id": broker}
                 tables["elections"].append(_row("elections", **names, **numbers, **loss, **said))

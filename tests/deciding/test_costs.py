@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.auditing.captures import FIXTURES, audit_capture, truth
 from tests.auditing.scenario import Broker, audit, written
+from tests.auditing.test_leadership_history import change, scene
 from tests.formats.captures import batches_of, scan_file
 from tests.property.capture import to_model
 from tests.property.cluster import Cluster
@@ -201,6 +202,70 @@ def test_a_transaction_that_is_partly_lost_is_counted(tmp_path: Path) -> None:
     assert (rows[1]["cut_transactions"], rows[2]["cut_transactions"]) == (1, 0)
 
 
+def _begun(base: int, epoch: int = 0, producer: int = 7, leader_epoch: int = 1) -> bytes:
+    return encode_batch(
+        base,
+        3,
+        leader_epoch,
+        producer_id=producer,
+        producer_epoch=epoch,
+        base_sequence=0,
+        transactional=True,
+        mark=f"{base} ",
+    )
+
+
+def _ended(base: int, outcome: str = "COMMIT", epoch: int = 0, producer: int = 7, leader_epoch: int = 1) -> bytes:
+    return encode_marker(base, outcome, leader_epoch, producer_id=producer, producer_epoch=epoch)
+
+
+@pytest.mark.parametrize(
+    ("tail", "cut"),
+    [
+        ([_ended(33)], 1),
+        ([_ended(33, "ABORT", epoch=1)], 1),
+        ([_ended(33, "COMMIT", epoch=1), _begun(34, epoch=1), _ended(37, "COMMIT", epoch=2)], 1),
+        ([_begun(33), _ended(36)], 1),
+        ([_begun(33, epoch=1), _ended(36, epoch=1)], 0),
+        ([_begun(33, producer=8), _ended(36, producer=8)], 0),
+        (written(33, 36, 1, "old "), 0),
+    ],
+    ids=["marker", "aborted by the coordinator", "KIP-890", "data and marker", "next one", "another's", "no end"],
+)
+def test_a_transaction_without_its_end_is_a_cost(tmp_path: Path, tail: list[bytes], cut: int) -> None:
+    """The marker of a transaction is the next of its producer, of its epoch or a later one."""
+    leader = Broker([*written(0, 30, 1), _begun(30), *written(33, 36, 2)])
+    old = Broker([*written(0, 30, 1), _begun(30), *tail])
+    rows = own_rows(audit(tmp_path, {1: leader, 2: old}, isr=(1,)))
+    assert (rows[1]["cut_transactions"], rows[2]["cut_transactions"]) == (cut, 0)
+
+
+def test_a_committed_marker_decides_between_candidates_that_lose_no_record(tmp_path: Path) -> None:
+    short = Broker([*written(0, 30, 1), _begun(30)], epochs=[(1, 0), (2, 33)])
+    whole = Broker([*written(0, 30, 1), _begun(30), _ended(33)], high_watermark=34)
+    rows = own_rows(audit(tmp_path, {1: short, 2: whole}, isr=(1,)))
+    assert (rows[1]["lost_records"], rows[1]["cut_transactions"]) == (0, 1)
+    assert rows[2]["choice"] == "best"
+    assert rows[2]["reason"] == "broker 2 loses nothing; broker 1 would lose the end of 1 transaction"
+
+
+def test_a_marker_past_the_end_of_a_leader_that_was_copied_earlier_is_not_lost(tmp_path: Path) -> None:
+    short = Broker([*written(0, 30, 1), _begun(30)], high_watermark=30)
+    whole = Broker([*written(0, 30, 1), _begun(30), _ended(33)], high_watermark=30)
+    other = Broker(written(0, 30, 1, "other "), high_watermark=30)
+    rows = own_rows(audit(tmp_path, {1: short, 2: whole, 3: other}, isr=(1, 2)))
+    assert rows[1]["cut_transactions"] == 0
+
+
+def test_a_marker_that_a_clean_election_left_behind_is_written_again(tmp_path: Path) -> None:
+    """The coordinator has no answer from a leader that was replaced, and sends the marker to the next one."""
+    leader = Broker([*written(0, 30, 0), _begun(30, leader_epoch=0), *written(33, 36, 1, "new ")], high_watermark=30)
+    old = Broker([*written(0, 30, 0), _begun(30, leader_epoch=0), _ended(33, leader_epoch=0)], high_watermark=30)
+    moves = [change(leader=2, isr=(2, 3))]
+    rows = own_rows(scene(tmp_path, {1: old, 2: leader, 3: leader}, *moves))
+    assert rows and {row["cut_transactions"] for row in rows.values()} == {0}
+
+
 def test_a_cluster_that_was_stopped_cleanly_has_nothing_to_decide() -> None:
     assert [name for name, _ in elections("healthy")] == []
 
@@ -210,7 +275,9 @@ def test_of_equals_the_replica_that_lacks_nothing_is_chosen() -> None:
     ((_, rows),) = [one for one in elections("corrupted-middle-zeros") if one[1]]
     own = {row["candidate_id"]: row for row in rows if row["candidate_id"] == row["broker_id"]}
     assert {broker: row["hidden_records"] for broker, row in own.items()} == {0: 0, 2: 15}
-    assert own[0]["choice"] == "best" and own[0]["reason"].endswith("and has 15 records that the other lacks")
+    assert own[0]["choice"] == "best" and own[0]["reason"].endswith(
+        "broker 2 would lose nothing, and 15 records that another replica keeps stay unseen"
+    )
 
 
 def test_what_a_cleaner_removed_elsewhere_is_not_held_by_one_replica_only() -> None:

@@ -45,7 +45,9 @@ def predicted(plan: Plan) -> dict[tuple[str, int], tuple[int | None, int]]:
 def test_a_wrong_leader_is_stopped_and_the_candidate_elected_alone() -> None:
     plan = plan_elections(audited("diverged-unclean", "4.3.1"))
     assert outline(plan) == [
-        ("copy", (0, 1)),
+        ("copy", (0,)),
+        ("copy", (1,)),
+        ("salvage", ()),
         ("forbid_unclean", ()),
         ("stop", (2, 1)),
         ("start", (0,)),
@@ -55,8 +57,9 @@ def test_a_wrong_leader_is_stopped_and_the_candidate_elected_alone() -> None:
         ("start", (1,)),
         ("restore_config", ()),
         ("verify", ()),
+        ("restore", ()),
     ]
-    assert [step.number for step in plan.steps] == list(range(10))
+    assert [step.number for step in plan.steps] == list(range(1, 14))
     # What the captured cluster did later under broker 2 is in diverged-healed; here broker 0 leads partitions 0 and 2.
     assert predicted(plan)["ledger-0", 1] == (34, 79)
     assert predicted(plan)["ledger-1", 0] == (41, 70)
@@ -72,7 +75,8 @@ def test_each_version_has_commands_of_its_own() -> None:
         said = [
             {"action": step.action, "commands": list(step.commands), "files": dict(step.files)}
             for step in plan.steps
-            if step.commands
+            # Those of salvage name the snapshot's place.
+            if step.commands and step.action != "salvage"
         ]
         path = GOLDEN / f"commands-{version}.json"
         assert said == json.loads(path.read_text(encoding="utf-8")), version
@@ -81,7 +85,8 @@ def test_each_version_has_commands_of_its_own() -> None:
 def test_a_version_without_a_tool_for_it_has_no_plan_but_the_costs() -> None:
     plan = plan_elections(audited("diverged-unclean", "2.3.1"))
     assert [(one.partition, "2.4" in one.reason) for one in plan.conflicts] == [(0, True), (2, True)]
-    assert [one.action for one in plan.steps] == ["copy"]
+    # What broker 1 leads, it goes on leading, and what that loses is put back; nothing is started or stopped.
+    assert [one.action for one in plan.steps] == ["copy", "copy", "salvage", "restore"]
     assert all(one.candidates for one in plan.decisions)
 
 
@@ -117,8 +122,10 @@ def test_up_and_stopped_cleanly_go_before_what_the_files_show() -> None:
 
 def test_nothing_needs_to_be_done_where_the_leader_is_best() -> None:
     plan = plan_elections(audited("diverged-unclean"), asked=[("ledger", 1)])
-    assert not plan.changes_leaders
-    assert outline(plan) == [("copy", (0,))]
+    assert [one.procedure for one in plan.decisions] == ["none"]
+    # It loses something all the same, so that it is not said that nothing has to be done.
+    assert not plan.is_at_rest
+    assert [action for action, _ in outline(plan)] == ["copy", "salvage", "restore"]
 
 
 def test_a_replica_that_is_not_there_is_a_mistake() -> None:
@@ -158,8 +165,18 @@ def test_whoever_is_in_sync_of_another_choice_is_started_after_its_round() -> No
         up=(),
         version="3.9.1",
     )
-    # Each would take the other's partition: one of them is left out, and told.
-    assert len(plan.conflicts) == 1
+    # Each takes the other's partition: broker 1 leads b until it is stopped, and b is elected with broker 2 alone.
+    assert plan.conflicts == ()
+    assert [one for one in outline(plan) if one[0] in ("start", "stop", "elect")] == [
+        ("start", (1,)),
+        ("elect", (1,)),
+        ("stop", (1,)),
+        ("start", (2,)),
+        ("elect", (2,)),
+        ("start", (1,)),
+    ]
+    start = next(step for step in plan.steps if step.action == "start")
+    assert any("No producer writes to b-0 until broker 2 is elected" in one for one in start.before)
     plan = plan_of(
         Part("a", replicas=(1, 2, 3), leader=None, isr=(3,), choice=1),
         Part("b", replicas=(1, 2, 3), leader=None, isr=(1,), choice=2),
@@ -221,7 +238,11 @@ def test_with_every_broker_down_elections_are_forbidden_in_another_way(
 def test_in_sync_replicas_change_places_by_a_reassignment_when_all_are_up() -> None:
     part = Part("a", replicas=(2, 1), leader=2, isr=(1, 2), choice=1)
     plan = plan_of(part, up=(1, 2), version="3.9.1")
-    assert [step.action for step in plan.steps if step.action != "copy"] == ["reorder", "verify"]
+    assert [step.action for step in plan.steps if step.action not in ("copy", "salvage")] == [
+        "reorder",
+        "verify",
+        "restore",
+    ]
     (step,) = [step for step in plan.steps if step.action == "reorder"]
     assert json.loads(step.files["reassign.json"])["partitions"][0]["replicas"] == [1, 2]
     # With a replica down the tool would refuse: the leader is stopped, and the candidate is elected by itself.

@@ -58,7 +58,7 @@ def test_what_no_marker_follows_is_open(tmp_path):
     (found,) = summary.open_transactions
     assert (found.producer_id, found.first_epoch, found.last_epoch) == (2, 0, 1)
     assert (found.first_offset, found.last_offset, found.last_timestamp_ms) == (2, 8, 3000)
-    assert summary.ended_producers == (1,)
+    assert summary.ended_producers == ((1, 0),)
 
 
 def test_a_marker_in_a_later_segment_ends_what_an_earlier_one_left_open(tmp_path):

@@ -15,9 +15,9 @@ from replica_audit.tables import REPORT_TABLES
 
 def test_every_table_is_there_in_order_also_when_it_was_not_computed() -> None:
     content = json.loads(render_audit_json(Results(AUDIT, {})))
-    assert list(content) == ["schema_version", "audit", *REPORT_TABLES]
+    assert list(content) == ["schema_version", "audit", *REPORT_TABLES, "decisions", "steps"]
     assert content["schema_version"] == 1 and content["audit"] == AUDIT
-    assert all(content[table] == [] for table in REPORT_TABLES)
+    assert all(content[table] == [] for table in (*REPORT_TABLES, "decisions", "steps"))
 
 
 def test_rows_are_sorted_and_shuffled_input_gives_the_same_bytes() -> None:

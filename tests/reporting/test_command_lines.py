@@ -10,10 +10,11 @@ import pytest
 from tests.reporting.rows import results
 from tests.support.samples import SAMPLES
 
+from replica_audit.command_line import render_command
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
-from replica_audit.reporting.phrases.command_lines import render_command, split_words
+from replica_audit.reporting.phrases.command_lines import split_words
 
 
 @pytest.mark.parametrize(

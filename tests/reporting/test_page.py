@@ -151,7 +151,7 @@ def test_what_to_do_names_brokers_and_a_replica_that_is_not_at_hand_counts_as_as
     frame, _ = page_of(away).unpack()
     assert decode(frame["overview"]["unread"], 1) == [[7]]
     (advice,) = decode(frame["overview"]["advice"], 1)
-    assert advice.startswith("Broker 0 holds records that the leader does not have")
+    assert advice.startswith("Each choice loses something: elect broker 0 and salvage [34, 52) from broker 1 first.")
     damaged = finding("LOG-CORRUPT-MID", "high", broker_id=2)
     frame, _ = page_of(results([partition()], [damaged])).unpack()
     (advice,) = decode(frame["overview"]["advice"], 1)
@@ -297,7 +297,7 @@ def test_what_to_do_is_the_plan_in_short():
     section = page[page.index('<section class="plan"') : page.index('<section class="tiles"')]
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", section))
     assert "Elect broker 2. Broker 2 loses nothing; broker 1 would lose 7 committed records." in text
-    assert "Stop broker 1 with SIGTERM; orders-0 has no leader meanwhile." in text
+    assert "Stop broker 1, where it is up, with SIGTERM." in text
     assert "kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type unclean" in text
 
 

@@ -26,7 +26,7 @@ from replica_audit.answering.by_partition import rows_by_partition, told_protoco
 from replica_audit.answering.verdict import build_verdict
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_all
-from replica_audit.reporting.answers import answer, condition_text, first_step_text, headlines
+from replica_audit.reporting.answers import answer, condition_text, headlines
 from replica_audit.reporting.answers.answer import build_answer
 from replica_audit.reporting.page.content import build_overview
 from replica_audit.reporting.phrases.sentences import Template, plain_text
@@ -38,7 +38,6 @@ from replica_audit.results import Results
 MODULES = (
     "answers.headlines",
     "answers.condition_text",
-    "answers.first_step_text",
     "answers.answer",
     "stories.story",
     "stories.agreement_text",
@@ -148,49 +147,6 @@ TABLE: tuple[tuple[Template, str, str, Callable[[Truth], bool]], ...] = (
     (condition_text.NO_FILES, "lagging",
      "What 1 replica of __consumer_offsets-0 holds is not known: the files are missing or could not be read.",
      lambda t: not (FIXTURES / "lagging" / "broker-2" / "__consumer_offsets-0").exists()),
-    (first_step_text.KEEP_DOWN, "diverged-unclean",
-     "Do not start broker 0 before its log directory is copied: it holds 84 committed records that the leader does not "
-     "have, in ledger-0, ledger-1 and ledger-2; they are deleted as soon as it follows.",
-     lambda t: not is_up(t, 0) and is_up(t, 1)),
-    (first_step_text.KEEP_DOWN_EQUAL, "last-replica-standing-2-cut",
-     "Do not start broker 1 or 2 before the log directory of one of them is copied: each holds the same 48 committed "
-     "records that the leader does not have, in transfers-0, transfers-1 and transfers-3; they are deleted as soon as "
-     "they follow.",
-     lambda t: not is_up(t, 1) and not is_up(t, 2) and is_up(t, 0)),
-    (first_step_text.KEEP_OR_COPY, "zk-2.8-diverged-unclean",
-     "If broker 0 is down, do not start it before its log directory is copied; if it is up, stop it or copy the "
-     "directory now: it holds 103 committed records that the leader does not have, in ledger-0, ledger-1 and ledger-2; "
-     "they are deleted as soon as it follows. No partition of this audit becomes unavailable by that.",
-     lambda t: not is_up(t, 0) and "A=0 led alone and took records" in t["about"]),
-    (first_step_text.IN_SNAPSHOT, "diverged-unclean",
-     "Keep this snapshot, which has them in broker-0/ledger-0, broker-0/ledger-1 and broker-0/ledger-2. To copy on broker "
-     "0 itself: tar -czf broker-0.tgz -C LOG_DIR ledger-0 ledger-1 ledger-2, with its log.dirs as LOG_DIR.",
-     lambda t: (FIXTURES / "diverged-unclean" / "broker-0" / "ledger-2").is_dir()),
-    (first_step_text.DECIDE_BY_COST, "diverged-unclean",
-     "Then decide: for ledger-0 elect broker 0, which loses 18 committed records; for ledger-1 let broker 1 go on leading, "
-     "which loses 17 committed records; for ledger-2 elect broker 0, which loses nothing. The steps, and what every other "
-     f"choice costs: replica-audit elect {FIXTURES / 'diverged-unclean'}.",
-     lambda t: (acknowledged(t, "B, after unclean election", "ledger-0"), acknowledged(t, "A only", "ledger-1"),
-                acknowledged(t, "B, after unclean election", "ledger-2")) == (18, 17, 0)),
-    (first_step_text.NO_LEADER, "txn-failover-1-unclean",
-     "Restore a leader for __transaction_state-0, retried-0 and retried-1: start broker 0, once copied, which can lead "
-     "without losing anything committed.",
-     lambda t: not is_up(t, 0)),
-    (first_step_text.END_TRANSACTION, "txn-failover-2-healed",
-     "End the transaction of wallet-1: kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic wallet --partition "
-     "1 --start-offset 9, after find-hanging has confirmed it; its coordinator says that it was committed, so what abort "
-     "hides has to be produced again.",
-     lambda t: t["watermarks_from_clients"]["wallet-1"]["last_stable_offset"] == 9 < seen(t, "wallet-1")),
-    (first_step_text.SHORT_MEMBER, "kip101-isr-2-truncated",
-     "Keep broker 2 up until broker 1 has caught up in kip101-0; if broker 2 must stop, stop broker 1 first.",
-     lambda t: leads(t, "kip101-0", 2, [2, 1]) and "1 truncated to its high watermark" in t["about"]),
-    (first_step_text.AS_FIRST, "diverged-unclean",
-     "Broker 0 holds records that the leader does not have: go by “Do first” at the top of the page, in that order.",
-     lambda t: acknowledged(t, "A only", "ledger-0") == 45 and not is_up(t, 0)),
-    (first_step_text.REMEDY, "lagging",
-     "__consumer_offsets-0, orders-0, orders-1 and 1 more place: Bring the missing brokers back, or find out why they do "
-     "not keep up. (REP-UNDER-REPLICATED)",
-     lambda t: not is_up(t, 2)),
     (answer.LOST_HERE, "diverged-unclean",
      "45 committed records at offsets 34 to 78 are not on the leader, broker 1; broker 0 still has them.",
      lambda t: acknowledged(t, "A only", "ledger-0") == 45 and leads(t, "ledger-0", 1, [1, 2])),
@@ -329,10 +285,6 @@ def test_a_sentence_is_said_of_a_capture_where_it_is_true(
 ATTACKED: tuple[tuple[Template, str, str], ...] = (
     (headlines.ISR_SHORT, "12-minor/isr-member-short-quiesced",
      "An in-sync replica lacks committed records in the only partition: electing it would lose them."),
-    (first_step_text.KEEP_OR_COPY_EQUAL, "12-minor/third-replica-proves",
-     "Copy the log directory of broker 2 or 3 now, and start none of them before that: each holds the same 7 committed "
-     "records that the leader does not have, in t-0; they are deleted as soon as they follow. No partition of this audit "
-     "becomes unavailable by that."),
     (story.COMPARED_INSTEAD, "04-leader-has-no-files/describe",
      "The other replicas are compared with broker 1: the snapshot has no files of the leader."),
     (story.HW_AT_LEAST, "04-leader-has-no-files/describe",
@@ -367,16 +319,6 @@ def _lost_tail(path: Path) -> Results:
     return _scenario(path, {1: Broker(written(0, 20, 0), high_watermark=30, recovery_point=20)}, quiesced=True)
 
 
-def _up(path: Path) -> Results:
-    """Broker 2 is in sync by the listing, so it is up, and holds what the leader never had."""
-    return _scenario(path, {1: Broker([*SHARED, *written(10, 14, 2)]), 2: Broker([*SHARED, *written(10, 20, 1)])})
-
-
-def _all_up(path: Path) -> Results:
-    same = Broker([*SHARED, *written(10, 20, 1)])
-    return _scenario(path, {1: Broker([*SHARED, *written(10, 14, 2)]), 2: same, 3: same})
-
-
 def _same_epoch(path: Path) -> Results:
     return _scenario(path, {1: Broker(written(0, 20, 0)), 2: Broker([*SHARED, *written(10, 20, 0, mark="other ")])})
 
@@ -406,17 +348,33 @@ def _rows(verdict: str, code: str, severity: str, **values: Any) -> Callable[[Pa
     return lambda path: results([partition(verdict=verdict, **values)], [finding(code, severity, start_offset=7)])
 
 
-def _absent_leader(path: Path) -> Results:
-    """Broker 3 leads after an unclean election, and broker 1, which is here, is compared with."""
-    replicas = [row("replicas", topic="orders", partition=0, broker_id=1, log_dir="broker-1", record_count=20)]
-    rows = [partition(verdict="LAGGING", leader_id=3, reference_id=1)]
-    return results(rows, [finding("META-UNCLEAN-ELECTION", "info", broker_id=3)], replicas=replicas)
+def _second_replica(**options: Any) -> Callable[[Path], Results]:
+    """Brokers 1 and 2 hold the same; `options` are those of `audit`."""
+    return lambda path: _scenario(path, {1: Broker(SHARED), 2: Broker(SHARED)}, **options)
 
 
-def _without_costs(path: Path) -> Results:
-    """As the warehouse of an earlier version has an audit."""
-    whole = audit_all(str(FIXTURES / "diverged-unclean"), Settings())
-    return replace(whole, tables={name: rows for name, rows in whole.tables.items() if name != "elections"})
+def _one_replica(**options: Any) -> Callable[[Path], Results]:
+    return lambda path: _scenario(path, {1: Broker(SHARED)}, **options)
+
+
+def _bare_directory(path: Path) -> Results:
+    """Broker 3 is out of sync, and its directory has no segment."""
+    same, bare = Broker(SHARED), Broker(SHARED, remove=[f"{0:020d}.log"])
+    return _scenario(path, {1: same, 2: same, 3: bare}, isr=(1, 2))
+
+
+def _one_has_one_replica(path: Path) -> Results:
+    """One of two partitions has one replica."""
+    rows = [partition(lost_records=0), partition(number=1, lost_records=0)]
+    copies = [
+        row("replicas", topic="orders", partition=0, broker_id=1, role="leader"),
+        *(row("replicas", topic="orders", partition=1, broker_id=one, role="compared") for one in (1, 2)),
+    ]
+    states = [
+        row("partition_states", topic="orders", partition=number, source="topics_describe", replicas=list(brokers))
+        for number, brokers in enumerate(((1,), (1, 2)))
+    ]
+    return results(rows, replicas=copies, partition_states=states)
 
 
 #: (template, what is made, what is said of it)
@@ -432,6 +390,29 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
     (headlines.LOST_MARKERS, _rows("COMMITTED_LOSS", "REP-LEADER-SHORTER", "high", lost_records=0, lost_committed=0),
      "Other replicas hold offsets that the leader does not have in the only partition: ends of transactions, or empty "
      "or damaged batches, but no sound record."),
+    (headlines.ALONE, _one_replica(source="inferred"), "Nothing was compared: only one replica is in the snapshot."),
+    (headlines.SINGLE, _one_replica(), "Nothing was compared: the only partition has one replica."),
+    (condition_text.NEEDED, _second_replica(replicas=(1, 2, 3)),
+     "Broker 3 was not captured and may hold committed records of orders-0: if it is down, do not start it before its "
+     "log is copied; add it and audit again."),
+    (condition_text.NEEDED, _second_replica(replicas=(1, 2, 3, 4), isr=(1, 2, 3, 4)),
+     "Brokers 3 and 4 were not captured and may hold committed records of orders-0: copy their logs; add them and audit "
+     "again."),
+    (condition_text.NEEDED_WHOLE, _bare_directory,
+     "Broker 3 was not captured whole and may hold more committed records of orders-0: if it is down, do not start it "
+     "before its log is copied; add it and audit again."),
+    (condition_text.LOGGED_CUTS, _rows("CONSISTENT", "TRN-LOGGED", "medium", lost_records=0, lost_committed=0),
+     "A broker cut its log below its own high watermark in orders-0; these files cannot tell what was lost by it."),
+    (condition_text.RESTART_CUTS, lambda path: audit_all(str(FIXTURES / "kip101-isr-1-before"), Settings()),
+     "When brokers 1 and 2 start, they cut committed records off their logs in kip101-0; only a leader that stays up has "
+     "them."),
+    (condition_text.SECOND_COPIES, lambda path: audit_all(str(FIXTURES / "corrupted-same-broker-id"), Settings()),
+     "A second copy on broker 0 was not compared in codecs-1."),
+    (condition_text.ALONE, lambda path: audit_all(str(FIXTURES / "recreated-1-before"), Settings()),
+     "Only one replica of orders-2 is in the snapshot, and nothing was compared with it."),
+    (condition_text.SINGLE, _one_has_one_replica, "There is one replica of orders-0, and nothing to compare with it."),
+    (condition_text.UNASSIGNED, _second_replica(source="inferred"),
+     "Nothing says which brokers have a replica of orders-0, so one that is not here may hold more."),
     (answer.SINCE, lambda path: replace(results(), audit={**AUDIT, "options": {"since": "a1"}}),
      "Compared is only what lies above the offsets that audit a1 verified, and what has changed since."),
     (answer.NOT_COUNTED, _rows("COMMITTED_LOSS", "HWM-LOSS", "critical"),
@@ -442,26 +423,12 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
      "Records that an earlier audit saw in orders-0 are gone from every replica."),
     (headlines.WILL_LOSE, _rows("WILL_LOSE_ON_TRUNCATION", "DIV-EPOCH", "high"),
      "The next truncation or election may lose records in the only partition."),
-    (first_step_text.ABSENT_LEADER, _absent_leader,
-     "Copy the log directory of broker 1 before it follows broker 3: it was elected uncleanly and leads orders-0, and its log "
-     "is not in the snapshot, so that nothing tells what it lacks. An audit with its log does."),
     (headlines.NONE_LACKED, _rows("UNCOMMITTED_DIVERGENCE", "DIV-EPOCH", "medium", lost_records=0, lost_committed=0),
      "Replicas differ in the only partition, but the leader has every record that producers sent."),
     (headlines.UNPROVEN, _rows("UNCOMMITTED_DIVERGENCE", "DIV-EPOCH", "medium"),
      "Replicas differ in the only partition, but only in records that nothing proves committed."),
     (condition_text.HANGING, _rows("CONSISTENT", "TXN-HANGING", "medium", lost_records=0, lost_committed=0),
      "A transaction that will never end stops read_committed consumers at offset 7 of orders-0."),
-    (first_step_text.DECIDE, _without_costs,
-     "Then decide for ledger-0, ledger-1 and ledger-2: elect broker 0, which loses what the present leader took since, or "
-     "take the records out of the copy and produce them again. This audit has not worked out what each choice costs: "
-     f"replica-audit elect {FIXTURES / 'diverged-unclean'} does."),
-    (first_step_text.COPY_NOW, _up,
-     "Stop broker 2 or copy its log directory now: it holds 10 committed records that the leader does not have, in "
-     "orders-0; they are deleted as soon as it follows. No partition of this audit becomes unavailable by that."),
-    (first_step_text.COPY_NOW_EQUAL, _all_up,
-     "Copy the log directory of broker 2 or 3 now, or stop one of them: each holds the same 10 committed records that the "
-     "leader does not have, in orders-0; they are deleted as soon as they follow. No partition of this audit becomes "
-     "unavailable by that."),
     (answer.LOST_HERE_TOGETHER, _two_parts,
      "15 committed records at offsets 10 to 19 are not on the leader, broker 1; brokers 2 and 3 still have them, each a "
      "part of them."),
@@ -493,9 +460,9 @@ EVERY_CAPTURE = sorted({entry[1] for entry in TABLE})
 
 @pytest.mark.parametrize("capture", EVERY_CAPTURE)
 def test_no_sentence_speaks_of_every_broker_or_of_nobody_in_particular(capture: str) -> None:
-    for template, sentences in some(of_capture(capture).items()):
+    for _, sentences in some(of_capture(capture).items()):
         for sentence in sentences:
             assert "all brokers" not in sentence.replace("all brokers here were stopped cleanly", ""), sentence
             assert not any(words in sentence for words in ("this broker", "this replica", "None", "  ", "..")), sentence
             # A remedy begins with the place that it is for.
-            assert sentence[0].isupper() or sentence[0].isdigit() or template is first_step_text.REMEDY, sentence
+            assert sentence[0].isupper() or sentence[0].isdigit(), sentence

@@ -23,6 +23,8 @@ class FakeCluster:
     starts: dict[tuple[str, int], int] = field(default_factory=dict)
     committed: dict[tuple[str, str, int], Progress] = field(default_factory=dict)
     steps: int = 0
+    epoch: int = 0
+    """In which every partition is led."""
     kill_at: int | None = None
     created: list[str] = field(default_factory=list)
     owner: object = None
@@ -57,6 +59,9 @@ class FakeCluster:
         start = self.starts.get((topic, partition), 0)
         yield from [one for one in self.logs.get((topic, partition), []) if one.offset >= start]
 
+    def held(self, topic: str, partition: int, start: int, end: int) -> Iterator[Stored]:
+        yield from (one for one in self.logs.get((topic, partition), []) if start <= one.offset < end)
+
     def progress(self, group: str, topic: str, partition: int) -> Progress | None:
         return self.committed.get((group, topic, partition))
 
@@ -84,7 +89,7 @@ class FakeSession:
         log = self.cluster.logs.setdefault((topic, partition), [])
         for one in records:
             offset = log[-1].offset + 1 if log else 0
-            log.append(Stored(offset, 0, one.timestamp_ms, one.key, one.value, one.headers))
+            log.append(Stored(offset, self.cluster.epoch, one.timestamp_ms, one.key, one.value, one.headers))
         self.cluster.committed[self.name, topic, partition] = progress
         self.cluster.step()  # killed after it: all of it is
 

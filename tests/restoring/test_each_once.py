@@ -24,7 +24,7 @@ WITH_HEADERS = Ways()
 def _run(records: SalvagedRecords, cluster: FakeCluster, ways: Ways = WITH_HEADERS, together: int = 4) -> int:
     """Restore; returns how many records this run produced."""
     plan = plan_restore(records, cluster, ways)
-    return sum(one.records - one.before for one in restore(records, plan, cluster, ways, together))
+    return sum(one.left for one in restore(records, plan, cluster, ways, together))
 
 
 def assert_each_once(

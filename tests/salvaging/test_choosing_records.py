@@ -240,6 +240,20 @@ def test_a_segment_that_cannot_be_read_is_3(tmp_path: Path) -> None:
     assert found == [] and len(manifest["unread"]) >= 1
 
 
+def test_that_no_copy_holds_any_is_not_said_of_what_could_not_be_read(tmp_path: Path, capsys: Any) -> None:
+    snapshot = write_snapshot(tmp_path / "s", LEADER, files(COMMON, ((0, 0),)))
+    assert main(["salvage", str(snapshot), "--to", str(tmp_path / "whole")]) == 0
+    assert "No copy in the snapshot holds a record" in capsys.readouterr().out
+    path = snapshot / "broker-2" / "orders-0" / f"{0:020}.log"
+    path.unlink()
+    path.symlink_to("/nowhere/at/all.log")
+    assert main(["salvage", str(snapshot), "--to", str(tmp_path / "part")]) == 3
+    told = " ".join(capsys.readouterr().out.split())
+    assert "No copy" not in told
+    assert "No record was found that is not in its leader's log, but not everything could be read" in told
+    assert "Could not be read, and may hold records: broker-2/orders-0" in told
+
+
 def test_nothing_to_do_is_0(tmp_path: Path) -> None:
     manifest, found = salvaged(write_snapshot(tmp_path / "s", LEADER, LEADER))
     assert found == [] and manifest["records"] == [] and manifest["unread"] == []

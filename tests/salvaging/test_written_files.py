@@ -66,6 +66,21 @@ def test_an_error_while_writing_leaves_nothing_behind(tmp_path: Path, monkeypatc
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s"]
 
 
+def test_what_cannot_be_removed_after_an_error_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    snapshot = _secret_snapshot(tmp_path / "s")
+
+    def fail(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("replica_audit.salvaging.written_salvage.hash_file", fail)
+    monkeypatch.setattr("replica_audit.scratch.shutil.rmtree", lambda *_, **__: None)
+    assert main(["salvage", str(snapshot), "--to", str(tmp_path / "out"), "--payloads"]) == 2
+    (left,) = tmp_path.glob(".out.*")
+    assert f"replica-audit: {left} could not be removed, and holds" in capsys.readouterr().err
+
+
 def test_nobody_else_may_read_it(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
@@ -261,3 +276,49 @@ def _starts(data: bytes) -> list[int]:
     while starts[-1] < len(data):
         starts.append(starts[-1] + 12 + struct.unpack_from(">i", data, starts[-1] + 8)[0])
     return starts
+
+
+#: More than so little data may expand to.
+BOMB = (Record(b"k", bytes(40 << 20)), Record(b"k2", b"beside it"))
+
+
+def _bomb_snapshot(path: Path) -> tuple[Path, bytes]:
+    """The follower's tail is a batch that is not expanded, and one that is."""
+    entry = encode_batch(10, BOMB, 0, codec="zstd")
+    tail = [entry, encode_batch(12, 3, 0, mark="old")]
+    return write_snapshot(path, LEADER, files([*COMMON, *tail], ((0, 0),))), entry
+
+
+def test_a_batch_that_is_not_expanded_is_copied_as_it_is(tmp_path: Path, capsys: Any) -> None:
+    snapshot, entry = _bomb_snapshot(tmp_path / "s")
+    target = tmp_path / "out"
+    assert main(["salvage", str(snapshot), "--to", str(target), "--payloads", "--form", "segments"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "expands to more than" in told and "Kafka could" not in told
+    head = SalvageManifest.open(target).head
+    (row,) = head["unexpanded"]
+    assert (target / row["copied_to"]).read_bytes() == entry
+    assert (row["start_offset"], row["end_offset"], row["records"], row["leader_epoch"]) == (10, 12, 2, 0)
+    assert (head["totals"]["expected"], head["totals"]["written"], head["unread"]) == (5, 5, [])
+    assert row["copied_to"] in {one["path"] for one in head["files"]}
+    (other,) = (target / "orders-0/segments/epoch-0").glob("*.log")
+    assert [offset for offset, *_ in _all_records(other.read_bytes())] == [12, 13, 14]
+
+
+def test_in_other_forms_its_records_are_missing_and_that_is_said(tmp_path: Path, capsys: Any) -> None:
+    snapshot, _ = _bomb_snapshot(tmp_path / "s")
+    assert main(["salvage", str(snapshot), "--to", str(tmp_path / "all"), "--payloads"]) == 1
+    totals = SalvageManifest.open(tmp_path / "all").head["totals"]
+    assert (totals["expected"], totals["written"], totals["unexpanded_records"]) == (5, 3, 2)
+    assert main(["salvage", str(snapshot), "--to", str(tmp_path / "json"), "--payloads", "--form", "jsonl"]) == 1
+    assert SalvageManifest.open(tmp_path / "json").head["unexpanded"][0]["copied_to"] is None
+    assert main(["salvage", str(snapshot), "--to", str(tmp_path / "none")]) == 0
+
+
+def test_what_the_leader_has_too_is_not_copied_for_its_size(tmp_path: Path) -> None:
+    shared = encode_batch(10, BOMB, 0, codec="zstd")
+    leader = files([*COMMON, shared, encode_batch(12, 3, 0, mark="one")], ((0, 0),))
+    follower = files([*COMMON, shared, encode_batch(12, 3, 0, mark="two")], ((0, 0),))
+    snapshot = write_snapshot(tmp_path / "s", leader, follower)
+    assert main(["salvage", str(snapshot), "--to", str(tmp_path / "out"), "--payloads"]) == 0
+    assert SalvageManifest.open(tmp_path / "out").head["unexpanded"] == []

@@ -20,6 +20,8 @@ class Total:
     committed: int
     at_most: bool
     """Upper bounds: of some input only offsets tell how many records there are."""
+    at_least: bool
+    """Lower bounds: a replica that may hold more was not captured."""
     places: tuple[Place, ...]
     """Partitions that lost records."""
     committed_places: tuple[Place, ...]
@@ -51,6 +53,7 @@ def total_loss(partitions: Sequence[Row]) -> Total:
         records=sum(row["lost_records"] for row in lost),
         committed=sum(row["lost_committed"] for row in committed),
         at_most=any(row["lost_at_most"] for row in lost),
+        at_least=any(row["lost_at_least"] for row in lost),
         places=tuple((row["topic"], row["partition"]) for row in lost),
         committed_places=tuple((row["topic"], row["partition"]) for row in committed),
         unknown=sum(row["lost_records"] is None for row in partitions),

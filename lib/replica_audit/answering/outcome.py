@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from replica_audit.answering.by_partition import Row, present, told_protocol, worst_first, worst_partitions
+from replica_audit.answering.captured import Compared
 from replica_audit.answering.conditions import Conditions, find_conditions, place_of
 from replica_audit.answering.losses import Held, PlaceLoss, Total, find_holders, loss_at, total_loss
 from replica_audit.auditing.findings.catalogue import CATALOGUE, VERDICTS, at_or_above, codes_with
@@ -16,6 +17,9 @@ from replica_audit.results import Results
 
 #: Verdicts that say of themselves that nothing is lost.
 CALM = ("LAGGING", "CONSISTENT")
+
+#: Kinds of an outcome in which committed records are lost for certain.
+_LOSSES = ("lost", "lost_leaderless", "lost_uncounted", "lost_markers", "gone_since", "gone_for_good")
 
 _TONES = dict(zip(VERDICTS, ("bad", "bad", "bad", "bad", "unknown", "warn", "warn", "good"), strict=True))
 
@@ -61,6 +65,11 @@ class Outcome:
     """Partitions of each other verdict that occurs, worst first."""
 
     @property
+    def is_loss(self) -> bool:
+        """Committed records are lost for certain."""
+        return self.kind in _LOSSES
+
+    @property
     def is_calm(self) -> bool:
         """The worst verdict says itself that nothing is lost."""
         return self.worst in CALM
@@ -80,7 +89,8 @@ def find_outcome(results: Results, untrusted: str | None, verdict: Verdict) -> O
         findings[place_of(row)].append(row)
     total, conditions = total_loss(partitions), find_conditions(results)
     codes = {place: frozenset(row["code"] for row in rows) for place, rows in findings.items()}
-    kind, affected = headline_kind(worst, partitions, codes, total, conditions.is_peace and not untrusted)
+    uncompared, is_peace = conditions.compared, conditions.is_peace and not untrusted
+    kind, affected = headline_kind(worst, partitions, codes, total, is_peace, uncompared)
     counts = Counter(row["verdict"] for row in partitions)
     without_sum = worst in ("WILL_LOSE_ON_TRUNCATION", "UNCOMMITTED_DIVERGENCE") and not total.committed
     countable = worst in ("COMMITTED_LOSS", "COMMITTED_DIVERGENCE", "WILL_LOSE_ON_TRUNCATION")
@@ -107,7 +117,12 @@ def find_outcome(results: Results, untrusted: str | None, verdict: Verdict) -> O
 
 
 def headline_kind(
-    worst: str, partitions: Sequence[Row], codes: Mapping[Place, frozenset[str]], total: Total, is_peace: bool
+    worst: str,
+    partitions: Sequence[Row],
+    codes: Mapping[Place, frozenset[str]],
+    total: Total,
+    is_peace: bool,
+    compared: Compared,
 ) -> tuple[str, int]:
     """What the audit comes to, and of how many partitions that is said; `codes` are those of each partition's findings.
 
@@ -117,6 +132,7 @@ def headline_kind(
     - `differ`, `damaged`, `isr_short`, `will_lose`, `undecided`, `left_behind` by a clean election, `unproven`,
       `none_lacked`: the leader has every record that producers sent
     - `behind`, `behind_only`, `agree`, `peace`: nothing is lost; the first and the last where all is known
+    - `alone`, `single`: one copy is here and was compared with nothing; `single`: the partitions have one replica
     """
     affected = [row for row in partitions if row["verdict"] == worst]
     if worst in _WITH_NUMBERS and (counted := _counted(worst, affected, partitions, codes, total)):
@@ -128,7 +144,11 @@ def headline_kind(
     elif worst == "WILL_LOSE_ON_TRUNCATION":
         only_short = all("REP-ISR-SHORT" in codes.get(place_of(row), ()) for row in affected)
         kind = "isr_short" if only_short else "will_lose"
+    elif (worst in CALM or worst == "INCONCLUSIVE") and compared.uncompared.issuperset(map(place_of, affected)):
+        kind = "single" if set(map(place_of, affected)) <= set(compared.single) else "alone"
     else:
+        if worst in CALM:
+            affected = [row for row in affected if place_of(row) not in compared.uncompared]
         kind = {
             "COMMITTED_DIVERGENCE": "differ",
             "LATENT_CORRUPTION": "damaged",

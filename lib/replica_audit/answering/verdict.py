@@ -88,12 +88,16 @@ def _untrusted(results: Results) -> str | None:
     if not partitions:
         return "no log directory or partition found"
     inconclusive = sum(is_undecided(row["verdict"]) for row in partitions)
+    undecided = {(row["topic"], row["partition"]) for row in partitions if is_undecided(row["verdict"])}
+    needed = {(row["topic"], row["partition"]) for row in results.rows("captures") if row["needed"] is not None}
     unreadable = sum(row["code"] in codes_with("unreadable") for row in present(results.rows("findings")))
     # A directory without a partition has no finding of its own, only its row among the input that was not used.
     unreadable = unreadable or sum(row["code"] in codes_with("unreadable") for row in results.rows("quarantine"))
     reasons = []
     if inconclusive:
         reasons.append(f"{count(inconclusive, 'partition')} inconclusive")
+    if lacking := len(needed - undecided):
+        reasons.append(f"{count(lacking, 'more partition')} without a replica that is needed")
     if unreadable:
         reasons.append(f"{count(unreadable, 'input')} unreadable")
     if quality := sum(row["error"] is not None for row in results.rows("quality")):

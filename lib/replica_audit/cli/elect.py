@@ -69,6 +69,7 @@ def elect(arguments: argparse.Namespace, settings: Settings) -> int:
         stopped_cleanly=arguments.stopped_cleanly,
         **({} if arguments.bootstrap_server is None else {"bootstrap": arguments.bootstrap_server}),
         client_config=arguments.command_config,
+        made_with=_made_with(arguments),
     )
     if before is not None:
         return _check(before, plan, settings)
@@ -80,6 +81,19 @@ def elect(arguments: argparse.Namespace, settings: Settings) -> int:
     else:
         print_result(render_plan(plan, stdout_colour()))
     return 1 if plan.conflicts else 0
+
+
+def _made_with(arguments: argparse.Namespace) -> list[str]:
+    """The arguments that decide on the plan, for its own commands."""
+    given = {
+        "--candidate": arguments.candidate,
+        "--up": None if arguments.up is None else ",".join(map(str, arguments.up)),
+        "--stopped-cleanly": None
+        if arguments.stopped_cleanly is None
+        else ",".join(map(str, arguments.stopped_cleanly)),
+    }
+    options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+    return [*map(str, arguments.topic_partitions), *options]
 
 
 def _check(before: Any, plan: Any, settings: Settings) -> int:

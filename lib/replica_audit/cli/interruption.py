@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the program ends within seconds, wherever it is, says so, and leaves nothing behind.
+"""Ctrl-C, SIGTERM and SIGHUP: the program ends within seconds, wherever it is, says so, and leaves nothing behind.
 
 Unwinding would have to pass through calls into the JVM, which wait, and whose other threads print tracebacks when it
 goes. So nothing is unwound: a thread of its own hears of the signal, the main thread is parked, and the process ends
@@ -17,10 +17,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from replica_audit.scratch import remove_scratch, scratch_directory
+from replica_audit.scratch import (
+    finish_result,
+    remove_scratch,
+    remove_unfinished,
+    say_left,
+    scratch_directory,
+    unfinished_results,
+)
 
 #: Exit status and word of each signal.
-SIGNALS = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (143, "terminated")}
+SIGNALS = {
+    signal.SIGHUP: (129, "hung up"),
+    signal.SIGINT: (130, "interrupted"),
+    signal.SIGTERM: (143, "terminated"),
+}
 
 #: The JVM gets this long to end by itself, so that it takes its files along; then it is killed.
 _GRACE_SECONDS = 2.5
@@ -43,7 +54,7 @@ class Interruption:
         # Written by the C handler, whatever the main thread does, and whoever replaces the Python handler.
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         threading.Thread(target=self._listen, args=(reader,), name="signals", daemon=True).start()
-        # What starts a process in the background may have it ignore Ctrl-C.
+        # What starts a process in the background may have it ignore Ctrl-C, and nohup has it ignore SIGHUP.
         ignored = [number for number in SIGNALS if signal.getsignal(number) == signal.SIG_IGN]
         self._handlers = {number: signal.SIG_IGN if number in ignored else self._park for number in SIGNALS}
         self.guard()
@@ -76,12 +87,14 @@ class Interruption:
 
     def _end(self, status: int, reason: str) -> NoReturn:
         # Whatever hangs below: a disk that is gone, or a lock that the parked thread holds.
-        threading.Timer(_LAST_SECONDS, os._exit, [status]).start()
+        threading.Timer(_LAST_SECONDS, self._give_up, [status]).start()
         try:
             # Not through sys.stderr, whose lock the main thread may hold.
             os.write(2, f"{chr(10) if os.isatty(2) else ''}replica-audit: {reason}\n".encode())
             # The main thread may be in a call that nothing interrupts; it then finds no files to write to later.
             self._parked.wait(_PARKING_SECONDS)
+            remove_unfinished()
+            self._tell_left()
             if self.tell is not None:
                 self.tell(status, reason)
         except Exception as error:
@@ -95,6 +108,17 @@ class Interruption:
             remove_scratch()
         finally:
             os._exit(status)
+
+    def _give_up(self, status: int) -> NoReturn:
+        """Time is up."""
+        self._tell_left()
+        os._exit(status)
+
+    def _tell_left(self) -> None:
+        """Name each directory that could not be removed, once."""
+        for path in unfinished_results():
+            finish_result(path)
+            os.write(2, f"{say_left(path)}\n".encode())
 
 
 def end_children(seconds: float) -> None:

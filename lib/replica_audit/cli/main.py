@@ -12,7 +12,14 @@ from replica_audit.cli.commands import COMMANDS
 from replica_audit.cli.completion import render_completion
 from replica_audit.cli.failure import leave_verdict, tell_fault
 from replica_audit.cli.interruption import INTERRUPTION
-from replica_audit.cli.output import print_error, print_fault, print_note, print_result, stdout_columns
+from replica_audit.cli.output import (
+    open_closed_streams,
+    print_error,
+    print_fault,
+    print_note,
+    print_result,
+    stdout_columns,
+)
 from replica_audit.cli.parser import given_flags, help_text, parse_arguments
 from replica_audit.config import Resolved, Settings, resolve_settings
 from replica_audit.errors import EngineError, InputError, ReplicaAuditError, UsageError
@@ -21,6 +28,7 @@ from replica_audit.reporting.phrases.layout import set_text_width
 from replica_audit.reporting.phrases.status_line import render_status_line
 from replica_audit.reporting.terminal.settings_page import build_settings, render_settings
 from replica_audit.reporting.written.audit_json import render_object
+from replica_audit.scratch import finish_result, say_left, unfinished_results
 
 INTERRUPTED = 130
 
@@ -30,8 +38,18 @@ _NEW_OBJECTS = 50_000
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; nothing is raised but SystemExit of --help and --version."""
+    try:
+        return _run_command(argv)
+    finally:
+        for path in unfinished_results():
+            finish_result(path)
+            print_note(say_left(path))
+
+
+def _run_command(argv: Sequence[str] | None) -> int:
     arguments: argparse.Namespace | None = None
     settings: Settings | None = None
+    open_closed_streams()
     set_text_width(stdout_columns())
     gc.set_threshold(_NEW_OBJECTS)
     try:
@@ -74,6 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def entry_point(argv: Sequence[str] | None = None) -> NoReturn:
     """The console script `replica-audit`, and the mains of spark-submit: the process is the program's own."""
+    open_closed_streams()  # the signals' pipe would get their numbers
     INTERRUPTION.install()
     sys.exit(main(argv))
 

@@ -28,6 +28,20 @@ def print_result(text: str) -> None:
         os.close(nowhere)
 
 
+def open_closed_streams() -> None:
+    """Give stdin, stdout and stderr a place where the caller closed them (`>&-`): the null device.
+
+    Else the next file that is opened gets their number, and whatever a child prints is written into it.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest free number: those below are open by now.
+            os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
+
+
 def print_note(text: str) -> None:
     """Write a line for the person at the terminal to stderr."""
     print(redact(text), file=sys.stderr, flush=True)

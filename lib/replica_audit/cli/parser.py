@@ -147,6 +147,8 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     if not argv[0].startswith("-") and argv[0] not in known:
         raise UsageError(f"{argv[0]}: no such command; {nearest(argv[0], known)}\n{parser.format_usage().rstrip()}")
     arguments, unknown = parser.parse_known_args(argv)
+    if arguments.command is None:
+        parser.error(_say_unknown(unknown, parser) if unknown else "no command")
     if unknown:
         of_command = parsers_of(parser)[arguments.command]
         of_command.error(_say_unknown(unknown, of_command))

@@ -32,6 +32,8 @@ def add_restore_arguments(command: argparse.ArgumentParser, arguments: Any) -> N
     )
     text = "nothing was restored before: begin with the first record where no progress is known"
     command.add_argument("--from-start", action="store_true", help=text)
+    text = "leave out records that the leader of their own partition holds: they were never lost"
+    command.add_argument("--skip-present", action="store_true", help=text)
     text = "records that one transaction holds at most (default: %(default)s)"
     command.add_argument("--transaction-records", metavar="N", type=_whole, default=500, help=text)
     group = command.add_mutually_exclusive_group()
@@ -59,7 +61,7 @@ def restore(arguments: argparse.Namespace, settings: Settings) -> int:
         raise UsageError(f"restore: {arguments.directory} is not a local directory: copy what salvage wrote to one")
     records = SalvagedRecords(Path(place))
     contact = Contact(arguments.bootstrap_servers, read_client_properties(arguments.command_config))
-    ways = Ways(arguments.to_original, not arguments.no_headers, arguments.from_start)
+    ways = Ways(arguments.to_original, not arguments.no_headers, arguments.from_start, arguments.skip_present)
     if arguments.check:
         checks = [
             check_partition(records, source, target, contact, ways)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from replica_audit.cli.elect import read_plan
 from replica_audit.cli.options import one_of
 from replica_audit.cli.output import print_result, stdout_colour
 from replica_audit.cli.progress_lines import Progress
@@ -16,6 +17,9 @@ from replica_audit.errors import InputError, UsageError
 from replica_audit.places import check_files, lies_inside, local_path
 from replica_audit.reporting.terminal.salvage_text import render_salvage
 from replica_audit.reporting.written.audit_json import render_object
+
+if TYPE_CHECKING:
+    from replica_audit.salvaging.planned_leaders import PlannedLeaders
 
 #: As in `salvaging.record_files`, which is not imported for the help.
 _FORMS = ("jsonl", "parquet", "segments")
@@ -35,6 +39,8 @@ def add_salvage_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--encoding", metavar="NAME", type=one_of(_ENCODINGS), choices=_ENCODINGS, default="base64", help=text
     )
+    text = "take out what the leaders that this plan.json chose lose (default: what the present leaders lack)"
+    command.add_argument("--plan", metavar="FILE", help=text)
     text = "take records of aborted and open transactions, too"
     command.add_argument("--include-aborted", action="store_true", help=text)
     text = "take records past the leader's end, too, where only the moments of the copies may differ"
@@ -54,7 +60,7 @@ def salvage(arguments: argparse.Namespace, settings: Settings) -> int:
     target = _target(arguments)
     choices = Choices(arguments.payloads, arguments.include_aborted, arguments.include_ahead)
     forms = Forms(tuple(form for form in FORMS if form in (arguments.form or FORMS)), arguments.encoding)
-    opened = SalvagedSnapshot(arguments.snapshot, settings, choices)
+    opened = SalvagedSnapshot(arguments.snapshot, settings, choices, _planned(arguments.plan, settings))
     found = opened.find(Progress(settings.quiet))
     head = write_salvage(found, opened.reader, choices, forms, target)
     if settings.format == "json":
@@ -64,10 +70,21 @@ def salvage(arguments: argparse.Namespace, settings: Settings) -> int:
     return exit_status(head)
 
 
+def _planned(path: str | None, settings: Settings) -> PlannedLeaders | None:
+    """The leaders that the plan at `path` chose; None without one."""
+    from replica_audit.salvaging.planned_leaders import PlannedLeaders
+    from replica_audit.salvaging.private_files import hash_file
+
+    if path is None:
+        return None
+    return PlannedLeaders(read_plan(path, "--plan"), hash_file(Path(path)), settings.topics)
+
+
 def exit_status(head: Mapping[str, Any]) -> int:
     """1: records that are known to be there were not written, or cannot be. 3: something that may hold some was not read."""
     totals = head["totals"]
-    there = totals["records"] if totals["written"] is None else totals["written"]
+    readable = totals["records"] + totals["unexpanded_records"]
+    there = readable if totals["written"] is None else totals["written"]
     if there != totals["expected"]:
         return LOST
     return InputError.exit_status if head["unread"] else 0

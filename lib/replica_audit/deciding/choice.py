@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from replica_audit.auditing.findings.case import Case
@@ -31,9 +31,9 @@ def standing(case: Case, broker_id: int) -> str:
     leadership = case.leadership
     if leadership is not None and leadership.replicas is not None and broker_id not in leadership.replicas:
         return "unassigned"
-    if case.reference.leader_id == broker_id and leadership is not None and leadership.source != "inferred":
+    if case.reference.leader_id == broker_id and case.reference.source != "inferred":
         return "leader"
-    if leadership is None or leadership.isr is None:
+    if leadership is None or leadership.isr is None or case.reference.outdated:
         return "unknown"
     if broker_id in leadership.isr:
         return "isr"
@@ -49,13 +49,14 @@ def is_clean(name: str) -> bool | None:
     return None if name == "unknown" else name in CLEAN
 
 
-def choose(case: Case, costs: Sequence[CandidateCost]) -> Choice | None:
-    """The choice among the replicas that are assigned; None without any.
+def choose(case: Case, costs: Sequence[CandidateCost], damaged: Mapping[int, Sequence[str]]) -> Choice | None:
+    """The choice among the replicas that are assigned; None without any. `damaged`: codes of what is wrong with a log's files.
 
     First whoever loses the fewest records that may have been acknowledged with acks=all, then the fewest that are proven
-    committed, then the fewest at all. Of equals one that lacks nothing which another replica keeps, then the present
-    leader, then who is elected cleanly, then the later epoch, the longer log, the earlier log start, and the place in the
-    assignment: length never goes before the epoch.
+    committed, cuts the fewest transactions, and lacks the fewest records that another replica keeps unseen. The present
+    leader goes on where it is among these: an election for the sake of records that were never committed is not worth it.
+    Then whoever loses the fewest records at all, has no damaged file, is elected cleanly, has the later epoch, the longer
+    log, the earlier log start, and the place in the assignment: length never goes before the epoch.
     """
     standings = {cost.broker_id: standing(case, cost.broker_id) for cost in costs}
     electable = [cost for cost in costs if standings[cost.broker_id] != "unassigned"]
@@ -66,9 +67,13 @@ def choose(case: Case, costs: Sequence[CandidateCost]) -> Choice | None:
     def rank(cost: CandidateCost) -> tuple:
         broker, facts = cost.broker_id, cost.facts
         place = order.index(broker) if broker in order else len(order)
+        leads = standings[broker] == "leader" and not damaged.get(broker)
         return (
             *_loss(cost),
             cost.hidden_records,
+            not leads,
+            cost.lost_records,
+            bool(damaged.get(broker)),
             STANDINGS.index(standings[broker]),
             -log_epoch(facts),
             -facts.following_end_offset,
@@ -78,41 +83,46 @@ def choose(case: Case, costs: Sequence[CandidateCost]) -> Choice | None:
         )
 
     ranked = sorted(electable, key=rank)
-    best, last = ranked[0], max(ranked, key=_loss)
-    worst = None if _loss(last) == _loss(best) else last
-    return Choice(best, worst, _reason(case, best, ranked[1:], standings))
+    best, last = ranked[0], max(ranked, key=lambda cost: (*_loss(cost), cost.lost_records))
+    worst = None if _say_loss(last) == _say_loss(best) else last
+    reason = _reason(case, best, ranked[1:], standings)
+    if codes := damaged.get(best.broker_id):
+        reason = f"{reason}. Its own files are damaged ({', '.join(codes)}): copy them before it is started"
+    return Choice(best, worst, reason)
 
 
 def _loss(cost: CandidateCost) -> tuple[int, int, int]:
-    return cost.lost_acknowledged, cost.lost_committed, cost.lost_records
+    """What an election is worth: records that may have been acknowledged, proven ones, transactions that would hang."""
+    return cost.lost_acknowledged, cost.lost_committed, cost.cut_transactions
 
 
 def _reason(case: Case, best: CandidateCost, others: Sequence[CandidateCost], standings: dict[int, str]) -> str:
-    """Why `best` is best, in one sentence."""
+    """Why `best` is best, in a sentence or two."""
     name = f"broker {best.broker_id}"
     if not others:
         return f"{name} has the only log that is known"
-    equals = [cost for cost in others if _loss(cost) == _loss(best)]
-    rest = [cost for cost in others if _loss(cost) != _loss(best)]
-    loses = f"{name} loses {_say_loss(best)}"
+    equals = [cost for cost in others if _say_loss(cost) == _say_loss(best)]
+    rest = [cost for cost in others if _say_loss(cost) != _say_loss(best)]
+    reason = f"{name} loses {_say_loss(best)}"
+    if rest:
+        least = min(rest, key=lambda cost: (*_loss(cost), cost.lost_records))
+        next_best = ", the next best," if len(rest) > 1 else ""
+        reason = f"{reason}; broker {least.broker_id}{next_best} would lose {_say_loss(least)}"
     if equals:
         same = brokers(sorted(cost.broker_id for cost in equals))
-        loses = f"{loses}, as {same} would, and {_advantage(case, best, equals, standings)}"
-    if not rest:
-        return loses
-    least = min(rest, key=_loss)
-    next_best = ", the next best," if len(rest) > 1 else ""
-    return f"{loses}; broker {least.broker_id}{next_best} would lose {_say_loss(least)}"
+        too = f"neither would {same}" if _say_loss(best).startswith("nothing") else f"so would {same}"
+        advantage = _advantage(case, best, equals, standings)
+        reason = f"{name} loses {_say_loss(best)}; {too}. Broker {best.broker_id} {advantage}"
+        if rest:
+            reason = f"{reason}; broker {least.broker_id} would lose {_say_loss(least)}"
+    return reason
 
 
 def _advantage(case: Case, best: CandidateCost, equals: Sequence[CandidateCost], standings: dict[int, str]) -> str:
     """What decides between candidates that lose the same."""
     own = standings[best.broker_id]
-    if all(cost.hidden_records > best.hidden_records for cost in equals):
-        most = max(cost.hidden_records for cost in equals)
-        return f"has {count(most, 'record')} that {'the other lacks' if len(equals) == 1 else 'not all of them have'}"
     if own == "leader":
-        return "leads already"
+        return "is its leader by the metadata"
     if all(STANDINGS.index(standings[cost.broker_id]) > STANDINGS.index(own) for cost in equals) and own in CLEAN:
         return "is in sync" if own == "isr" else "is eligible"
     if own == "last_known" and all(standings[cost.broker_id] != own for cost in equals):
@@ -126,4 +136,7 @@ def _advantage(case: Case, best: CandidateCost, equals: Sequence[CandidateCost],
 
 
 def _say_loss(cost: CandidateCost) -> str:
-    return say_loss(cost.lost_records, cost.lost_committed, cost.lost_possible, cost.at_most)
+    loss = say_loss(cost.lost_records, cost.lost_committed, cost.lost_possible, cost.at_most, cost.cut_transactions)
+    if cost.hidden_records:
+        loss = f"{loss}, and {count(cost.hidden_records, 'record')} that another replica keeps stay unseen"
+    return loss

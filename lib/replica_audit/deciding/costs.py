@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +15,11 @@ from replica_audit.auditing.comparing.loss import Count, count_beyond
 from replica_audit.auditing.comparing.replays import replay_lineage
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.families.rep import brokers_past_leader
+from replica_audit.auditing.findings.families.txn import is_marker_due
 from replica_audit.auditing.partitions.conclusion import PartitionAudit
 from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
-from replica_audit.deciding.held_records import Holding, Marked, as_possible, holding
+from replica_audit.deciding.held_records import Holding, Marked, TransactionPart, as_possible, holding
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.formats.segments.open_transactions import open_at_end
 
@@ -33,6 +34,17 @@ class FollowerCost:
     committed_dropped: int = 0
     lost_held: int = 0
     """Of the records that no log holds then, those that this one held."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyBeside:
+    """A copy that neither leads nor follows: in a -future or -stray directory, say."""
+
+    facts: ReplicaFacts
+    start_offset: int
+    """Where it parts from the candidate's log."""
+    lost_held: int
+    """Of the records that no log holds any more, those that it holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +63,13 @@ class CandidateCost:
     at_most: bool
     """The numbers are upper bounds: of some of it only offsets tell how many records there are."""
     cut_transactions: int
-    """Transactions of which the candidate has a part, and a part is lost."""
+    """Transactions of which the candidate has a part, and a part that may have been committed is lost: data or the marker."""
     only_here: int
     """Records that no other replica holds."""
     hidden_records: int = 0
     """Records that the candidate lacks and another replica keeps, where nobody sees them: no truncation finds them."""
+    beside: tuple[CopyBeside, ...] = ()
+    """Copies that neither lead nor follow and hold some of what is lost."""
 
     @property
     def broker_id(self) -> int:
@@ -76,25 +90,58 @@ def candidate_costs(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]
     if case is None:
         return ()
     shorter = brokers_past_leader(audit.findings)
-    is_doubtful = _may_have_lost_tail(case)
-    tiered = audit.evidence.is_tiered
-    replicas = sorted(
-        (case.reference.facts, *(item.follower for item in case.comparisons)), key=lambda facts: facts.broker_id
-    )
-    cuts = cuts_of_candidates(case.reference, replicas, case.protocol, tiered)
-    wanted = chunks_of_candidates(case.reference, replicas, lambda: cuts)
-    holdings = {}
-    for facts in replicas:
+    is_doubtful = may_have_lost_tail(case)
+    replicas, beside = replicas_of(case), copies_beside(case)
+    cuts = cuts_of_candidates(case.reference, replicas, case.protocol, case.is_tiered, beside)
+    found = holdings_of(case, batches, cuts)
+    holdings = {facts.broker_id: found[facts.key] for facts in replicas}
+    aside = [found[facts.key] for facts in beside]
+    return tuple(_cost(case, facts, replicas, holdings, aside, cuts, shorter, is_doubtful) for facts in replicas)
+
+
+def replicas_of(case: Case) -> list[ReplicaFacts]:
+    """The replicas that may be candidates, by broker id."""
+    replicas = (case.reference.facts, *(item.follower for item in case.comparisons))
+    return sorted(replicas, key=lambda facts: facts.broker_id)
+
+
+def copies_beside(case: Case) -> list[ReplicaFacts]:
+    """Copies that Kafka does not serve from: no candidates, but what only they hold is lost with them."""
+    return [item.follower for item in case.beside]
+
+
+def holdings_of(
+    case: Case, batches: Mapping[CopyKey, np.ndarray], cuts: Mapping[CopyKey, Mapping[CopyKey, int]]
+) -> dict[CopyKey, Holding]:
+    """What each replica and each copy beside them holds, by copy; `cuts` are those of the candidates."""
+    copies = (*replicas_of(case), *copies_beside(case))
+    wanted = chunks_of_candidates(case.reference, copies, lambda: cuts)
+    found = {}
+    for facts in copies:
         rows = restore_epochs(batches.get(facts.key, np.empty(0, BATCH_DTYPE)), facts.rot)
         loaded = frozenset(wanted.get(facts.key, ()))
-        holdings[facts.broker_id] = holding(case, facts, batches_in(rows, loaded), loaded)
-    return tuple(
-        _cost(case, facts, replicas, holdings, _cuts(case, facts, replicas, cuts), shorter, is_doubtful)
-        for facts in replicas
-    )
+        found[facts.key] = holding(case, facts, batches_in(rows, loaded), loaded)
+    return found
 
 
-def _may_have_lost_tail(case: Case) -> bool:
+def committed_ranges(case: Case, batches: Mapping[CopyKey, np.ndarray]) -> dict[CopyKey, list[tuple[int, int]]]:
+    """By copy, the [start, end) of its log whose records are proven committed; `batches` as for `candidate_costs`.
+
+    Of what lies below the reference's log start nothing tells whether the reference had the same.
+    """
+    beside = copies_beside(case)
+    cuts = cuts_of_candidates(case.reference, replicas_of(case), case.protocol, case.is_tiered, beside)
+    floor = case.reference.facts.log_start_offset
+    return {
+        key: [
+            (max(item.piece.start_offset, floor), min(item.piece.committed_end, item.piece.end_offset))
+            for item in one.marked
+        ]
+        for key, one in holdings_of(case, batches, cuts).items()
+    }
+
+
+def may_have_lost_tail(case: Case) -> bool:
     """Whether the reference's own checkpoints lie past its end: then that it was copied earlier is one explanation of two."""
     facts = case.reference.facts
     recovery_point = facts.directory.recovery_point_checkpoint
@@ -107,14 +154,15 @@ def _cost(
     candidate: ReplicaFacts,
     replicas: Sequence[ReplicaFacts],
     holdings: Mapping[int, Holding],
-    cuts: Mapping[int, int],
+    aside: Sequence[Holding],
+    cuts_of: Mapping[CopyKey, Mapping[CopyKey, int]],
     shorter: Collection[int],
     is_doubtful: bool,
 ) -> CandidateCost:
-    own = holdings[candidate.broker_id]
+    own, cuts = holdings[candidate.broker_id], _cuts(case, candidate, replicas, cuts_of)
     stays = candidate is case.reference.facts and case.reference.leader_id == candidate.broker_id
     mine = own.parted(cuts[candidate.broker_id])[0]
-    held, dropped, producers, hidden = list(mine), {}, set(), []
+    held, dropped, cut_producers, hidden = list(mine), {}, set(), []
     committed: dict[int, int] = {}
     for broker, cut in cuts.items():
         kept, gone = holdings[broker].parted(cut)
@@ -128,11 +176,17 @@ def _cost(
         if broker != candidate.broker_id and not compacted:
             hidden += [item.above(candidate.local_start_offset) for item in kept]
         dropped[broker] = [item for item in gone if not (compacted and _was_cleaned(candidate, item))]
-        producers |= holdings[broker].producers_dropped(cut)
-    lost = [item for items in dropped.values() for item in items]
+        may_be_newer = stays and broker not in shorter and not is_doubtful
+        cut_producers |= {
+            transaction.producer_id
+            for transaction in open_at_end(candidate.segments).values()
+            if _is_cut(case, holdings[broker].cut_part(transaction, cut), may_be_newer)
+        }
+    beside = {one.facts.key: list(_beside(case, candidate, one)) for one in aside}
+    lost = [item for items in (*dropped.values(), *beside.values()) for item in items]
     count, at_most = _count(lost, held)
     possible, _ = count_beyond(as_possible(lost), as_possible(held))
-    others = [one for broker, one in holdings.items() if broker != candidate.broker_id]
+    others = [*(one for broker, one in holdings.items() if broker != candidate.broker_id), *aside]
     alone, _ = _count(
         [
             item
@@ -157,10 +211,39 @@ def _cost(
         lost_committed=count.committed,
         lost_possible=max(0, possible.committed - count.committed),
         at_most=at_most or any(facts.compacted for facts in replicas) and count.records > 0,
-        cut_transactions=len(producers & set(open_at_end(candidate.segments))) if lost else 0,
+        cut_transactions=len(cut_producers),
         only_here=alone.records,
+        beside=tuple(
+            CopyBeside(one.facts, max(cuts_of[candidate.key][one.facts.key], one.facts.log_start_offset), held_there)
+            for one in aside
+            if (held_there := _count(beside[one.facts.key], held)[0].records)
+        ),
         hidden_records=_count(filter(None, hidden), mine)[0].records,
     )
+
+
+def _beside(case: Case, candidate: ReplicaFacts, holding: Holding) -> Iterator[Marked]:
+    """What a copy that neither leads nor follows holds above the candidate's log start, as far as it was in the log.
+
+    What it has past the reference's end counts where it was in the reference's own log: else it may be of another moment.
+    """
+    item = next(one for one in case.beside if one.follower is holding.facts)
+    for one in holding.marked:
+        part = one.above(candidate.local_start_offset)
+        if part is None or (part.is_ahead and not case.is_lost_tail(item)):
+            continue
+        if not (holding.facts.compacted or candidate.compacted) or not _was_cleaned(candidate, part):
+            yield part
+
+
+def _is_cut(case: Case, part: TransactionPart | None, may_be_newer: bool) -> bool:
+    """Whether a transaction that is open on a candidate is cut: its next part is dropped elsewhere, and nobody writes it again.
+
+    `may_be_newer`: the candidate leads, and may have what lies past its end: it was copied earlier.
+    """
+    if part is None or not part.is_possible or (part.is_ahead and may_be_newer):
+        return False
+    return not (part.batch.is_control and is_marker_due(case, part.batch.producer_id))
 
 
 def _cuts(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from replica_audit.deciding.groups import GroupOffset, by_partition, find_hit
@@ -29,6 +29,13 @@ class Matrix:
         for row in results.rows("replicas"):
             if row["role"] in _COMPARED:
                 self.replicas[row["topic"], row["partition"]][row["broker_id"]] = row
+        self.lost = {(row["topic"], row["partition"]): row["lost_records"] for row in results.rows("partitions")}
+        """Records that the reference lacks, by partition; None where nobody knows."""
+        self.needed: dict[Place, list[int]] = defaultdict(list)
+        """Brokers of which no log was captured and without which nothing is certain."""
+        for row in results.tables.get("captures", ()):
+            if row["needed"]:
+                self.needed[row["topic"], row["partition"]].append(row["broker_id"])
 
     def places(self) -> list[Place]:
         return sorted(self.rows)
@@ -40,6 +47,27 @@ class Matrix:
 
     def best(self, place: Place) -> int | None:
         return next((one for one, rows in self.rows[place].items() if rows[one]["choice"] == "best"), None)
+
+    def harmful(self, decision: Decision) -> frozenset[tuple[int, int]]:
+        """Pairs (leader, follower) in which the follower is cut and loses what no log has then, though the choice keeps it."""
+        least = decision.chosen.loss
+        worse = {one.candidate_id for one in decision.candidates if one.loss > least}
+        rows = self.rows[decision.topic, decision.partition]
+        return frozenset(
+            (leader, follower)
+            for leader in worse
+            for follower, row in rows[leader].items()
+            if follower != leader and row["lost_held"]
+        )
+
+    def cuts_transactions(self, place: Place, candidate_id: int) -> bool:
+        """Whether the marker of a transaction is in another log and not in the candidate's."""
+        row = self.rows.get(place, {}).get(candidate_id, {}).get(candidate_id)
+        return row is not None and bool(row["cut_transactions"])
+
+    def reference(self, place: Place) -> int | None:
+        """The broker whose log the others are compared with."""
+        return next((one for one, row in self.replicas[place].items() if row["role"] in ("leader", "reference")), None)
 
 
 def decide(
@@ -66,6 +94,11 @@ def decide(
             raise UsageError(
                 f"--candidate {candidate_id}: {topic}-{partition} has no such replica in the snapshot, but {known}"
             )
+    if not asked:
+        reason = "this audit has not worked out what each choice costs; elect does"
+        conflicts += [
+            Conflict(*place, reason) for place, lost in matrix.lost.items() if lost and place not in matrix.rows
+        ]
     for place in places:
         if place not in matrix.rows:
             conflicts.append(Conflict(*place, "no log of it can be read, so that nothing tells what an election costs"))
@@ -78,7 +111,29 @@ def decide(
         found.append(
             _decision(matrix, state, place, chosen, given, None if groups is None else of_place.get(place, ()))
         )
-    return found, conflicts
+    return _concentrated(found, state), conflicts
+
+
+def _concentrated(decisions: Sequence[Decision], state: PresentState) -> list[Decision]:
+    """Of equal candidates the one that the most partitions can have: the fewer lead, the fewer have to be stopped for others.
+
+    Who leads now stays.
+    """
+    leading: Counter[int] = Counter()
+    free = []
+    for decision in decisions:
+        stays = state.leader_now((decision.topic, decision.partition)) == decision.candidate_id
+        if decision.asked or stays or not decision.equals:
+            leading[decision.candidate_id] += 1
+        else:
+            free.append(decision)
+    instead = {}
+    for decision in free:
+        other = max(decision.equals, key=lambda one: leading[one])
+        if leading[other] > leading[decision.candidate_id]:
+            instead[id(decision)] = decision.instead(other, f"broker {other} leads other partitions of this plan too")
+        leading[max(other, decision.candidate_id, key=lambda one: leading[one])] += 1
+    return [instead.get(id(decision), decision) for decision in decisions]
 
 
 def _decision(
@@ -90,7 +145,8 @@ def _decision(
     groups: Sequence[GroupOffset] | None,
 ) -> Decision:
     rows, registration = matrix.rows[place], state.partitions.get(place)
-    kafka = None if registration is None else next_leader(registration, state.up, unclean=registration.unclean)
+    alive = state.up | state.unknown
+    kafka = None if registration is None else next_leader(registration, alive, unclean=registration.unclean)
     leader = None if registration is None else registration.leader_id
     own = rows[chosen][chosen]
     reason = own["reason"]
@@ -108,7 +164,8 @@ def _decision(
         kafka_choice_right=None if kafka is None else kafka.right,
         procedure="none",
         candidates=tuple(_candidate(matrix, place, one, leader, groups) for one in sorted(rows) if one in rows[one]),
-        salvage=tuple(_sources(rows[chosen], matrix.replicas[place])),
+        salvage=(*_sources(rows[chosen], matrix.replicas[place]), *_beside(own)),
+        depends_on=tuple(matrix.needed[place]),
     )
 
 
@@ -127,6 +184,8 @@ def _candidate(
         lost_possible=row["lost_possible"],
         lost_at_most=row["lost_at_most"],
         cut_transactions=row["cut_transactions"],
+        hidden_records=row["hidden_records"] or 0,
+        damage=tuple(row["damage"] or ()),
         groups_hit=None if hits is None else len(hits),
     )
 
@@ -157,6 +216,14 @@ def _sources(rows: Mapping[int, Row], replicas: Mapping[int, Row]) -> list[Sourc
             taken += row["lost_held"]
             found.append(Source(row["broker_id"], replica["log_dir"], start, end, row["lost_held"]))
     return found
+
+
+def _beside(row: Row) -> list[Source]:
+    """Copies that neither lead nor follow and hold some of what a candidate loses."""
+    return [
+        Source(one["broker_id"], one["log_dir"], one["start_offset"], one["end_offset"], one["lost_held"])
+        for one in row["beside"] or ()
+    ]
 
 
 def rests_on(results: Results, matrix: Matrix, places: Collection[Place]) -> list[PartitionThen]:

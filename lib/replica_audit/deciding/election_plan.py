@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 from replica_audit import __version__
-from replica_audit.auditing.rows.evidence import parse_kafka_version
 from replica_audit.deciding.decisions import Matrix, decide, groups_hit, rests_on
 from replica_audit.deciding.groups import GroupOffset, by_partition
 from replica_audit.deciding.kafka_commands import BOOTSTRAP, Tools
+from replica_audit.deciding.mending import mending_steps
 from replica_audit.deciding.plan_parts import Plan
 from replica_audit.deciding.planning import make_steps
 from replica_audit.deciding.present_state import present_state
+from replica_audit.deciding.putting_back import restore_steps, salvage_steps
+from replica_audit.deciding.safeguards import safeguard_steps
 from replica_audit.model import Place
+from replica_audit.protocol.versions import parse_kafka_version
 from replica_audit.results import Results
 
 
@@ -27,20 +31,30 @@ def plan_elections(
     bootstrap: str = BOOTSTRAP,
     client_config: str | None = None,
     groups: Sequence[GroupOffset] | None = None,
+    made_with: Sequence[str] = (),
 ) -> Plan:
     """The plan for the partitions `asked` for, all that have something to decide where none is.
 
     `results` have rows of `elections` for these. `candidate_id` is taken in place of the best; `up` and `stopped_cleanly`
     go before what fencing and flags show; `groups` before the rows of `group_offsets`. Raises UsageError for a candidate
-    that a partition does not have.
+    that a partition does not have. `made_with` are the arguments that make this plan again.
     """
     options = results.audit.get("options") or {}
     version = parse_kafka_version(options.get("kafka_version"))
     matrix = Matrix(results)
     state = present_state(results, version, up, stopped_cleanly)
     decisions, conflicts = decide(matrix, state, asked, candidate_id, _groups(results) if groups is None else groups)
-    tools = Tools(version, bootstrap, client_config)
-    outcome = make_steps(state, matrix, decisions, tools)
+    tools = Tools(version, bootstrap, client_config, state.mode)
+    about = frozenset(asked) or None
+    first = list(safeguard_steps(results, matrix, state, decisions, about))
+    outcome = make_steps(state, matrix, decisions, tools, first)
+    if salvage := list(salvage_steps(results, outcome.decisions, made_with)):
+        # Which decisions are carried out, and so what there is to salvage before, is known only now.
+        outcome = make_steps(state, matrix, decisions, tools, [*first, *salvage])
+    last = [
+        *restore_steps(outcome.decisions, bootstrap),
+        *mending_steps(results, matrix, outcome.decisions, tools, about),
+    ]
     return Plan(
         cluster_id=results.audit.get("cluster_id"),
         tool_version=__version__,
@@ -48,16 +62,25 @@ def plan_elections(
         mode=state.mode,
         protocol=options.get("protocol") or "fetch",
         up=tuple(sorted(state.up)),
-        down=tuple(sorted(state.brokers - state.up)),
+        down=tuple(sorted(state.down)),
         stopped_cleanly=tuple(sorted(state.clean)),
         unknown=tuple(sorted(state.unknown)),
         decisions=outcome.decisions,
-        steps=outcome.steps,
+        steps=tuple(replace(step, number=number) for number, step in enumerate((*outcome.steps, *last), 1)),
         keep_down=outcome.keep_down,
         conflicts=(*conflicts, *outcome.conflicts),
         alternatives=outcome.alternatives,
         rests_on=tuple(rests_on(results, matrix, {(one.topic, one.partition) for one in decisions})),
     )
+
+
+def advise(results: Results) -> Plan:
+    """The plan for everything in `results` that has something to decide or to do: what headline, Do first, What to do, page,
+    summary and `elect` render. It is worked out once.
+    """
+    if "plan" not in results.remembered:
+        results.remembered["plan"] = plan_elections(results)
+    return results.remembered["plan"]
 
 
 def hit_groups(results: Results) -> dict[Place, dict[int, frozenset[str]]]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
+from replica_audit.auditing.findings.catalogue import at_or_above
 from replica_audit.auditing.findings.families.meta_identity import META_NO_LEADER
 from replica_audit.auditing.partitions.conclusion import PartitionAudit
 from replica_audit.auditing.replicas.facts import CopyKey
@@ -16,6 +17,9 @@ from replica_audit.model import TopicPartition
 
 #: Verdicts of partitions in which there is nothing to decide.
 CALM = ("CONSISTENT", "LAGGING")
+
+#: Codes of files that are damaged, by how they begin.
+_DAMAGE = ("LOG-", "IDX-", "EPO-")
 
 
 def decided_rows(
@@ -37,7 +41,8 @@ def election_rows(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]) 
     if case is None:
         return []
     costs = candidate_costs(audit, batches)
-    choice = choose(case, costs)
+    damaged = damage_by_broker(audit)
+    choice = choose(case, costs, damaged)
     best, worst, reason = (choice.best, choice.worst, choice.reason) if choice is not None else (None, None, None)
     rows = []
     for cost in costs:
@@ -62,6 +67,17 @@ def election_rows(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]) 
                 "cut_transactions": cost.cut_transactions,
                 "only_here": cost.only_here,
                 "hidden_records": cost.hidden_records,
+                "damage": damaged.get(cost.broker_id, []),
+                "beside": [
+                    {
+                        "broker_id": copy.facts.broker_id,
+                        "log_dir": copy.facts.directory.log_dir,
+                        "start_offset": copy.start_offset,
+                        "end_offset": copy.facts.log_end_offset,
+                        "lost_held": copy.lost_held,
+                    }
+                    for copy in cost.beside
+                ],
                 "standing": name,
                 "clean": is_clean(name),
                 "choice": "best" if cost is best else "worst" if cost is worst else None,
@@ -70,3 +86,13 @@ def election_rows(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]) 
             for one in cost.followers
         ]
     return rows
+
+
+def damage_by_broker(audit: PartitionAudit) -> dict[int, list[str]]:
+    """Codes of what is damaged in each broker's files, as far as it matters to whoever lets it lead."""
+    found: dict[int, list[str]] = {}
+    for item in audit.findings:
+        is_damage = item.code.startswith(_DAMAGE) and at_or_above(item.severity, "medium")
+        if is_damage and item.broker_id is not None and item.code not in found.setdefault(item.broker_id, []):
+            found[item.broker_id].append(item.code)
+    return {broker: sorted(codes) for broker, codes in found.items()}

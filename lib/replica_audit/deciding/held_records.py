@@ -8,6 +8,7 @@ what acks=all promised, leave that open.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -18,7 +19,8 @@ from replica_audit.auditing.comparing.runs import Run
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.batch_header import TRANSACTIONAL, Batch, or_absent
-from replica_audit.model import ChunkDigest
+from replica_audit.formats.segments.open_transactions import next_part
+from replica_audit.model import ChunkDigest, OpenTransaction
 
 #: Protocols under which a clean election keeps all that was committed.
 _KEEPS_COMMITTED = ("kip-279", "fetch")
@@ -72,6 +74,17 @@ class Marked:
 
 
 @dataclass(frozen=True, slots=True)
+class TransactionPart:
+    """A batch of a transaction, of its data or its marker."""
+
+    batch: Batch
+    is_possible: bool
+    """It may have been committed."""
+    is_ahead: bool
+    """As in `Marked`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Holding:
     """One replica's records, as far as replicas may differ in them."""
 
@@ -81,6 +94,8 @@ class Holding:
     loaded: frozenset[int]
     marked: tuple[Marked, ...]
     """In order of offset."""
+    transactional: tuple[TransactionPart, ...] = ()
+    """Of `batches` those of transactions, markers too."""
     _ends: tuple[int, ...] = ()
     """Ends of `batches`, none below one before it."""
 
@@ -105,14 +120,14 @@ class Holding:
                 dropped.append(item.between(edge, end))
         return kept, dropped
 
-    def producers_dropped(self, truncate_to: int) -> set[int]:
-        """Producers with transactional batches, markers among them, past the cut."""
+    def cut_part(self, transaction: OpenTransaction, truncate_to: int) -> TransactionPart | None:
+        """The first part of a transaction that truncation drops, where it was open at the cut; else None."""
         first = self._first_dropped(truncate_to)
-        return {
-            batch.producer_id
-            for batch in self.batches
-            if batch.end_offset > first and batch.magic >= 2 and batch.attributes & TRANSACTIONAL
-        }
+        if transaction.first_offset >= first:
+            return None
+        dropped = {part.batch: part for part in self.transactional if part.batch.end_offset > first}
+        batch = next_part(transaction, dropped)
+        return None if batch is None else dropped[batch]
 
     def _first_dropped(self, truncate_to: int) -> int:
         return max(truncate_to, self.facts.log_start_offset)
@@ -120,26 +135,42 @@ class Holding:
 
 def holding(case: Case, facts: ReplicaFacts, batches: Sequence[Batch], loaded: frozenset[int]) -> Holding:
     """The holding of one of a case's replicas, given its batches of the chunks `loaded`."""
-    item = next((one for one in case.comparisons if one.follower is facts), None)
+    item = next((one for one in (*case.comparisons, *case.beside) if one.follower is facts), None)
     # A batch stands in a comparison as it was read there: its place in the log tells it from all others.
-    runs = {} if item is None else {_key(batch): run for run in item.runs for batch in run.batches}
+    runs = defaultdict(list)
+    for run in () if item is None else item.runs:
+        for batch in run.batches:
+            runs[_key(batch)].append(run)
     again = {} if item is None else {_key(batch): run for run in item.runs for batch in run.written_again}
     ahead = set() if item is None else {_key(batch) for batch in item.alignment.ahead}
     marked = [
         one
         for batch in (_as_written_again(batch, again.get(_key(batch))) for batch in batches)
-        if has_data(batch)
-        for one in _marked(case, facts, batch, runs.get(_key(batch)), _key(batch) in ahead)
+        if has_data(batch) and batch.end_offset > facts.log_start_offset
+        for one in _marked(case, facts, batch, runs.get(_key(batch), ()), _key(batch) in ahead)
     ]
     marked += [
         _of_chunk(case, facts, chunk)
         for number, chunk in facts.chunks.items()
-        if number not in loaded and chunk.record_count
+        if number not in loaded and chunk.record_count and chunk.last_offset >= facts.log_start_offset
     ]
     marked.sort(key=lambda one: (one.piece.start_offset, one.piece.end_offset))
     ends = tuple(accumulate((batch.end_offset for batch in batches), max))
     # A cleaner leaves parts of batches: of compacted logs each is asked for by itself.
-    return Holding(facts, tuple(batches), loaded, tuple(marked if facts.compacted else _joined(marked)), ends)
+    transactional = tuple(
+        _transaction_part(_marked(case, facts, batch, runs.get(_key(batch), ()), _key(batch) in ahead), batch)
+        for batch in batches
+        if batch.magic >= 2 and batch.attributes & TRANSACTIONAL
+    )
+    return Holding(
+        facts, tuple(batches), loaded, tuple(marked if facts.compacted else _joined(marked)), transactional, ends
+    )
+
+
+def _transaction_part(marked: Iterable[Marked], batch: Batch) -> TransactionPart:
+    parts = list(marked)
+    is_possible = any(one.possible_end > one.piece.start_offset for one in parts)
+    return TransactionPart(batch, is_possible, any(one.is_ahead for one in parts))
 
 
 def _as_written_again(batch: Batch, run: Run | None) -> Batch:
@@ -167,21 +198,25 @@ def _key(batch: Batch) -> tuple[int, int, int]:
     return batch.base_offset, batch.last_offset, batch.position
 
 
-def _marked(case: Case, facts: ReplicaFacts, batch: Batch, run: Run | None, ahead: bool) -> Iterator[Marked]:
-    """A batch in pieces: the part that is the reference's, and that of a run."""
-    start = batch.base_offset if run is None else max(batch.base_offset, run.start_offset)
-    if start > batch.base_offset:
-        yield _piece(facts, batch, batch.base_offset, start, *_shared(case))
-    if ahead:
+def _marked(case: Case, facts: ReplicaFacts, batch: Batch, runs: Sequence[Run], is_ahead: bool) -> Iterator[Marked]:
+    """A batch from the log start on, in pieces: the parts that are the reference's, and those of runs, in order."""
+    start = max(batch.base_offset, facts.log_start_offset)
+    if is_ahead:
         yield replace(_piece(facts, batch, start, batch.end_offset, *_of_ahead(case, facts, batch)), is_ahead=True)
-    elif run is not None and run.conflicting:
-        yield _piece(facts, batch, start, batch.end_offset, *_of_run(case, run))
-    else:
+        return
+    for run in runs:
+        begin, end = max(start, run.start_offset), min(batch.end_offset, run.end_offset)
+        if start < begin:
+            yield _piece(facts, batch, start, begin, *_shared(case))
+        if begin < end:
+            yield _piece(facts, batch, begin, end, *(_of_run(case, run) if run.conflicting else _shared(case)))
+        start = max(start, end)
+    if start < batch.end_offset:
         yield _piece(facts, batch, start, batch.end_offset, *_shared(case))
 
 
 def _piece(facts: ReplicaFacts, batch: Batch, start: int, end: int, committed_end: int, possible_end: int) -> Marked:
-    piece = piece_of(facts.broker_id, batch, start, end, committed_end)
+    piece = piece_of(facts.key, batch, start, end, committed_end)
     return Marked(piece, max(possible_end, committed_end), batch.epoch)
 
 
@@ -196,7 +231,7 @@ def _shared(case: Case) -> tuple[int, int]:
 def _of_ahead(case: Case, facts: ReplicaFacts, batch: Batch) -> tuple[int, int]:
     """The same of what a replica has past the reference's end."""
     committed = committed_ahead(case.reference.facts, facts)
-    limit = next(one.never_committed_from for one in case.comparisons if one.follower is facts)
+    limit = next(one.never_committed_from for one in (*case.comparisons, *case.beside) if one.follower is facts)
     return committed, committed if limit is not None and batch.base_offset >= limit else batch.end_offset
 
 
@@ -223,7 +258,7 @@ def _of_chunk(case: Case, facts: ReplicaFacts, chunk: ChunkDigest) -> Marked:
     """A chunk that every replica which has it holds alike."""
     committed, possible = _shared(case)
     piece = Piece(
-        facts.broker_id,
+        facts.key,
         ("chunk", chunk.chunk, chunk.digest),
         chunk.base_offset,
         chunk.last_offset + 1,

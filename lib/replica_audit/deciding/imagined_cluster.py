@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
+from itertools import permutations
 
 from replica_audit.deciding.present_state import PresentState
 from replica_audit.model import Place
@@ -25,14 +26,29 @@ class Change:
 class ImaginedCluster:
     """All partitions of a snapshot and the brokers that are up. Nothing is written anywhere."""
 
-    def __init__(self, state: PresentState, *, has_elr: bool, unclean: Callable[[Place], bool]) -> None:
-        """`unclean` says of each partition whether unclean elections are allowed at first."""
+    def __init__(
+        self,
+        state: PresentState,
+        *,
+        has_elr: bool,
+        unclean: Callable[[Place], bool],
+        up: Iterable[int],
+        fenced: Iterable[int] = (),
+    ) -> None:
+        """`unclean` says of each partition whether unclean elections are allowed at first; brokers that are not `up` are
+        fenced in the order of `fenced`, as the controller does when it no longer hears of them.
+        """
         self.partitions = {
             place: replace(one, has_elr=has_elr, unclean=unclean(place)) for place, one in state.partitions.items()
         }
-        self.up = set(state.up)
+        order = list(fenced)
+        self.up = set(up) | set(order)
         self.clean = set(state.clean)
         self.changes: list[Change] = []
+        for broker in order:
+            self.up.discard(broker)
+            self._change(partial(_fence, broker, frozenset(self.up)), broker)
+        self.changes.clear()
 
     def copy(self) -> ImaginedCluster:
         """Another one in the same state, whose changes begin anew."""
@@ -44,6 +60,10 @@ class ImaginedCluster:
             [],
         )
         return other
+
+    def is_like(self, other: ImaginedCluster) -> bool:
+        """Whether nothing tells the two apart."""
+        return self.up == other.up and self.partitions == other.partitions
 
     def leader(self, place: Place) -> int | None:
         """Who leads; None where nobody does, and of a partition whose assignment the snapshot does not show."""
@@ -102,25 +122,35 @@ class ImaginedCluster:
 
 
 class ImaginedClusters:
-    """One cluster, imagined in every way that its snapshot leaves open: whether there are eligible leader replicas, and
-    whether topics that do not show it allow unclean elections.
+    """One cluster, imagined in every way that its snapshot leaves open: whether there are eligible leader replicas, whether
+    topics that do not show it allow unclean elections, which brokers are up where nothing tells, and in which order the
+    controller fences those that went down, so that another one stays in sync (H14).
     """
 
     def __init__(self, state: PresentState) -> None:
         said = state.unclean_said
-        self.ways = [
-            ImaginedCluster(state, has_elr=has_elr, unclean=unclean)
-            for has_elr in ((True, False) if state.has_elr is None else (state.has_elr,))
-            for unclean in (lambda place: said[place] is True, lambda place: said[place] is not False)
-        ]
+        self.ways: list[ImaginedCluster] = []
+        for has_elr in (True, False) if state.has_elr is None else (state.has_elr,):
+            for unclean in (lambda place: said[place] is True, lambda place: said[place] is not False):
+                for also_up in {frozenset[int](), state.unknown}:
+                    up = state.up | also_up
+                    for fenced in _orders(state, sorted(state.brokers - up)):
+                        way = ImaginedCluster(state, has_elr=has_elr, unclean=unclean, up=up, fenced=fenced)
+                        if not any(way.is_like(other) for other in self.ways):
+                            self.ways.append(way)
 
     def __iter__(self) -> Iterator[ImaginedCluster]:
         return iter(self.ways)
 
     @property
     def up(self) -> set[int]:
-        """Brokers that are up, which no way has otherwise."""
-        return self.ways[0].up
+        """Brokers that are up in every way."""
+        return set.intersection(*(way.up for way in self.ways))
+
+    @property
+    def perhaps_up(self) -> set[int]:
+        """Brokers that are up in any of the ways."""
+        return set.union(*(way.up for way in self.ways))
 
     def leader(self, place: Place) -> int | None:
         """Who leads in the first way: nothing that is not shown is allowed."""
@@ -129,6 +159,40 @@ class ImaginedClusters:
     def is_led_by(self, place: Place, broker_id: int) -> bool:
         """Whether the broker leads in every way."""
         return all(way.leader(place) == broker_id for way in self.ways)
+
+    def takers(self, place: Place) -> set[int]:
+        """Brokers that lead the partition as soon as they are up and nobody leads, in any of the ways."""
+        return set().union(*(takers(way.partitions[place]) for way in self.ways))
+
+
+def takers(partition: Registration) -> set[int]:
+    """Brokers that lead the partition as soon as they are up and nobody leads: in sync, eligible, or last known leader."""
+    last = set(partition.last_known) if len(partition.last_known) == 1 else set()
+    return {*partition.isr, *partition.elr, *last}
+
+
+#: Up to as many brokers that are down every order of fencing is imagined; of more each one comes last once.
+_FEW = 3
+
+
+def _orders(state: PresentState, down: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Orders in which the controller may fence the brokers that are down: one, where no two of a partition are in sync."""
+    gone = frozenset(down)
+    if not any(len(one.isr & gone) > 1 for one in state.partitions.values()):
+        yield tuple(down)
+    elif len(down) <= _FEW:
+        yield from permutations(down)
+    else:
+        for number in range(len(down)):
+            order = (*down[number:], *down[:number])
+            yield order
+            yield order[::-1]
+
+
+def _fence(broker_id: int, alive: frozenset[int], one: Registration) -> Registration:
+    """After the controller fenced a broker; nothing where it knows of it already: no leader, and none but it in sync."""
+    is_known = broker_id not in one.isr or (one.leader_id is None and one.isr == {broker_id})
+    return one if is_known and one.leader_id != broker_id else stop_broker(one, broker_id, alive)
 
 
 def _right(before: Registration, leader_id: int) -> str:

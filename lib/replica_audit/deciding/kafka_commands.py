@@ -18,6 +18,7 @@ from replica_audit.model import Place
 
 #: kafka-leader-election.sh does not exist in earlier versions.
 FIRST_VERSION = (2, 4)
+_FIRST_KRAFT = (3, 0)
 #: Stands for what nobody said.
 BOOTSTRAP, ZOOKEEPER = "HOST:PORT", "ZOOKEEPER:2181"
 
@@ -27,12 +28,14 @@ BROKER, CONTROLLER, ZOOKEEPER_ITSELF = "broker", "controller", "zookeeper"
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """How to call the tools of one version against one cluster; a version that is not known counts as the newest."""
+    """How to call the tools of one version against one cluster; where none is known, steps that differ have both forms."""
 
     kafka_version: tuple[int, ...] | None = None
     bootstrap: str = BOOTSTRAP
     client_config: str | None = None
     """File with the client's properties, for clusters that want TLS or SASL."""
+    mode: str | None = None
+    """kraft or zookeeper; None where nothing tells."""
 
     def has_elections(self) -> bool:
         """Whether the version has a tool for elections at all."""
@@ -44,54 +47,73 @@ class Tools:
 
     def forbid_unclean(self, topics: Iterable[str], way: str) -> list[str]:
         """Unclean elections switched off for each topic, by a way that `way_to_configure` found."""
-        return [self._configure(topic, "--add-config", f"{UNCLEAN}=false", way=way) for topic in sorted(set(topics))]
+        names = sorted(set(topics))
+        return [
+            command
+            for topic in names
+            for command in self._configure(topic, "--add-config", f"{UNCLEAN}=false", way=way)
+        ]
 
-    def way_to_configure(self, mode: str | None, *, is_any_up: bool) -> str | None:
+    def way_to_configure(self, *, is_any_up: bool) -> str | None:
         """How a topic's setting is changed: through a broker, or where none is up through a controller (KRaft since 3.7,
         KIP-919) or ZooKeeper (before 3.0); None: not at all.
         """
         if is_any_up:
             return BROKER
-        if mode != "kraft" and self.kafka_version is not None and self.kafka_version < (3, 0):
+        if self.mode != "kraft" and self.kafka_version is not None and self.kafka_version < (3, 0):
             return ZOOKEEPER_ITSELF
-        return CONTROLLER if mode == "kraft" and self._since((3, 7)) else None
+        return CONTROLLER if self.mode == "kraft" and self._since((3, 7)) else None
 
-    def restore_unclean(self, topic: str, value: bool | None) -> str:
+    def restore_unclean(self, topic: str, value: bool | None) -> list[str]:
         """The topic's setting as it was; None: it had none of its own."""
         if value is None:
             return self._configure(topic, "--delete-config", UNCLEAN)
         return self._configure(topic, "--add-config", f"{UNCLEAN}={str(value).lower()}")
 
-    def elect(self, kind: str, file: str) -> str:
+    def elect(self, kind: str, file: str) -> list[str]:
         """An election, unclean or preferred, of the partitions in `file`."""
-        config = "--command-config" if self._since((4, 2)) else "--admin.config"
         arguments = ("--election-type", kind, "--path-to-json-file", file)
-        return self._call("kafka-leader-election.sh", *arguments, config_option=config)
+        options = ("--command-config", "--admin.config") if self.client_config else ("--command-config",)
+        calls = [self._call("kafka-leader-election.sh", *arguments, config_option=one) for one in options]
+        return self._by_version((4, 2), calls[:1], calls[-1:])
 
-    def reassign(self, file: str, *, verify: bool = False) -> str:
+    def reassign(self, file: str, *, verify: bool = False) -> list[str]:
         """The assignment in `file` put into force, or looked after."""
         does = "--verify" if verify else "--execute"
         arguments = ("--reassignment-json-file", file, does)
-        if not self._since((2, 6)):
-            return shlex.join(["kafka-reassign-partitions.sh", "--zookeeper", ZOOKEEPER, *arguments])
-        return self._call("kafka-reassign-partitions.sh", *arguments)
+        before = shlex.join(["kafka-reassign-partitions.sh", "--zookeeper", ZOOKEEPER, *arguments])
+        return self._by_version((2, 6), [self._call("kafka-reassign-partitions.sh", *arguments)], [before])
 
-    def stop(self, broker_id: int) -> str:
-        """A clean stop, on the broker's host."""
-        return f"kafka-server-stop.sh --node-id={broker_id}" if self._since((3, 7)) else "kafka-server-stop.sh"
+    def stop(self, broker_id: int) -> list[str]:
+        """A clean stop, on the broker's host. Before 3.7 the script stops every broker of the host."""
+        return self._by_version(
+            (3, 7),
+            [f"kafka-server-stop.sh --node-id={broker_id}"],
+            [f"kill -TERM PID_OF_{broker_id}"],
+        )
+
+    def end_transaction(self, place: Place, start_offset: int) -> list[str]:
+        """What finds a hanging transaction, and what aborts it."""
+        topic, partition = place
+        names = ("--topic", topic, "--partition", str(partition))
+        return [
+            self._call("kafka-transactions.sh", "find-hanging", *names),
+            self._call("kafka-transactions.sh", "abort", *names, "--start-offset", str(start_offset)),
+        ]
 
     @staticmethod
     def start(broker_id: int) -> str:
         """A start, on the broker's host, with the properties that it always has."""
         return f"kafka-server-start.sh -daemon SERVER_PROPERTIES_OF_{broker_id}"
 
-    def _configure(self, topic: str, *change: str, way: str = "") -> str:
+    def _configure(self, topic: str, *change: str, way: str = "") -> list[str]:
         arguments = ("--alter", "--entity-type", "topics", "--entity-name", topic, *change)
-        if not self._since((2, 5)) or way == ZOOKEEPER_ITSELF:
-            return shlex.join(["kafka-configs.sh", "--zookeeper", ZOOKEEPER, *arguments])
+        before = shlex.join(["kafka-configs.sh", "--zookeeper", ZOOKEEPER, *arguments])
+        if way == ZOOKEEPER_ITSELF:
+            return [before]
         if way == CONTROLLER:
-            return self._call("kafka-configs.sh", *arguments, server=("--bootstrap-controller", "CONTROLLER:PORT"))
-        return self._call("kafka-configs.sh", *arguments)
+            return [self._call("kafka-configs.sh", *arguments, server=("--bootstrap-controller", "CONTROLLER:PORT"))]
+        return self._by_version((2, 5), [self._call("kafka-configs.sh", *arguments)], [before])
 
     def _call(
         self,
@@ -103,14 +125,23 @@ class Tools:
         config = () if self.client_config is None else (config_option, self.client_config)
         return shlex.join([tool, *(server or ("--bootstrap-server", self.bootstrap)), *config, *arguments])
 
+    def _by_version(self, first: tuple[int, ...], since: list[str], before: list[str]) -> list[str]:
+        """The commands of the version, those before `first` or those since; both, labelled, where that is not known."""
+        if self.kafka_version is not None or since == before:
+            return since if self._since(first) else before
+        if self.mode == "kraft" and first <= _FIRST_KRAFT:
+            return since
+        name = ".".join(map(str, first))
+        return [f"# Kafka {name} and later:", *since, f"# before Kafka {name}:", *before]
+
     def _since(self, version: tuple[int, ...]) -> bool:
         return self.kafka_version is None or self.kafka_version[: len(version)] >= version
 
 
 def copy_command(broker_id: int, places: Iterable[Place]) -> str:
     """The copy of partitions' directories, on the broker's host."""
-    names = [f"{topic}-{partition}" for topic, partition in places]
-    return shlex.join(["tar", "-czf", f"broker-{broker_id}.tgz", "-C", f"LOG_DIR_OF_{broker_id}", *names])
+    names = [f"./{topic}-{partition}" for topic, partition in places]
+    return shlex.join(["tar", "-czf", f"broker-{broker_id}.tgz", "-C", f"LOG_DIR_OF_{broker_id}", "--", *names])
 
 
 def election_file(places: Iterable[Place]) -> str:

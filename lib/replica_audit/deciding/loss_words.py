@@ -5,10 +5,19 @@ from __future__ import annotations
 from replica_audit.wording import count
 
 
-def say_loss(lost_records: int, lost_committed: int, lost_possible: int, at_most: bool) -> str:
-    """A loss as the object of a sentence: `43 committed records`, `3 records, 1 of them committed`, `nothing`."""
-    if not lost_records:
-        return "nothing"
+def say_loss(
+    lost_records: int, lost_committed: int, lost_possible: int, at_most: bool, cut_transactions: int = 0
+) -> str:
+    """A loss as the object of a sentence: `43 committed records`, `3 records, 1 of them committed`, `nothing`.
+
+    `cut_transactions`: those that will be left without an end.
+    """
+    parts = [_say_records(lost_records, lost_committed, lost_possible, at_most)] if lost_records else []
+    parts += [f"the end of {count(cut_transactions, 'transaction')}"] if cut_transactions else []
+    return " and ".join(parts) or "nothing"
+
+
+def _say_records(lost_records: int, lost_committed: int, lost_possible: int, at_most: bool) -> str:
     most = "at most " if at_most else ""
     if lost_committed == lost_records:
         return most + count(lost_records, "committed record")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
-from replica_audit.deciding.plan_parts import SCHEMA_VERSION, Plan, plan_object
+from replica_audit.deciding.plan_parts import SCHEMA_VERSION, PartitionThen, Plan
 from replica_audit.errors import UsageError
 from replica_audit.formats.files.side_files import fits
 
@@ -26,6 +27,9 @@ _REPLICA = {"broker_id": int, "log_start_offset": _NUMBER, "log_end_offset": _NU
 #: What is read of a plan.json.
 _SHAPE = {
     "cluster_id": (str, None),
+    "decisions": [
+        {**_PLACE, "candidate_id": _NUMBER, "candidates": [{"candidate_id": int, "lost_records": _NUMBER}]},
+    ],
     "rests_on": [
         {
             **_PLACE,
@@ -68,14 +72,21 @@ def check_object(content: Any) -> Mapping[str, Any]:
 
 
 def moved(before: Mapping[str, Any], now: Plan) -> Iterator[dict[str, Any]]:
-    """What differs between the plan `before` (its object) and one made of the present snapshot, for the same partitions.
+    """`moved_since` the plan `before` (its object), by one made of the present snapshot."""
+    yield from moved_since(before, now.cluster_id, now.rests_on)
+
+
+def moved_since(
+    before: Mapping[str, Any], cluster_id: str | None, rests_on: Iterable[PartitionThen]
+) -> Iterator[dict[str, Any]]:
+    """What differs between the plan `before` (its object) and what one of the present snapshot would rest on.
 
     Each is topic, partition, broker_id (None: of the partition), what, before, now. A value that either does not know is
     not compared.
     """
-    present = {(one["topic"], one["partition"]): one for one in plan_object(now)["rests_on"]}
-    if before.get("cluster_id") and now.cluster_id and before["cluster_id"] != now.cluster_id:
-        yield _change({}, None, "cluster", before["cluster_id"], now.cluster_id)
+    present = {(one["topic"], one["partition"]): one for one in map(asdict, rests_on)}
+    if before.get("cluster_id") and cluster_id and before["cluster_id"] != cluster_id:
+        yield _change({}, None, "cluster", before["cluster_id"], cluster_id)
     for then in before["rests_on"]:
         today = present.get((then["topic"], then["partition"]))
         if today is None:

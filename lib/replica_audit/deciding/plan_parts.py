@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+from replica_audit.deciding.loss_words import say_loss
+from replica_audit.wording import brokers as name_brokers
 
 SCHEMA_VERSION = 1
 
@@ -36,8 +39,17 @@ class Candidate:
     lost_possible: int
     lost_at_most: bool
     cut_transactions: int
+    hidden_records: int
+    """Records that it lacks and another replica keeps, where no truncation finds them."""
     groups_hit: int | None
     """Consumer groups that have read records it loses; None where no group's offsets are known."""
+    damage: tuple[str, ...]
+    """Codes of what is damaged in its files."""
+
+    @property
+    def loss(self) -> tuple[int, int, int, int]:
+        """The order of candidates: records that may have been acknowledged, proven ones, cut transactions, all records."""
+        return self.lost_committed + self.lost_possible, self.lost_committed, self.cut_transactions, self.lost_records
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +68,50 @@ class Decision:
     kafka_choice_right: str | None
     """stays, isr, elr, last_known or unclean."""
     procedure: str
-    """none, start, elect, reorder, or unplanned where no step brings it about (`conflicts` says why)."""
+    """none; confirm where it may lead already; start, elect, reorder; unplanned where no step brings it about (`conflicts`)."""
     candidates: tuple[Candidate, ...]
     salvage: tuple[Source, ...]
     """Where the records that are lost can be taken from before."""
+    depends_on: tuple[int, ...]
+    """Brokers that were not captured and may hold what changes the costs."""
 
     @property
     def chosen(self) -> Candidate:
         return next(one for one in self.candidates if one.candidate_id == self.candidate_id)
+
+    @property
+    def loses_acknowledged(self) -> bool:
+        """Whether the choice loses records that are or may be committed."""
+        return self.chosen.loss[0] > 0
+
+    @property
+    def equals(self) -> tuple[int, ...]:
+        """Other candidates that lose the same and lack the same."""
+        best = self.chosen
+        return tuple(
+            one.candidate_id
+            for one in self.candidates
+            if one is not best and one.standing != "unassigned" and _rank(one) == _rank(best)
+        )
+
+    @property
+    def open_question(self) -> str:
+        """What has to be known before anything is decided, as a clause."""
+        who = name_brokers(self.depends_on)
+        was, its = ("were", "their logs are") if len(self.depends_on) > 1 else ("was", "its log is")
+        return (
+            f"{who} {was} not captured and may hold committed records: do not start {who} before {its} copied; add the copy "
+            "to the snapshot and audit again"
+        )
+
+    def instead(self, candidate_id: int, why: str) -> Decision:
+        """An equal candidate in place of the best, with the reason."""
+        loss = self.chosen
+        loses = say_loss(
+            loss.lost_records, loss.lost_committed, loss.lost_possible, loss.lost_at_most, loss.cut_transactions
+        )
+        reason = f"broker {candidate_id} loses {loses}; so would broker {self.candidate_id}. {why[:1].upper()}{why[1:]}"
+        return replace(self, candidate_id=candidate_id, reason=reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +137,8 @@ class Step:
 
     number: int
     action: str
-    """copy, forbid_unclean, stop, start, elect, reorder, check, restore_config or verify."""
+    """capture, copy, keep_up, salvage, forbid_unclean, stop, start, elect, reorder, check, restore, restore_config, verify,
+    end_transaction or mend."""
     text: str
     brokers: tuple[int, ...] = ()
     partitions: tuple[tuple[str, int], ...] = ()
@@ -103,6 +152,8 @@ class Step:
     """(topic, partition, leader) of the plan's partitions after it."""
     irreversible: str | None = None
     """What is not possible any more after it."""
+    snapshot: tuple[str, ...] = ()
+    """Directories of the snapshot that have what it copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +162,8 @@ class Held:
 
     broker_id: int
     until_step: int
+    is_down: bool
+    """It is down already; else the plan stops it."""
     reason: str
 
 
@@ -170,7 +223,7 @@ class Plan:
     down: tuple[int, ...]
     stopped_cleanly: tuple[int, ...]
     unknown: tuple[int, ...]
-    """Brokers of which nothing tells whether they are up; they are among `down`."""
+    """Brokers of which nothing tells whether they are up: the plan holds either way."""
     decisions: tuple[Decision, ...]
     steps: tuple[Step, ...]
     keep_down: tuple[Held, ...]
@@ -179,9 +232,15 @@ class Plan:
     rests_on: tuple[PartitionThen, ...]
 
     @property
-    def changes_leaders(self) -> bool:
-        """Whether any partition is to get another leader than it has."""
-        return any(one.procedure != "none" for one in self.decisions)
+    def is_at_rest(self) -> bool:
+        """Whether every leader leads now, is the best choice, and loses nothing that may have been acknowledged."""
+        return not self.conflicts and not any(
+            one.procedure != "none" or one.loses_acknowledged or one.chosen.cut_transactions for one in self.decisions
+        )
+
+
+def _rank(one: Candidate) -> tuple:
+    return *one.loss, one.lost_at_most, one.hidden_records, bool(one.damage)
 
 
 def plan_object(plan: Plan) -> dict[str, Any]:

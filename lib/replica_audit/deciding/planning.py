@@ -6,15 +6,15 @@ one at a time. Whatever an election would do by itself meanwhile, to any partiti
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from replica_audit.deciding.decisions import Matrix
-from replica_audit.deciding.imagined_cluster import Change, ImaginedClusters
+from replica_audit.deciding.imagined_cluster import Change, ImaginedCluster, ImaginedClusters
 from replica_audit.deciding.kafka_commands import Tools
 from replica_audit.deciding.plan_parts import Alternative, Conflict, Decision, Held, Step
 from replica_audit.deciding.present_state import PresentState
-from replica_audit.deciding.rounds import Round, order_rounds, takers
+from replica_audit.deciding.rounds import Round, order_rounds
 from replica_audit.deciding.step_list import StepList, list_places
 from replica_audit.model import Place
 
@@ -33,24 +33,57 @@ class Outcome:
     alternatives: tuple[Alternative, ...]
 
 
-def make_steps(state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools) -> Outcome:
-    """All steps for all decisions, in one order; a decision that no order serves is a conflict."""
+def make_steps(
+    state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools, first: Sequence[Step] = ()
+) -> Outcome:
+    """All steps for all decisions, in one order, after those of `first`; a decision that no order serves is a conflict.
+
+    Of candidates that lose the same another one is taken where the best has no order.
+    """
+    tried = {(place_of(one), one.candidate_id) for one in decisions}
+    while True:
+        outcome, unserved = _try(state, matrix, decisions, tools, first)
+        others = {
+            place_of(one): one.equals[number]
+            for one in outcome.decisions
+            if place_of(one) in unserved and not one.asked
+            for number in range(len(one.equals))
+            if (place_of(one), one.equals[number]) not in tried
+        }
+        if not others:
+            return outcome
+        tried |= set(others.items())
+        decisions = [
+            one
+            if place_of(one) not in others
+            else one.instead(others[place_of(one)], "an order of steps exists for it")
+            for one in decisions
+        ]
+
+
+def _try(
+    state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools, first: Sequence[Step]
+) -> tuple[Outcome, frozenset[Place]]:
+    """The outcome for these very candidates, and the partitions that no order serves."""
     sorted_out = [_sort_out(state, one, tools) for one in decisions]
     decisions = [one for one, _ in sorted_out]
     conflicts = [Conflict(one.topic, one.partition, reason) for one, reason in sorted_out if reason is not None]
-    wanted = {_place(one) for one in decisions if one.procedure == "elect"}
     allowed = {topic for (topic, _), said in state.unclean_said.items() if said}
-    way = tools.way_to_configure(state.mode, is_any_up=bool(state.up))
-    forbidden = frozenset(topic for topic, _ in wanted if topic in allowed and way is not None)
+    way = tools.way_to_configure(is_any_up=bool(state.up | state.unknown))
+    forbidden: frozenset[str] = frozenset()
     while True:
-        attempt = _Attempt(state, matrix, decisions, tools, forbidden, way)
+        wanted = {place_of(one) for one in decisions if one.procedure == "elect"}
+        if way is not None:
+            forbidden |= frozenset(topic for topic, _ in wanted if topic in allowed)
+        attempt = _Attempt(state, matrix, decisions, tools, forbidden, way, first)
         attempt.carry_out()
-        if attempt.risky <= forbidden or way is None:
+        decisions = [replace(one, procedure="elect") if place_of(one) in attempt.dragged else one for one in decisions]
+        if not attempt.dragged and (attempt.risky <= forbidden or way is None):
             break
-        forbidden |= attempt.risky
+        forbidden |= attempt.risky if way is not None else frozenset()
     conflicts += [Conflict(*place, reason) for place, reason in sorted(attempt.unserved.items())]
-    return Outcome(
-        decisions=tuple(replace(one, procedure=attempt.procedures[_place(one)]) for one in decisions),
+    outcome = Outcome(
+        decisions=tuple(replace(one, procedure=attempt.procedures[place_of(one)]) for one in decisions),
         steps=tuple(attempt.list.steps),
         keep_down=tuple(attempt.held()),
         conflicts=tuple(conflicts),
@@ -60,17 +93,22 @@ def make_steps(state: PresentState, matrix: Matrix, decisions: Sequence[Decision
             if attempt.procedures[place] in ("elect", "unplanned") and state.mode != "zookeeper"
         ),
     )
+    return outcome, frozenset(attempt.unserved)
 
 
 def _sort_out(state: PresentState, decision: Decision, tools: Tools) -> tuple[Decision, str | None]:
     """The decision with the procedure that it wants, and why there is none."""
-    registration = state.partitions.get(_place(decision))
+    registration = state.partitions.get(place_of(decision))
     choice, reason = decision.candidate_id, None
-    if registration is None:
+    if decision.depends_on and not decision.asked:
+        procedure, reason = "unplanned", decision.open_question
+    elif registration is None:
         stays = decision.chosen.standing == "leader"
         procedure, reason = ("none", None) if stays else ("unplanned", _NO_ISR)
-    elif registration.leader_id == choice:
+    elif state.leader_now(place_of(decision)) == choice:
         procedure = "none"
+    elif registration.leader_id == choice and choice in state.unknown:
+        procedure = "confirm"
     elif choice not in registration.replicas:
         procedure, reason = "unplanned", f"broker {choice} is not assigned to it, so that no election finds it"
     elif not tools.has_elections():
@@ -93,24 +131,33 @@ class _Attempt:
         tools: Tools,
         forbidden: frozenset[str],
         way: str | None,
+        first: Sequence[Step],
     ) -> None:
-        self.decisions: Mapping[Place, Decision] = {_place(one): one for one in decisions}
+        self.decisions: Mapping[Place, Decision] = {place_of(one): one for one in decisions}
         self.procedures = {place: one.procedure for place, one in self.decisions.items()}
         self.clusters = ImaginedClusters(state)
-        self.list = StepList(state, matrix, self.decisions, tools, self.clusters)
+        self.list = StepList(state, matrix, self.decisions, tools, self.clusters, first)
         self.unserved: dict[Place, str] = {}
         """Partitions that the steps do not serve, with the reason."""
         self.risky: frozenset[str] = frozenset()
         """Topics of which somebody would be elected uncleanly by itself."""
+        self.dragged: set[Place] = set()
+        """Partitions whose leader is the best and is stopped for others, while another broker can take them to their harm."""
         self._state, self._forbidden, self._way = state, forbidden, way
+        self._harmful = {place: pairs for place in self.decisions if (pairs := matrix.harmful(self.decisions[place]))}
+        self._takers = {
+            place: self.clusters.takers(place) for place in self.decisions if place in self._state.partitions
+        }
         self._done: set[Place] = set()
         self._stopped: set[int] = set()
 
     def carry_out(self) -> None:
         """All steps, in order."""
-        self.list.copy()
         moving = [place for place, how in self.procedures.items() if how == "reorder"]
         choices = {place: self._choice(place) for place, how in self.procedures.items() if how == "elect"}
+        confirmed = [place for place, how in self.procedures.items() if how == "confirm"]
+        if confirmed:
+            self.list.confirm(confirmed)
         if not moving and not choices:
             return
         if self._forbidden and self._way is not None:
@@ -118,11 +165,9 @@ class _Attempt:
                 cluster.forbid_unclean(self._forbidden)
             self.list.forbid_unclean(self._forbidden, self._way)
         self._reorder(moving)
-        rounds, unserved = order_rounds(choices, self._state.partitions)
-        for place, reason in unserved.items():
-            self._give_up(place, reason)
-        for one in rounds:
-            self._round(one)
+        rounds = order_rounds(choices, {place: self.clusters.takers(place) for place in choices})
+        for number, one in enumerate(rounds):
+            self._round(one, [place for later in rounds[number + 1 :] for place in later.places])
         self._start_rest(rounds)
         self._judge()
         if self._forbidden:
@@ -137,7 +182,7 @@ class _Attempt:
     def held(self) -> list[Held]:
         """Brokers that must not be started before a step: they would lead, or be found by the election."""
         elections = [step.number for step in self.list.steps if step.action in ("elect", "check")]
-        found = []
+        found: dict[int, Held] = {}
         for step in self.list.steps:
             if step.action != "start" or not elections or step.number < elections[-1]:
                 continue
@@ -148,15 +193,15 @@ class _Attempt:
                         reasons.setdefault(reason, []).append(place)
                 if reasons:
                     text = "; ".join(reason.format(list_places(places)) for reason, places in reasons.items())
-                    found.append(Held(broker, elections[-1], text))
-        return found
+                    found[broker] = Held(broker, elections[-1], broker in self._state.down, text)
+        return list(found.values())
 
     def _why_down(self, place: Place, broker: int) -> str | None:
         partition, choice = self._state.partitions[place], self._choice(place)
         if broker == choice or broker not in partition.replicas or self.procedures[place] == "reorder":
             return None
-        if broker in takers(partition) or broker == partition.leader_id:
-            return "it would lead {} as soon as it is up"
+        if broker in self._takers[place] or broker == partition.leader_id:
+            return "it could lead {} as soon as it is up"
         if partition.replicas.index(broker) < partition.replicas.index(choice):
             return f"it comes before broker {choice} in the assignment of {{}}, so that the election would find it"
         return None
@@ -171,62 +216,94 @@ class _Attempt:
         if orders:
             self.list.reorder(orders)
 
-    def _round(self, one: Round) -> None:
-        """One candidate: alone, elected, and looked at."""
+    def _round(self, one: Round, later: Collection[Place]) -> None:
+        """One candidate: alone, elected, and looked at. `later` are the partitions of the rounds that follow."""
         candidate = one.candidate_id
+        taken = [place for place in later if candidate in self.clusters.takers(place)]
         if self._is_simple(one):
-            self._start(candidate, f"Start broker {candidate} and nothing else: it is elected by itself")
+            text = f"Start broker {candidate} and nothing else: it is elected by itself"
+            self._start(candidate, text, ["The controllers are up: where they are down, start them first"])
             self.procedures.update(dict.fromkeys(one.places, "start"))
         else:
-            if rivals := self._rivals(one):
+            if rivals := self._rivals(one, taken):
                 self._stop(rivals, one)
             if candidate not in self.clusters.up:
-                self._start(candidate, f"Start broker {candidate} alone")
+                unless = ", unless it is up," if candidate in self.clusters.perhaps_up else ""
+                self._start(candidate, f"Start broker {candidate}{unless} and no other", self._before_start(one, taken))
             if not all(self.clusters.is_led_by(place, candidate) for place in one.places):
+                by_itself = any(way.leader(place) == candidate for way in self.clusters for place in one.places)
                 for way in self.clusters:
                     way.elect(one.places)
-                self.list.elect(one)
+                self._look(self.clusters)
+                self.list.elect(one, by_itself=by_itself)
         self._done |= set(one.places)
         self.list.check(one)
 
+    def _before_start(self, one: Round, taken: Sequence[Place]) -> list[str]:
+        """What must hold before a candidate is started, which leads `taken` meanwhile though others are chosen for these."""
+        before = ["The controllers are up: where they are down, start them first"] if not self.clusters.up else []
+        for place in taken:
+            before.append(
+                f"No producer writes to {list_places([place])} until broker {self._choice(place)} is elected for it: broker "
+                f"{one.candidate_id} may lead it meanwhile, and what it is sent then is lost"
+            )
+        return before
+
     def _is_simple(self, one: Round) -> bool:
         """Whether the candidate has only to be started: it leads what it should, by right, and takes nothing else."""
-        if one.candidate_id in self.clusters.up:
+        if one.candidate_id in self.clusters.perhaps_up:
             return False
         for way in self.clusters:
             trial = way.copy()
             trial.start(one.candidate_id)
             led = all(trial.leader(place) == one.candidate_id for place in one.places)
-            if not led or any(self._is_wrong(change) for change in trial.changes):
+            if not led or any(self._is_wrong(change) for change in trial.changes) or any(self._harm(trial)):
                 return False
         return True
 
-    def _rivals(self, one: Round) -> list[int]:
-        """Brokers that have to be down while the candidate is elected; those that lead now are stopped last."""
+    def _rivals(self, one: Round, taken: Sequence[Place]) -> list[int]:
+        """Brokers that have to be down while the candidate is elected; those that lead now are stopped last.
+
+        Also those that hold what `taken`, which the candidate may lead meanwhile, would lose.
+        """
         earlier = {self._choice(place) for place in self._done}
+        up = self.clusters.perhaps_up - {one.candidate_id}
         found = set()
         for place in one.places:
             partition = self.clusters.ways[0].partitions[place]
-            for broker in set(partition.replicas) & self.clusters.up - {one.candidate_id}:
+            for broker in set(partition.replicas) & up:
                 before = partition.replicas.index(broker) < partition.replicas.index(one.candidate_id)
                 # One that was elected in a round before stays, unless it would be found in place of this candidate.
-                if broker not in earlier or before or broker in takers(partition):
+                if broker not in earlier or before or broker in self.clusters.takers(place):
                     found.add(broker)
+        for place in taken:
+            found |= {broker for leader, broker in self._harmful.get(place, ()) if leader == one.candidate_id} & up
         leads = {self.clusters.leader(place) for place in one.places}
         return sorted(found, key=lambda broker: (broker in leads, broker))
 
     def _stop(self, brokers: Sequence[int], one: Round) -> None:
         led = [place for place in sorted(self._state.partitions) if self.clusters.leader(place) is not None]
+        perhaps = [broker for broker in brokers if broker not in self.clusters.up]
         for broker in brokers:
             for way in self.clusters:
-                way.stop(broker)
+                if broker in way.up:
+                    way.stop(broker)
+            self.dragged |= {place for place in led if self._is_dragged(place, broker)}
         self._stopped |= set(brokers)
-        self.list.stop(brokers, one, [place for place in led if self.clusters.leader(place) is None])
+        without = [place for place in led if self.clusters.leader(place) is None]
+        self.list.stop(brokers, one, without, perhaps)
+
+    def _is_dragged(self, place: Place, stopped: int) -> bool:
+        """Whether a leader that is the best was stopped, and a worse one is in sync or eligible."""
+        stays = self.procedures.get(place) in ("none", "confirm") and self._choice(place) == stopped
+        worse = {leader for leader, _ in self._harmful.get(place, ())}
+        return stays and not worse.isdisjoint(self.clusters.takers(place))
 
     def _start(self, broker: int, text: str, before: Collection[str] = ()) -> None:
         for way in self.clusters:
             way.start(broker)
         self._stopped.discard(broker)
+        self._look(self.clusters)
         self.list.start(broker, text, tuple(before))
 
     def _start_rest(self, rounds: Sequence[Round]) -> None:
@@ -241,22 +318,38 @@ class _Attempt:
     def _is_wrong(self, change: Change) -> bool:
         """Whether an election that nobody asked for gave a partition to somebody who may lack what was committed."""
         decision = self.decisions.get(change.place)
-        if decision is not None and change.leader_id == decision.candidate_id:
+        if decision is not None and change.leader_id in (decision.candidate_id, *decision.equals):
             return False
-        return change.right in ("unclean", "last_known") and not change.ordered
+        return change.right == "unclean" and not change.ordered
+
+    def _harm(self, way: ImaginedCluster) -> Iterator[tuple[Place, int, int]]:
+        """Partition, leader, and a follower that is cut and has what then no log has, though the choice would keep it."""
+        for place, pairs in self._harmful.items():
+            if place in way.partitions:
+                for leader, follower in pairs:
+                    if way.leader(place) == leader and follower in way.up:
+                        yield place, leader, follower
+
+    def _look(self, ways: Iterable[ImaginedCluster]) -> None:
+        """Give up partitions that a step harms in any way."""
+        for way in ways:
+            for place, leader, follower in self._harm(way):
+                self._give_up(
+                    place,
+                    f"broker {follower} would be cut to broker {leader} before broker {self._choice(place)} can be elected",
+                )
 
     def _judge(self) -> None:
-        """What went otherwise than chosen in any of the ways."""
+        """Collect scenarios that end with a leader other than the chosen one."""
         for way in self.clusters:
             for change in filter(self._is_wrong, way.changes):
-                if change.right == "unclean":
-                    self.risky |= {change.place[0]}
+                self.risky |= {change.place[0]}
                 if change.place in self.decisions:
                     choice = self._choice(change.place)
                     self._give_up(
                         change.place, f"broker {change.leader_id} would be elected before broker {choice} can be"
                     )
-                elif change.right == "unclean" and self._way is None:
+                elif self._way is None:
                     text = f"broker {change.leader_id} would be elected uncleanly as soon as it is up, and no broker is up to forbid it"
                     self.unserved.setdefault(change.place, text)
             for place in self._done:
@@ -273,5 +366,6 @@ class _Attempt:
         return self.decisions[place].candidate_id
 
 
-def _place(decision: Decision) -> Place:
+def place_of(decision: Decision) -> Place:
+    """The partition of a decision."""
     return decision.topic, decision.partition

@@ -20,8 +20,6 @@ _ELR_POSSIBLE = (4, 0)
 
 #: Sources of leadership, the least trusted first.
 _TRUST = ("user", "topics_describe", "zookeeper", "metadata_log")
-#: Those that say who is up now: a listing comes from a controller, `user` and `inferred` from nowhere.
-_LISTINGS = ("topics_describe", "zookeeper")
 
 
 def states_of_source(states: Sequence[Row]) -> list[Row]:
@@ -40,13 +38,11 @@ def newest_states(results: Results) -> dict[Place, Row]:
 def find_up(results: Results) -> dict[int, bool]:
     """Whether each broker was up when it was copied; a broker of which nothing tells is left out.
 
-    In order of trust: what the manifest says of its copy; the clean-shutdown flag, which a broker deletes as it starts;
-    the newest metadata log, which knows who is fenced; a listing, where who leads or is in sync is up.
+    In order of trust: what the manifest says of its copy; the newest metadata log, which knows who is fenced; the
+    clean-shutdown flag, which a broker deletes as it starts, so that one that is not fenced and has it stopped later. A
+    listing tells nothing: it may have been taken before the brokers went down.
     """
     up: dict[int, bool] = {}
-    for row in results.rows("high_watermarks"):
-        if row["leadership_source"] in _LISTINGS and row["leader_id"] is not None:
-            up.update(dict.fromkeys((row["leader_id"], *(row["isr"] or ())), True))
     for row in results.rows("partition_states"):
         if row["fenced"] is not None:
             up.update({broker_id: broker_id not in row["fenced"] for broker_id in row["replicas"] or ()})
@@ -81,11 +77,11 @@ class PresentState:
     unclean_said: Mapping[Place, bool | None]
     """unclean.leader.election.enable of the topic; None where its source does not show it."""
     up: frozenset[int]
-    """Brokers that are up; one of which nothing tells counts as down, since a plan may not rely on it."""
+    """Brokers that are up."""
     clean: frozenset[int]
     """Brokers that are down and were stopped cleanly."""
     unknown: frozenset[int]
-    """Brokers of which nothing tells whether they are up."""
+    """Brokers of which nothing tells whether they are up: a plan must hold either way."""
     has_elr: bool | None
     """Whether eligible leader replicas are in force; None: nothing tells."""
     mode: str | None
@@ -96,6 +92,17 @@ class PresentState:
     @property
     def brokers(self) -> frozenset[int]:
         return frozenset(broker for one in self.partitions.values() for broker in one.replicas)
+
+    @property
+    def down(self) -> frozenset[int]:
+        """Brokers that are known to be down."""
+        return self.brokers - self.up - self.unknown
+
+    def leader_now(self, place: Place) -> int | None:
+        """Who leads at this moment: the registered leader, if it is known to be up."""
+        registration = self.partitions.get(place)
+        leader = None if registration is None else registration.leader_id
+        return leader if leader in self.up else None
 
 
 def present_state(

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from replica_audit.deciding.decisions import Matrix
 from replica_audit.deciding.imagined_cluster import ImaginedClusters
-from replica_audit.deciding.kafka_commands import Tools, copy_command, election_file, reassignment_file
+from replica_audit.deciding.kafka_commands import Tools, election_file, reassignment_file
 from replica_audit.deciding.plan_parts import Decision, Prediction, Step
 from replica_audit.deciding.present_state import PresentState
 from replica_audit.deciding.rounds import Round
@@ -24,29 +24,12 @@ class StepList:
         decisions: Mapping[Place, Decision],
         tools: Tools,
         clusters: ImaginedClusters,
+        first: Sequence[Step] = (),
     ) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[Step] = list(first)
         self._state, self._matrix, self._decisions = state, matrix, decisions
         self._tools, self._clusters = tools, clusters
         self._told: set[tuple[Place, int]] = set()
-
-    def copy(self) -> None:
-        """Step 0: what only one broker holds, and what the choices lose, from one broker each; nothing where there is none."""
-        wanted: dict[int, list[Place]] = {}
-        for place, decision in self._decisions.items():
-            sources = {one.broker_id for one in decision.salvage}
-            for broker, rows in self._matrix.rows[place].items():
-                if broker in sources or rows[broker]["only_here"]:
-                    wanted.setdefault(broker, []).append(place)
-        if wanted:
-            self._add(
-                "copy",
-                f"Copy these directories of {name_brokers(sorted(wanted))} before anything is started or stopped: they have "
-                "records that no other replica has, or that the choice loses",
-                brokers=sorted(wanted),
-                partitions=sorted({place for places in wanted.values() for place in places}),
-                commands=[copy_command(broker, places) for broker, places in sorted(wanted.items())],
-            )
 
     def forbid_unclean(self, topics: Collection[str], way: str) -> None:
         said = {topic for (topic, _), value in self._state.unclean_said.items() if value}
@@ -74,9 +57,9 @@ class StepList:
             brokers=sorted({order[0] for order in orders.values()}),
             partitions=orders,
             commands=[
-                self._tools.reassign(file),
-                self._tools.reassign(file, verify=True),
-                self._tools.elect("preferred", preferred),
+                *self._tools.reassign(file),
+                *self._tools.reassign(file, verify=True),
+                *self._tools.elect("preferred", preferred),
                 *self._tools.describe(place[0] for place in orders),
             ],
             files={file: reassignment_file(orders.items()), preferred: election_file(orders)},
@@ -85,18 +68,19 @@ class StepList:
             ],
         )
 
-    def stop(self, brokers: Sequence[int], one: Round, without: Sequence[Place]) -> None:
-        """`without`: partitions that have no leader from then on."""
+    def stop(self, brokers: Sequence[int], one: Round, without: Sequence[Place], perhaps: Sequence[int]) -> None:
+        """`without`: partitions that have no leader from then on; of `perhaps` it is not known whether they are up."""
         costs = (
             f"; {list_places(without)} {'has' if len(without) == 1 else 'have'} no leader meanwhile" if without else ""
         )
         order = ", in this order," if len(brokers) > 1 else ""
+        unless = f", where {'they are' if len(brokers) > 1 else 'it is'} up," if perhaps else ""
         self._add(
             "stop",
-            f"Stop {name_brokers(brokers)}{order} with SIGTERM{costs}",
+            f"Stop {name_brokers(brokers)}{unless}{order} with SIGTERM{costs}",
             brokers=brokers,
             partitions=one.places,
-            commands=[self._tools.stop(broker) for broker in brokers],
+            commands=[command for broker in brokers for command in self._tools.stop(broker)],
             before=()
             if self._state.mode == "zookeeper"
             else [
@@ -120,7 +104,8 @@ class StepList:
             irreversible=f"What broker {broker} has of {list_places(gone)} past the cut is deleted" if gone else None,
         )
 
-    def elect(self, one: Round) -> None:
+    def elect(self, one: Round, *, by_itself: bool) -> None:
+        """`by_itself`: the broker may lead already, which nothing can tell beforehand."""
         file = f"elect-broker-{one.candidate_id}.json"
         single = len(one.places) == 1
         self._add(
@@ -128,16 +113,31 @@ class StepList:
             f"Elect broker {one.candidate_id} for {list_places(one.places)}",
             brokers=[one.candidate_id],
             partitions=one.places,
-            commands=[self._tools.elect("unclean", file)],
+            commands=self._tools.elect("unclean", file),
             files={file: election_file(one.places)},
             before=[
-                f"{list_places(one.places)} {'has' if single else 'have'} no leader: where there is one, the tool ends with 0 "
-                "and changes nothing",
+                f"{list_places(one.places)} {'has' if single else 'have'} no leader"
+                f"{f', or broker {one.candidate_id} leads by itself' if by_itself else ''}: where there is one, the tool ends "
+                "with 0 and changes nothing",
                 f"Of {'its' if single else 'their'} replicas broker {one.candidate_id} alone is up: the first live one in the "
                 "order of the assignment is elected",
             ],
             irreversible=f"Whoever starts after this follows broker {one.candidate_id} and is cut to it",
         )
+
+    def confirm(self, places: Collection[Place]) -> None:
+        """Partitions whose leader is the best, if it is up, which nothing tells."""
+        leaders: dict[int, list[Place]] = {}
+        for place in places:
+            leaders.setdefault(self._decisions[place].candidate_id, []).append(place)
+        for broker, led in sorted(leaders.items()):
+            self._add(
+                "check",
+                f"See that broker {broker} leads {list_places(led)}; if it is down, start it before any other of their replicas",
+                brokers=[broker],
+                partitions=led,
+                commands=self._tools.describe(place[0] for place in led),
+            )
 
     def check(self, one: Round) -> None:
         self._add(
@@ -153,7 +153,9 @@ class StepList:
         self._add(
             "restore_config",
             f"Put unclean.leader.election.enable of {list_names(sorted(topics))} back to what it was, if you want it so",
-            commands=[self._tools.restore_unclean(topic, said[topic]) for topic in sorted(topics)],
+            commands=[
+                command for topic in sorted(topics) for command in self._tools.restore_unclean(topic, said[topic])
+            ],
         )
 
     def verify(self) -> None:
@@ -175,11 +177,10 @@ class StepList:
         before: Iterable[str] = (),
         irreversible: str | None = None,
     ) -> None:
-        first = 0 if action == "copy" else 1
         planned = [place for place in sorted(self._decisions) if place in self._state.partitions]
         self.steps.append(
             Step(
-                number=self.steps[-1].number + 1 if self.steps else first,
+                number=len(self.steps) + 1,
                 action=action,
                 text=text,
                 brokers=tuple(brokers),

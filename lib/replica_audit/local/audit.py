@@ -12,8 +12,8 @@ from replica_audit.auditing.findings.log_dirs import LogDirTally
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.partitions.conclusion import conclude
 from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
-from replica_audit.auditing.rows.accounting import account_for_input, check_answered
-from replica_audit.auditing.rows.evidence import AuditOptions, options_row, resolve_options
+from replica_audit.auditing.rows.accounting import account_for_input, check_answered, check_losses
+from replica_audit.auditing.rows.evidence import AuditOptions, has_metadata_log, options_row, resolve_options
 from replica_audit.auditing.rows.failures import failure_rows
 from replica_audit.auditing.rows.lost_producers import transactional_producers, with_transactions
 from replica_audit.config import Settings
@@ -112,7 +112,13 @@ def audit_options(inventory: Inventory, settings: Settings) -> AuditOptions:
     manifest = inventory.manifest or Manifest(None, None, ())
     times = CaptureTimes(manifest.brokers)
     return resolve_options(
-        settings, manifest.kafka_version, manifest.quiesced, inventory.cluster_id, times, inventory.brokers
+        settings,
+        manifest.kafka_version,
+        manifest.quiesced,
+        inventory.cluster_id,
+        times,
+        inventory.brokers,
+        has_metadata_log=has_metadata_log(inventory.counts),
     )
 
 
@@ -265,5 +271,6 @@ class _Gathered:
         }
         if observations := len(self._tables["high_watermark_timeline"]):
             audit["inputs"]["observations"] = observations
+        check_losses(self._tables["partitions"], self._tables["findings"])
         tables = {table: sort_rows(of_table) for table, of_table in self._tables.items()}
         return Results(audit, tables, self._opened.snapshot.uri)

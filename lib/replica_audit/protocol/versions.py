@@ -10,6 +10,16 @@ Version = tuple[int, ...]
 _FIRST_OF_PROTOCOL = (((2, 8), "fetch"), ((2, 0, 1), "kip-279"), ((0, 11), "kip-101"))
 
 
+def parse_kafka_version(text: str | None) -> tuple[int, ...] | None:
+    """`4.3.1` as (4, 3, 1); None for None. Raises ValueError for anything that is not numbers and dots."""
+    if text is None:
+        return None
+    parts = text.strip().split(".")
+    if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts):
+        raise ValueError(f"kafka version {text!r}: expected numbers and dots such as 3.9.1")
+    return tuple(int(part) for part in parts)
+
+
 def protocol_of(version: Version) -> str:
     """The protocol that brokers of a version truncate by: its name in `model.PROTOCOLS`."""
     return next((name for first, name in _FIRST_OF_PROTOCOL if version >= first), "high-watermark")

@@ -36,6 +36,8 @@ class Topic:
 
     partitions: int
     replication_factor: int
+    leaderless: frozenset[int] = frozenset()
+    """Partitions that nobody leads at the moment."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,9 @@ class Contact:
             return None
         if topic.error:
             raise self._failure(f"topic {name}", topic.error)
-        return Topic(len(topic.partitions), max((len(one.replicas) for one in topic.partitions.values()), default=1))
+        own = topic.partitions.values()
+        leaderless = frozenset(one.id for one in own if one.leader < 0)
+        return Topic(len(own), max((len(one.replicas) for one in own), default=1), leaderless)
 
     def configs(self, name: str) -> dict[str, str]:
         """The settings of a topic that is there."""
@@ -74,33 +76,29 @@ class Contact:
         """Log start offset and high watermark."""
         consumer = self._consumer()
         try:
-            place = self._kafka.TopicPartition(topic, partition)
-            what = f"the offsets of {topic}-{partition}"
-            return self._ask(what, lambda: consumer.get_watermark_offsets(place, timeout=_REQUEST_SECONDS))
+            return self._bounds(consumer, topic, partition)
         finally:
             consumer.close()
 
     def read(self, topic: str, partition: int) -> Iterator[Stored]:
         """Every committed record of a partition from its start, up to where transactions are in progress or it ends."""
         consumer = self._consumer()
-        start = self._kafka.OFFSET_BEGINNING
-        end_of_partition = self._kafka.KafkaError._PARTITION_EOF
         try:
-            consumer.assign([self._kafka.TopicPartition(topic, partition, start)])
-            heard = time.monotonic()
-            while True:
-                message = consumer.poll(_POLL_SECONDS)
-                if message is None:
-                    if time.monotonic() > heard + _REQUEST_SECONDS:
-                        raise EngineError(self._unanswered(f"{topic}-{partition}"))
-                    continue
-                heard = time.monotonic()
-                if message.error() is None:
-                    yield stored_record(message)
-                elif message.error().code() == end_of_partition:
-                    return
-                else:
-                    raise self._failure(f"{topic}-{partition}", message.error())
+            yield from self._read(consumer, topic, partition, self._kafka.OFFSET_BEGINNING)
+        finally:
+            consumer.close()
+
+    def held(self, topic: str, partition: int, start: int, end: int) -> Iterator[Stored]:
+        """The records in [start, end) of a partition below its high watermark, those of open and aborted transactions too."""
+        consumer = self._consumer(isolation="read_uncommitted")
+        try:
+            log_start, high_watermark = self._bounds(consumer, topic, partition)
+            end = min(end, high_watermark)
+            if (start := max(start, log_start)) < end:
+                for one in self._read(consumer, topic, partition, start):
+                    if one.offset >= end:
+                        return
+                    yield one
         finally:
             consumer.close()
 
@@ -126,6 +124,30 @@ class Contact:
         if found.error:
             raise self._failure(what, found.error)
         return None if found.offset < 0 else Progress(found.offset, found.metadata or "")
+
+    def _bounds(self, consumer: Any, topic: str, partition: int) -> tuple[int, int]:
+        place = self._kafka.TopicPartition(topic, partition)
+        what = f"the offsets of {topic}-{partition}"
+        return self._ask(what, lambda: consumer.get_watermark_offsets(place, timeout=_REQUEST_SECONDS))
+
+    def _read(self, consumer: Any, topic: str, partition: int, start: int) -> Iterator[Stored]:
+        """What the consumer gets of a partition from `start` on, up to its end."""
+        end_of_partition = self._kafka.KafkaError._PARTITION_EOF
+        consumer.assign([self._kafka.TopicPartition(topic, partition, start)])
+        heard = time.monotonic()
+        while True:
+            message = consumer.poll(_POLL_SECONDS)
+            if message is None:
+                if time.monotonic() > heard + _REQUEST_SECONDS:
+                    raise EngineError(self._unanswered(f"{topic}-{partition}"))
+                continue
+            heard = time.monotonic()
+            if message.error() is None:
+                yield stored_record(message)
+            elif message.error().code() == end_of_partition:
+                return
+            else:
+                raise self._failure(f"{topic}-{partition}", message.error())
 
     def _consumer(self, group: str = "replica-audit-restore", isolation: str = "read_committed") -> Any:
         # Nobody joins the group: partitions are assigned, and offsets committed by the producer's transactions only.

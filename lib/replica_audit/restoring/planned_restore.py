@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.restoring.cluster_records import Progress, Stored, Topic
+from replica_audit.restoring.presence import find_present
 from replica_audit.restoring.recognition import expected_of, restored
 from replica_audit.restoring.salvaged_records import SalvagedRecord, SalvagedRecords
 from replica_audit.wording import count
@@ -36,6 +37,8 @@ class Cluster(Protocol):
 
     def read(self, topic: str, partition: int) -> Iterator[Stored]: ...
 
+    def held(self, topic: str, partition: int, start: int, end: int) -> Iterator[Stored]: ...
+
     def progress(self, group: str, topic: str, partition: int) -> Progress | None: ...
 
 
@@ -47,6 +50,8 @@ class Ways:
     headers: bool = True
     from_start: bool = False
     """Nothing was restored before: where no progress is known, it begins with the first record."""
+    skip_present: bool = False
+    """Records that the leader of their own partition holds are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,8 @@ class PlannedRestore:
     counts: Mapping[TopicPartition, int]
     """Records by the partition that they are of, in their order."""
     targets: Mapping[TopicPartition, TopicPartition]
+    present: Mapping[TopicPartition, frozenset[int]]
+    """Of each partition the records, by their numbers, that its present leader holds: they were never lost."""
     new_topics: tuple[NewTopic, ...] = ()
     notes: tuple[str, ...] = ()
     """Sentences that the user should read before agreeing."""
@@ -101,10 +108,16 @@ def plan_restore(records: SalvagedRecords, cluster: Cluster, ways: Ways) -> Plan
             new_topics.append(_new_topic(topic, own, greatest, cluster))
             continue
         _check_topic(topic, found, cluster.configs(topic), own, greatest, ways, notes)
+    present = {place: frozenset(find_present(records, place, cluster).values()) for place in places}
+    notes += [
+        f"Nobody leads {place} now, so that nothing tells whether its log holds these records."
+        for place in places
+        if (found := cluster.topic(place.topic)) is not None and place.partition in found.leaderless
+    ]
     if ways.to_original:
-        _check_keys(records, cluster, places, ways)
+        _check_keys(records, cluster, places, present, ways)
     counts = {place: row["records"] for place, row in places.items()}
-    return PlannedRestore(cluster_id, counts, targets, tuple(new_topics), tuple(notes))
+    return PlannedRestore(cluster_id, counts, targets, present, tuple(new_topics), tuple(notes))
 
 
 def targets_of(records: SalvagedRecords, cluster: Cluster, ways: Ways) -> list[tuple[TopicPartition, TopicPartition]]:
@@ -187,7 +200,11 @@ def _check_topic(
 
 
 def _check_keys(
-    records: SalvagedRecords, cluster: Cluster, places: Mapping[TopicPartition, Mapping], ways: Ways
+    records: SalvagedRecords,
+    cluster: Cluster,
+    places: Mapping[TopicPartition, Mapping],
+    present: Mapping[TopicPartition, Collection[int]],
+    ways: Ways,
 ) -> None:
     """Of a compacted topic no record may come after a later one of its key: it would bring an old value back."""
     for place, row in places.items():
@@ -197,7 +214,8 @@ def _check_keys(
             raise UsageError(
                 f"--no-headers: topic {place.topic} is compacted, and only headers tell what is restored already"
             )
-        superseded = sum(_superseded(records, cluster, place))
+        found = enumerate(_superseded(records, cluster, place))
+        superseded = sum(is_old for number, is_old in found if number not in present[place])
         if superseded:
             of_all = f"{superseded} of {count(row['records'], 'record')} of {place}"
             raise UsageError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Protocol
 
 from replica_audit.errors import UsageError
@@ -14,6 +13,7 @@ from replica_audit.restoring.planned_restore import Cluster, PlannedRestore, Way
 from replica_audit.restoring.resuming import find_place, text_of
 from replica_audit.restoring.salvaged_records import SalvagedRecord, SalvagedRecords
 from replica_audit.restoring.source_headers import source_of, with_source
+from replica_audit.wording import count
 
 #: Records, and bytes of them, of one transaction.
 TRANSACTION_RECORDS, _TRANSACTION_BYTES = 500, 4 << 20
@@ -39,16 +39,24 @@ class WritableCluster(Cluster, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Of one partition: how many records there are, and how many of them were there before."""
+    """Of one partition: how many records there are, how many of them were dealt with before, and how many of the others its
+    leader holds.
+    """
 
     target: TopicPartition
     records: int
     before: int
+    present: int = 0
+
+    @property
+    def left(self) -> int:
+        """Records to be produced."""
+        return self.records - self.before - self.present
 
     def row(self) -> dict[str, Any]:
         """As in the JSON answer."""
         place = {"topic": self.target.topic, "partition": self.target.partition}
-        return {**place, "records": self.records, "before": self.before}
+        return {**place, "records": self.records, "before": self.before, "present": self.present}
 
 
 def name_of(records: SalvagedRecords) -> str:
@@ -57,16 +65,54 @@ def name_of(records: SalvagedRecords) -> str:
 
 
 def look(records: SalvagedRecords, plan: PlannedRestore, cluster: Cluster, ways: Ways) -> list[Outcome]:
-    """What an earlier run has done already, without writing anything."""
+    """What an earlier run has done already, without writing anything.
+
+    Raises UsageError where leaders hold any of the other records, unless these are to be left out.
+    """
     new = {topic.name for topic in plan.new_topics}
     outcomes = []
     for place, target in plan.targets.items():
-        before = 0
+        known = None
         if target.topic not in new:
             known = cluster.progress(name_of(records), target.topic, target.partition)
-            before = _checked(find_place(records, place, target, known, cluster, ways), plan.counts[place], target)
-        outcomes.append(Outcome(target, plan.counts[place], before))
+        outcomes.append(_settle(records, place, plan, known, cluster, ways, is_new=target.topic in new))
+    if not ways.skip_present:
+        _refuse_present(plan, outcomes)
     return outcomes
+
+
+def _settle(
+    records: SalvagedRecords,
+    place: TopicPartition,
+    plan: PlannedRestore,
+    known: Progress | None,
+    cluster: Cluster,
+    ways: Ways,
+    *,
+    is_new: bool = False,
+) -> Outcome:
+    """How far the records of `place` are; `known` is what the group has committed."""
+    target, every, present = plan.targets[place], plan.counts[place], plan.present[place]
+    before = 0 if is_new else find_place(records, place, target, known, present, cluster, ways)
+    if before > every:
+        raise UsageError(
+            f"{target}: the progress that is committed is {before}, and the salvage has {every} records of it"
+        )
+    # An earlier run may have put one where it was: what was dealt with is not asked about again.
+    return Outcome(target, every, before, sum(number >= before for number in present))
+
+
+def _refuse_present(plan: PlannedRestore, outcomes: Sequence[Outcome]) -> None:
+    """Raises UsageError where any of the records that would be produced was never lost."""
+    held = [(place, one) for place, one in zip(plan.targets, outcomes, strict=True) if one.present]
+    if held:
+        present, records = (sum(getattr(one, name) for one in outcomes) for name in ("present", "records"))
+        each = "; ".join(f"{place} {one.present} of {one.records}" for place, one in held)
+        raise UsageError(
+            f"{present} of {count(records, 'record')} are not lost: the present leader holds them, with the same offset, "
+            f"leader epoch and bytes ({each}); nothing was produced. If they are what a plan is going to lose, carry it out "
+            "first; --skip-present leaves them out"
+        )
 
 
 def restore(
@@ -79,33 +125,28 @@ def restore(
     """Create what topics are missing and produce what is not there yet, in transactions of some records each.
 
     The place is looked up after the transactional id was taken over: from then on no earlier run can write any more.
+    Raises UsageError, before anything is produced, as `look` does.
     """
     for topic in plan.new_topics:
         cluster.create_topic(topic.name, topic.partitions, topic.replication_factor, topic.configs)
     session = cluster.session(name_of(records))
-    outcomes = []
     try:
-        for place, target in plan.targets.items():
-            known = session.progress(target.topic, target.partition)
-            before = find_place(records, place, target, known, cluster, ways)
-            done = _checked(before, plan.counts[place], target)
-            left = islice(records.of_partition(place), done, None)
+        outcomes = [
+            _settle(records, place, plan, session.progress(target.topic, target.partition), cluster, ways)
+            for place, target in plan.targets.items()
+        ]
+        if not ways.skip_present:
+            _refuse_present(plan, outcomes)
+        for (place, target), outcome in zip(plan.targets.items(), outcomes, strict=True):
+            numbered = enumerate(records.of_partition(place))
+            left = (one for one in numbered if one[0] >= outcome.before and one[0] not in plan.present[place])
             for together in _transactions(left, transaction_records):
-                produced = [_produced(record, records.cluster_id, ways) for record in together]
-                done += len(together)
+                produced = [_produced(record, records.cluster_id, ways) for _, record in together]
+                done = together[-1][0] + 1
                 session.produce(target.topic, target.partition, produced, Progress(done, text_of(ways)))
-            outcomes.append(Outcome(target, plan.counts[place], before))
     finally:
         session.close()
     return outcomes
-
-
-def _checked(before: int, count: int, target: TopicPartition) -> int:
-    if before > count:
-        raise UsageError(
-            f"{target}: the progress that is committed is {before}, and the salvage has {count} records of it"
-        )
-    return before
 
 
 def _produced(record: SalvagedRecord, cluster_id: str | None, ways: Ways) -> Produced:
@@ -113,11 +154,14 @@ def _produced(record: SalvagedRecord, cluster_id: str | None, ways: Ways) -> Pro
     return Produced(record.timestamp_ms, record.key, record.value, headers)
 
 
-def _transactions(records: Iterator[SalvagedRecord], most: int) -> Iterator[list[SalvagedRecord]]:
-    together: list[SalvagedRecord] = []
+def _transactions(
+    records: Iterator[tuple[int, SalvagedRecord]], most: int
+) -> Iterator[list[tuple[int, SalvagedRecord]]]:
+    """Records with their numbers, in their order, cut into transactions."""
+    together: list[tuple[int, SalvagedRecord]] = []
     size = 0
-    for record in records:
-        together.append(record)
+    for number, record in records:
+        together.append((number, record))
         size += len(record.key or b"") + len(record.value or b"")
         if len(together) >= most or size >= _TRANSACTION_BYTES:
             yield together
@@ -131,5 +175,6 @@ def counts_of(outcomes: Sequence[Outcome]) -> Mapping[str, int]:
     return {
         "records": sum(one.records for one in outcomes),
         "before": sum(one.before for one in outcomes),
-        "left": sum(one.records - one.before for one in outcomes),
+        "present": sum(one.present for one in outcomes),
+        "left": sum(one.left for one in outcomes),
     }

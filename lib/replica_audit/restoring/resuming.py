@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.restoring.cluster_records import Progress
@@ -23,10 +25,11 @@ def find_place(
     place: TopicPartition,
     target: TopicPartition,
     known: Progress | None,
+    present: Collection[int],
     cluster: Cluster,
     ways: Ways,
 ) -> int:
-    """How many records of `place` are in `target` already; they are the first ones.
+    """How many records of `place` were dealt with: the first ones, which are in `target` or among `present`, by number.
 
     `known` is what the group has committed. Where that has expired, or was never there, the target's own records are
     read. Raises UsageError where nothing tells.
@@ -44,14 +47,24 @@ def find_place(
             f"{target} is not empty, and without headers nothing tells what of it was restored before; "
             "if nothing was, say so with --from-start"
         )
-    return _place_by_headers(records, place, target, cluster, start)
+    return _place_by_headers(records, place, target, present, cluster, start)
 
 
 def _place_by_headers(
-    records: SalvagedRecords, place: TopicPartition, target: TopicPartition, cluster: Cluster, start: int
+    records: SalvagedRecords,
+    place: TopicPartition,
+    target: TopicPartition,
+    present: Collection[int],
+    cluster: Cluster,
+    start: int,
 ) -> int:
-    """By the sources that the target's records name: they have to be the first ones, in their order, each once."""
-    expected = [expected_of(one, records.cluster_id) for one in records.of_partition(place)]
+    """By the sources that the target's records name: they have to be the first ones, in their order, each once.
+
+    Those that are `present` may have been left out.
+    """
+    every = [expected_of(one, records.cluster_id) for one in records.of_partition(place)]
+    numbers = [number for number in range(len(every)) if number not in present]
+    expected = [every[number] for number in numbers]
     sources = {source for source, _ in expected}
     stored = cluster.read(target.topic, target.partition)
     found = [what for what in restored(stored, records.cluster_id, place) if what[0] in sources]
@@ -64,4 +77,4 @@ def _place_by_headers(
             f"{target} has records of {place} that are not the first of this salvage in their order, so the place to go on from "
             "is not known; restore --check says more"
         )
-    return first + len(found)
+    return numbers[first + len(found) - 1] + 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.facts import ReplicaFacts, replica_facts
+from replica_audit.deciding.costs import replicas_of
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import Inventory, LogDir, SegmentFile
@@ -117,9 +118,15 @@ def _look_into(
 
 
 def copies_of(
-    snapshot: Snapshot, case: Case, files: Sequence[SegmentFile], put_aside: Iterable[PutAside]
+    snapshot: Snapshot,
+    case: Case,
+    log: ReplicaFacts,
+    files: Sequence[SegmentFile],
+    put_aside: Iterable[PutAside],
 ) -> tuple[list[Copy], list[PutAside], list[Unread]]:
-    """The copies of the topic that `case` is about, in the order of `KINDS`, without the reference itself.
+    """The copies of the topic that `case` is about, in the order of `KINDS`, without `log`, which they are laid beside.
+
+    Where the next start of its broker cuts that log, the files of it as they are now are a copy too.
 
     `files` are the segments of its replicas. Second come the directories that are put aside and of another topic of the
     same name, or may be: without an id on both sides nothing tells. Third, what could not be read.
@@ -129,7 +136,7 @@ def copies_of(
     by_key: dict[tuple[int, str], list[SegmentFile]] = {}
     for file in files:
         by_key.setdefault((file.broker_id, file.log_dir), []).append(file)
-    replicas = [("replica", item.follower) for item in case.comparisons]
+    replicas = [("replica", facts) for facts in replicas_of(case) if not _is_whole(log, facts)]
     replicas += [("replica", facts) for facts in case.set_aside]
     replicas += [("duplicate", facts) for facts in case.duplicates]
     for kind, facts in replicas:
@@ -152,6 +159,10 @@ def copies_of(
         copies.append(Copy(one.kind, replica_facts(one.directory, summaries), one.files))
     copies.sort(key=lambda copy: (KINDS.index(copy.kind), copy.broker_id, copy.path))
     return copies, others, unread
+
+
+def _is_whole(log: ReplicaFacts, facts: ReplicaFacts) -> bool:
+    return facts.key == log.key and facts.log_end_offset == log.log_end_offset
 
 
 def _is_of_topic(one: PutAside, present: str | None, topic: str) -> bool:

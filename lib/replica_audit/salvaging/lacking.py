@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from replica_audit.auditing.comparing.chunks import differing_chunks
 from replica_audit.auditing.comparing.contents import unequal_offsets
 from replica_audit.batch_header import CONTROL
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import SegmentFile
-from replica_audit.formats.segments.record_fields import RecordError
+from replica_audit.formats.segments.record_fields import RecordError, UnexpandedError
 from replica_audit.formats.segments.record_reader import RecordReader, RecordRequest
 from replica_audit.formats.segments.records import RECORD_DTYPE, decode_records
 from replica_audit.model import Damage
@@ -40,6 +39,20 @@ class SourceBatch:
     """Records that were decoded from it."""
 
 
+@dataclass(frozen=True, slots=True)
+class UnexpandedBatch:
+    """A batch that the reference lacks and that is too large to be expanded: its records are not looked at."""
+
+    request: RecordRequest
+    broker_id: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    record_count: int | None
+    """None where its header does not say."""
+    reason: str
+
+
 @dataclass(slots=True)
 class Lacking:
     """What one copy holds and the reference does not. `rows`, `batch` and `reason` are parallel."""
@@ -55,6 +68,7 @@ class Lacking:
     """Control records of the copy in the chunks that were looked at, `RECORD_DTYPE`."""
     left_out: Counter[str] = field(default_factory=Counter)
     unread: list[Unread] = field(default_factory=list)
+    unexpanded: list[UnexpandedBatch] = field(default_factory=list)
     forked_at_end: bool = False
     """The reference's last record is another one in the copy: without epochs only this tells that what follows conflicts."""
 
@@ -66,7 +80,7 @@ def find_lacking(
 
     `ahead_too`: records past the reference's end count, too, where no epoch tells that they conflict.
     """
-    chunks = differing_chunks(reference.facts, copy.facts)
+    chunks = reference.differing_chunks(copy.facts)
     found = Lacking(*_nothing(), [], np.empty(0, RECORD_DTYPE))
     for number, chunk in copy.facts.chunks.items():
         if number not in chunks and chunk.last_offset < reference.facts.log_start_offset:
@@ -110,6 +124,9 @@ def _compare(
             if isinstance(entry, str):
                 raise RecordError(entry)
             rows = decode_records(entry, reader.hasher)
+        except UnexpandedError as error:
+            _leave_unexpanded(found, reference, copy, request, batch, ahead_too, str(error))
+            continue
         except RecordError as error:
             if not reference.keeps(batch):
                 found.unread.append(_unread_batch(copy, request, batch, str(error)))
@@ -123,6 +140,27 @@ def _compare(
             yield rows[lacking], at, reason[lacking]
 
 
+def _leave_unexpanded(
+    found: Lacking,
+    reference: ReferenceLog,
+    copy: Copy,
+    request: RecordRequest,
+    batch: np.void,
+    ahead_too: bool,
+    reason: str,
+) -> None:
+    """Take down a batch that is not expanded, where the reference lacks it whole as far as its header tells."""
+    if reference.keeps(batch):
+        return
+    base, last, epoch = (int(batch[name]) for name in ("base_offset", "last_offset", "leader_epoch"))
+    count = int(batch["record_count"]) if batch["record_count"] >= 0 else None
+    word = _place(last, epoch, reference, copy, ahead_too)
+    if word in REASONS:
+        found.unexpanded.append(UnexpandedBatch(request, copy.broker_id, base, last, epoch, count, reason))
+    else:
+        found.left_out[word] += count or 0
+
+
 def _judge(
     rows: np.ndarray,
     theirs: np.ndarray,
@@ -134,6 +172,8 @@ def _judge(
 ) -> np.ndarray:
     """For each record of one batch the index of its reason, -1 where the reference has it or nothing says that it lost it."""
     facts = reference.facts
+    # What is left of deleted records in a segment, nobody can read of a broker, whoever's log it is.
+    floor = max(facts.log_start_offset, copy.facts.log_start_offset)
     reasons = np.full(len(rows), -1, np.int8)
     differing = set(unequal_offsets(_without_epoch(rows), _without_epoch(theirs)).tolist())
     found.forked_at_end |= facts.log_end_offset - 1 in differing
@@ -141,7 +181,9 @@ def _judge(
     for index in np.flatnonzero(~present | np.isin(rows["offset"], list(differing))).tolist():
         offset, epoch = int(rows["offset"][index]), int(rows["leader_epoch"][index])
         is_control = bool(rows["control"][index])
-        if present[index]:
+        if offset < floor:
+            word = BELOW_LOG_START
+        elif present[index]:
             word = "other_record"
         elif any(start <= offset < end for start, end in blind):
             word = "unreadable_there"
@@ -158,8 +200,6 @@ def _judge(
 def _place(offset: int, epoch: int, reference: ReferenceLog, copy: Copy, ahead_too: bool) -> str:
     """Why there is no record of the reference at `offset`, where a copy has one of `epoch` (-1: none)."""
     facts = reference.facts
-    if offset < facts.log_start_offset:
-        return BELOW_LOG_START
     if offset >= facts.log_end_offset:
         return "past_end" if ahead_too or 0 <= epoch < reference.leader_epoch else AHEAD
     own = reference.lineage.epoch_for_offset(offset)
@@ -217,6 +257,8 @@ def _unread_batch(copy: Copy, request: RecordRequest, batch: np.void, reason: st
 def _moved_back(rows: np.ndarray, places: np.ndarray, files: Sequence[SegmentFile]) -> np.ndarray:
     """`rows` with each base offset where the batch before it in the file ends: no CRC covers the one that is there."""
     moved = rows.copy()
+    if not len(rows):
+        return moved
     starts = np.array([file.base_offset for file in files], np.int64)[places]
     follows = np.append(False, places[1:] == places[:-1])
     starts[follows] = rows["last_offset"][:-1][follows[1:]] + 1

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from replica_audit.auditing.comparing.chunks import differing_chunks
 from replica_audit.auditing.comparing.replays import answering_lineage
 from replica_audit.auditing.findings.case import Case
-from replica_audit.auditing.findings.families.rep import brokers_past_leader
 from replica_audit.auditing.partitions.conclusion import PartitionAudit
+from replica_audit.auditing.replicas.facts import CopyKey
+from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.transaction_ends import Decisions
+from replica_audit.deciding.costs import committed_ranges
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import SegmentFile
 from replica_audit.formats.segments.record_reader import RecordReader
+from replica_audit.salvaging.compared_log import planned_log, present_log
 from replica_audit.salvaging.copies_of_topic import Copy, PutAside, Unread, copies_of
 from replica_audit.salvaging.lacking import find_lacking
+from replica_audit.salvaging.planned_leaders import PlannedLeader
 from replica_audit.salvaging.reference_log import ReferenceLog
 from replica_audit.salvaging.selection import Selection, select
 from replica_audit.salvaging.transaction_outcomes import decide, undecided_producers
@@ -50,6 +53,10 @@ class PartitionSalvage:
     """What came of one partition."""
 
     audit: PartitionAudit
+    reference: Reference | None = None
+    """The log that its copies were laid beside, as it leads; None where there is none."""
+    planned: PlannedLeader | None = None
+    """Whom the plan chose to lead; None without a plan."""
     copies: tuple[Copy, ...] = ()
     """In the order in which records are taken from them."""
     finds: Finds | None = None
@@ -60,42 +67,48 @@ class PartitionSalvage:
     problem: str | None = None
     """Why nothing can be said of the whole partition; None where it can."""
 
-    @property
-    def case(self) -> Case | None:
-        return self.audit.case
-
 
 def salvage_partition(
     snapshot: Snapshot,
     reader: RecordReader,
     audit: PartitionAudit,
+    batches: Mapping[CopyKey, np.ndarray],
     files: Iterable[SegmentFile],
     put_aside: Iterable[PutAside],
     choices: Choices,
+    planned: PlannedLeader | None = None,
 ) -> PartitionSalvage:
-    """Lay every copy beside the reference of `audit`, whose segments are among `files`."""
+    """Lay every copy beside the log of the leader that is `planned`, without one of the present leader.
+
+    `batches` (`BATCH_DTYPE`) are those that the audit's plan asked for, `files` the segments of all replicas.
+    """
     case, files = audit.case, tuple(files)
     if case is None:
-        return PartitionSalvage(audit, problem="no replica of it can be read")
-    if case.reference.facts.second_hand:
-        return PartitionSalvage(audit, problem="its leader's log is known from a text or table, which has no records")
-    facts = case.reference.facts
+        return PartitionSalvage(audit, planned=planned, problem="no replica of it can be read")
+    compared = present_log(audit) if planned is None else planned_log(audit, planned.candidate_id)
+    if compared is None:
+        return PartitionSalvage(audit, planned=planned, problem="the leader that the plan chose has no log of it here")
+    facts = compared.reference.facts
+    if facts.second_hand:
+        problem = "its leader's log is known from a text or table, which has no records"
+        return PartitionSalvage(audit, planned=planned, problem=problem)
     own = [file for file in files if (file.broker_id, file.log_dir) == facts.key]
     lineage = answering_lineage(facts, case.is_tiered)
-    reference = ReferenceLog(snapshot, reader, facts, own, lineage, case.reference.log_epoch)
-    copies, others, unread = copies_of(snapshot, case, files, put_aside)
+    reference = ReferenceLog(snapshot, reader, facts, own, lineage, compared.reference.log_epoch)
+    copies, others, unread = copies_of(snapshot, case, facts, files, put_aside)
     unread += [
         Unread(item.follower.directory.path, f"it may be of another topic: {reason}", item.follower.broker_id)
         for item, reason in case.strangers
     ]
     # All at once, since loading more reads the reference's files anew.
-    reference.load(set().union(*(differing_chunks(facts, copy.facts) for copy in copies)))
+    reference.load(set().union(*(reference.differing_chunks(copy.facts) for copy in copies)))
     found, outcomes = [], []
     for copy in copies:
         if copy.facts.second_hand:
             reason = "it is known from a text or table, which has no records"
             unread.append(Unread(copy.path, reason, copy.broker_id))
-        lacking = find_lacking(snapshot, reader, reference, copy, choices.include_ahead or _lost_tail(audit, copy))
+        ahead_too = choices.include_ahead or compared.lacks_tail(copy.kind, copy.broker_id)
+        lacking = find_lacking(snapshot, reader, reference, copy, ahead_too)
         unread += lacking.unread
         theirs = lacking.markers[:0]
         if producers := undecided_producers(lacking.rows, lacking.markers):
@@ -106,8 +119,10 @@ def salvage_partition(
     later = _later_values(reference, selection) if facts.compacted and len(selection.rows) else None
     return PartitionSalvage(
         audit=audit,
+        reference=compared.reference,
+        planned=planned,
         copies=tuple(copies),
-        finds=Finds(selection, _proven(case, copies, selection), later),
+        finds=Finds(selection, _proven(case, batches, copies, selection), later),
         other_topics=tuple(others),
         unread=(*_not_elsewhere(unread, selection), *reference.unread),
     )
@@ -126,11 +141,6 @@ def _not_elsewhere(unread: Iterable[Unread], selection: Selection) -> list[Unrea
     return left
 
 
-def _lost_tail(audit: PartitionAudit, copy: Copy) -> bool:
-    """Whether the reference is known to have lost what `copy` has past its end (REP-LEADER-SHORTER)."""
-    return copy.kind == "replica" and copy.broker_id in brokers_past_leader(audit.findings)
-
-
 def _later_values(reference: ReferenceLog, selection: Selection) -> np.ndarray:
     """For each record whether the reference has a visible one of the same key that was written later, a tombstone too."""
     rows = selection.rows["record"]
@@ -147,13 +157,14 @@ def _later_values(reference: ReferenceLog, selection: Selection) -> np.ndarray:
     )
 
 
-def _proven(case: Case, copies: Iterable[Copy], selection: Selection) -> np.ndarray:
-    """For each record whether a replica that holds it proves that it was committed."""
+def _proven(
+    case: Case, batches: Mapping[CopyKey, np.ndarray], copies: Iterable[Copy], selection: Selection
+) -> np.ndarray:
+    """For each record whether it is proven committed on a replica that holds it."""
     ends: dict[int, list[tuple[int, int]]] = {}
-    runs = {item.follower.key: item.runs for item in case.comparisons}
+    of_replica = committed_ranges(case, batches) if len(selection.rows) else {}
     for number, copy in enumerate(copies):
-        own = runs.get(copy.facts.key, ()) if copy.kind == "replica" else ()
-        ends[number] = [run.committed_range for run in own if run.committed_range is not None]
+        ends[number] = of_replica.get(copy.facts.key, []) if copy.kind == "replica" else []
     offsets, sources = selection.rows["record"]["offset"].tolist(), selection.rows["copy"].tolist()
     return np.array(
         [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from replica_audit.errors import UsageError
+from replica_audit.scratch import begin_result, finish_result, remove_unfinished
 
 _STEP = 1 << 20
 
@@ -20,6 +20,7 @@ _STEP = 1 << 20
 def new_directory(target: Path) -> Iterator[Path]:
     """A new directory (0700) beside `target` that takes its name when all went well, and else goes with all that is in it.
 
+    It goes when the process is interrupted, too (`scratch.remove_unfinished`).
     Raises UsageError where `target` is there already, unless as an empty directory, or its parent cannot be written to.
     """
     if target.is_symlink() or target.exists() and not (target.is_dir() and not any(target.iterdir())):
@@ -31,15 +32,17 @@ def new_directory(target: Path) -> Iterator[Path]:
         made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
     except OSError as error:
         raise UsageError(f"--to {target}: cannot be written: {error.strerror}") from error
+    begin_result(made)
     try:
         yield made
         os.rename(made, target)
     except OSError as error:
-        shutil.rmtree(made, ignore_errors=True)
+        remove_unfinished()
         raise UsageError(f"--to {target}: cannot be written: {error.strerror}") from error
     except BaseException:
-        shutil.rmtree(made, ignore_errors=True)
+        remove_unfinished()
         raise
+    finish_result(made)
 
 
 def new_file(path: Path) -> BinaryIO:

@@ -161,12 +161,27 @@ class Segments:
         if self._file is not None:
             self._file.close()
         epoch, variant = strand
-        name = ("no-epoch" if epoch < 0 else f"epoch-{epoch}") + (f".{variant}" if variant else "")
+        name = _epoch_name(epoch) + (f".{variant}" if variant else "")
         path = self._directory / name / f"{offset:020}.log"
         file = self._file = new_file(path)
         self._strand, self._size = strand, 0
         self._paths.append(path)
         return file
+
+
+def copy_unexpanded(directory: Path, leader_epoch: int, offset: int, entry: bytes) -> Path:
+    """A batch that is not expanded, in a file of its own below `directory`, that of the partition; returns the file.
+
+    Raises FileExistsError for another one of the same epoch and offset.
+    """
+    path = directory / "segments" / f"{_epoch_name(leader_epoch)}.unexpanded" / f"{offset:020}.log"
+    with new_file(path) as stream:
+        stream.write(entry)
+    return path
+
+
+def _epoch_name(leader_epoch: int) -> str:
+    return "no-epoch" if leader_epoch < 0 else f"epoch-{leader_epoch}"
 
 
 def metadata_of(record: Payload) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from replica_audit.auditing.comparing.chunks import differing_chunks
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.batch_header import CONTROL
 from replica_audit.formats.files.storage import Snapshot
@@ -42,8 +43,14 @@ class ReferenceLog:
         self._chunks: set[int] = set()
         self._batches = np.empty(0, BATCH_DTYPE)
         self._known: set[tuple] = set()
+        self._ends = np.empty(0, np.int64)
         self._paths = np.empty(0, np.int64)
         self.unread: list[Unread] = []
+
+    def differing_chunks(self, copy: ReplicaFacts) -> set[int]:
+        """Chunks in which `copy` may hold what is not here."""
+        past_end = {number for number, chunk in copy.chunks.items() if chunk.last_offset >= self.facts.log_end_offset}
+        return differing_chunks(self.facts, copy) | past_end
 
     def load(self, chunks: set[int]) -> None:
         """Have the batches of `chunks`, and of those beside them, ready."""
@@ -52,12 +59,14 @@ class ReferenceLog:
             return
         self._chunks |= wanted
         rows, paths, _, self.unread = read_batches(self._snapshot, self.facts, self._files, self._chunks)
-        sound = rows["crc_valid"]
+        # A batch that the log is cut in goes whole.
+        sound = rows["crc_valid"] & (rows["last_offset"] < self.facts.log_end_offset)
         rows, paths = rows[sound], paths[sound]
         order = np.argsort(rows["base_offset"], kind="stable")
         self._batches, self._paths = rows[order], paths[order]
         self._known = set(_keys(self._batches))
-        self._ends = np.maximum.accumulate(self._batches["last_offset"]) if len(rows) else np.empty(0, np.int64)
+        # numpy accumulates nothing of nothing.
+        self._ends = np.maximum.accumulate(self._batches["last_offset"]) if len(rows) else self._ends[:0]
 
     def holds(self, batches: np.ndarray) -> np.ndarray:
         """Mask of the `batches` that are here, too, by offsets, epoch, checksum and size."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from replica_audit.formats.segments.records import RECORD_DTYPE
-from replica_audit.salvaging.lacking import CONTROL_RECORD, Lacking, SourceBatch
+from replica_audit.salvaging.lacking import CONTROL_RECORD, Lacking, SourceBatch, UnexpandedBatch
 from replica_audit.salvaging.transaction_outcomes import ABORTED, OPEN, Outcomes
 
 #: Left out for what became of their transactions.
@@ -43,6 +43,8 @@ class Selection:
     also_in: tuple[tuple[int, ...], ...]
     """For each the other copies that hold it."""
     batches: tuple[SourceBatch, ...]
+    unexpanded: tuple[UnexpandedBatch, ...] = ()
+    """Batches that are lacking and not expanded, each once, in the same order."""
     left_out: Counter[str] = field(default_factory=Counter)
     """Records by why they were left where they are, each counted once for every copy."""
 
@@ -69,7 +71,16 @@ def select(lacking: Sequence[Lacking], outcomes: Sequence[Outcomes], include_abo
         parts.append(part)
     rows, also_in, repeated = _each_once(np.concatenate(parts))
     left_out[REPEATED] += repeated
-    return Selection(rows, also_in, tuple(batches), +left_out)
+    return Selection(rows, also_in, tuple(batches), _unexpanded_once(lacking), +left_out)
+
+
+def _unexpanded_once(lacking: Sequence[Lacking]) -> tuple[UnexpandedBatch, ...]:
+    """The first of each batch's appearances."""
+    seen: dict[tuple[int, int, int], UnexpandedBatch] = {}
+    for found in lacking:
+        for one in found.unexpanded:
+            seen.setdefault((one.leader_epoch, one.base_offset, one.request.crc), one)
+    return tuple(seen[key] for key in sorted(seen))
 
 
 def _each_once(rows: np.ndarray) -> tuple[np.ndarray, tuple[tuple[int, ...], ...], int]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from replica_audit.auditing.partitions.conclusion import PartitionAudit, conclude
+from replica_audit.auditing.replicas.facts import CopyKey
 from replica_audit.auditing.rows.evidence import options_row
 from replica_audit.auditing.rows.identity import (
     SegmentDigest,
@@ -25,6 +28,7 @@ from replica_audit.local.opened_snapshot import Examined, OpenedSnapshot
 from replica_audit.model import TopicPartition
 from replica_audit.salvaging.copies_of_topic import Unread, find_put_aside
 from replica_audit.salvaging.partition_salvage import Choices, PartitionSalvage, salvage_partition
+from replica_audit.salvaging.planned_leaders import PlannedLeader, PlannedLeaders
 
 #: Kafka's own topics: they are rebuilt by their owners, and their records mean nothing elsewhere.
 INTERNAL_PREFIX = "__"
@@ -38,6 +42,8 @@ class SnapshotSalvage:
     cluster_id: str | None
     options: dict[str, Any]
     """As in audit.json."""
+    plan_sha256: str | None
+    """Of the plan.json whose leaders' losses these are; None for those of the present leaders."""
     partitions: tuple[PartitionSalvage, ...]
     internal: tuple[TopicPartition, ...]
     """Partitions of Kafka's own topics, which were passed over."""
@@ -48,17 +54,21 @@ class SnapshotSalvage:
 class SalvagedSnapshot:
     """A snapshot opened for salvage; its reader gives the records that were found."""
 
-    def __init__(self, uri: str, settings: Settings, choices: Choices) -> None:
+    def __init__(self, uri: str, settings: Settings, choices: Choices, planned: PlannedLeaders | None = None) -> None:
         """Raises UsageError and InputError as `open_snapshot` does."""
         snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership, settings.leadership_source)
         self._opened = OpenedSnapshot.read(snapshot, inventory, audit_options(inventory, settings), settings.topics)
         self._settings = settings
         self.choices = choices
         self.reader = RecordReader(snapshot)
+        self._planned = planned
         self._digests: list[SegmentDigest] = []
 
     def find(self, progress: Progress | None = None) -> SnapshotSalvage:
-        """Audit every partition and lay its copies beside its reference."""
+        """Audit every partition and lay its copies beside its leader's log: with a plan that of the leader which it chose.
+
+        Raises UsageError where the plan was made from another snapshot.
+        """
         progress = progress or Unseen()
         opened = self._opened
         files = [file for partition in opened.partitions for file in opened.files(partition)]
@@ -66,35 +76,57 @@ class SalvagedSnapshot:
         put_aside, unread = find_put_aside(opened.snapshot, opened.inventory)
         try:
             found = [
-                salvage_partition(opened.snapshot, self.reader, audit, examined.files, put_aside, self.choices)
-                for examined, audit in self._audits(progress)
+                salvage_partition(
+                    opened.snapshot,
+                    self.reader,
+                    audit,
+                    batches,
+                    examined.files,
+                    put_aside,
+                    self.choices,
+                    self._leader_of(audit.evidence.topic_partition),
+                )
+                for examined, batches, audit in self._audits(progress)
             ]
         finally:
             progress.end()
+        if self._planned is not None:
+            self._planned.check(opened.inventory.cluster_id)
         return SnapshotSalvage(
             snapshot_id=self._identify(),
             cluster_id=opened.inventory.cluster_id,
             options=options_row(opened.options, self._settings),
+            plan_sha256=None if self._planned is None else self._planned.digest,
             partitions=tuple(found),
-            internal=tuple(partition for partition in opened.partitions if not self._is_wanted(partition)),
+            internal=tuple(partition for partition in opened.partitions if self._is_passed_over(partition)),
             unread=tuple(unread),
         )
 
-    def _audits(self, progress: Progress) -> Iterator[tuple[Examined, PartitionAudit]]:
-        """Every partition that is wanted, audited."""
+    def _audits(self, progress: Progress) -> Iterator[tuple[Examined, Mapping[CopyKey, np.ndarray], PartitionAudit]]:
+        """Every partition that is wanted, audited: with a plan those that it decides."""
         opened = self._opened
         for partition in opened.partitions:
             examined = opened.examine(partition)
             self._note(examined)
-            if self._is_wanted(partition):
+            if self._is_decided(partition):
                 states, _ = opened.read_transactions(examined.plan.producers)
                 batches = opened.read_batches(examined)
-                yield examined, conclude(examined.plan, batches, self.reader, states)
+                audit = conclude(examined.plan, batches, self.reader, states)
+                if self._planned is not None:
+                    self._planned.note(audit, examined.rows["partition_states"])
+                if not self._is_passed_over(partition):
+                    yield examined, batches, audit
             progress.advance(len(examined.files), sum(file.size_bytes for file in examined.files))
 
-    def _is_wanted(self, partition: TopicPartition) -> bool:
+    def _is_decided(self, partition: TopicPartition) -> bool:
+        return self._planned is None or partition in self._planned.leaders
+
+    def _leader_of(self, partition: TopicPartition) -> PlannedLeader | None:
+        return None if self._planned is None else self._planned.leaders[partition]
+
+    def _is_passed_over(self, partition: TopicPartition) -> bool:
         named = any(pattern.startswith(INTERNAL_PREFIX) for pattern in self._settings.topics)
-        return named or not partition.topic.startswith(INTERNAL_PREFIX)
+        return partition.topic.startswith(INTERNAL_PREFIX) and not named and self._is_decided(partition)
 
     def _note(self, examined: Examined) -> None:
         digests = {

@@ -11,7 +11,7 @@ import numpy as np
 from replica_audit.batch_header import or_none
 from replica_audit.model import TopicPartition
 from replica_audit.salvaging.copies_of_topic import Copy, Unread
-from replica_audit.salvaging.lacking import REASONS
+from replica_audit.salvaging.lacking import REASONS, UnexpandedBatch
 from replica_audit.salvaging.partition_salvage import Finds, PartitionSalvage
 from replica_audit.salvaging.selection import Selection
 from replica_audit.salvaging.transaction_outcomes import OUTCOMES
@@ -49,10 +49,12 @@ def record_row(place: TopicPartition, finds: Finds, index: int, digest: str | No
 
 def partition_row(found: PartitionSalvage, expected: int, written: int | None) -> dict[str, Any]:
     """What there is of one partition. `written` is None where no payloads were asked for."""
-    place, case = found.audit.evidence.topic_partition, found.case
+    place, case, planned = found.audit.evidence.topic_partition, found.audit.case, found.planned
     row: dict[str, Any] = {"topic": place.topic, "partition": place.partition, "verdict": found.audit.verdict}
-    if case is not None:
-        facts = case.reference.facts
+    if planned is not None:
+        row |= {"candidate_id": planned.candidate_id, "planned_loss": planned.lost_records}
+    if case is not None and found.reference is not None:
+        facts = found.reference.facts
         row |= {
             "topic_id": facts.directory.topic_id,
             "leader_id": case.reference.leader_id,
@@ -103,18 +105,43 @@ def unread_row(one: Unread, place: TopicPartition | None = None) -> dict[str, An
     }
 
 
+def unexpanded_row(place: TopicPartition, one: UnexpandedBatch, copied_to: str | None) -> dict[str, Any]:
+    """A batch that is lacking and not expanded; `copied_to` is its file in the result, None where it was not copied."""
+    return {
+        "topic": place.topic,
+        "partition": place.partition,
+        "broker_id": one.broker_id,
+        "file": one.request.path,
+        "position": one.request.position,
+        "batch_crc": one.request.crc,
+        "leader_epoch": or_none(one.leader_epoch),
+        "start_offset": one.base_offset,
+        "end_offset": one.last_offset + 1,
+        "records": one.record_count,
+        "reason": one.reason,
+        "copied_to": copied_to,
+    }
+
+
 def total_row(
-    partitions: Sequence[Mapping[str, Any]], unread: Sequence[Mapping[str, Any]], payloads: bool
+    partitions: Sequence[Mapping[str, Any]],
+    unread: Sequence[Mapping[str, Any]],
+    unexpanded: Sequence[Mapping[str, Any]],
+    payloads: bool,
 ) -> dict[str, Any]:
-    """The sums. `expected` are the records that are known to be there, those of unread batches among them."""
+    """The sums. `expected` are the records that are known to be there, those of unread batches and of batches that are not
+    expanded among them.
+    """
+    whole = sum(row["records"] or 0 for row in unexpanded)
     known = [row["records"] for row in unread if row["records"] is not None]
     spans = [row for row in partitions if row.get("first_timestamp_ms") is not None]
     return {
         "partitions": sum(row["records"] > 0 for row in partitions),
-        "expected": sum(row["records"] for row in partitions) + sum(known),
+        "expected": sum(row["records"] for row in partitions) + sum(known) + whole,
         "records": sum(row["records"] for row in partitions),
         "written": sum(row["written"] or 0 for row in partitions) if payloads else None,
         "unread_records": sum(known),
+        "unexpanded_records": whole,
         "first_timestamp_ms": min((row["first_timestamp_ms"] for row in spans), default=None),
         "last_timestamp_ms": max((row["last_timestamp_ms"] for row in spans), default=None),
     }

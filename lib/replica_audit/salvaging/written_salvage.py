@@ -18,13 +18,15 @@ from replica_audit.salvaging.json_lines import json_line
 from replica_audit.salvaging.partition_salvage import Choices, PartitionSalvage
 from replica_audit.salvaging.private_files import hash_file, new_directory, new_file
 from replica_audit.salvaging.record_digest import record_digest
-from replica_audit.salvaging.record_files import FORMS, Writer, open_writers
+from replica_audit.salvaging.record_files import FORMS, Writer, copy_unexpanded, open_writers
 from replica_audit.salvaging.salvage_manifest import NAME, SCHEMA_VERSION, write_manifest
 from replica_audit.salvaging.selection import Selection
 from replica_audit.salvaging.snapshot_salvage import SnapshotSalvage
-from replica_audit.salvaging.summaries import partition_row, record_row, total_row, unread_row
+from replica_audit.salvaging.summaries import partition_row, record_row, total_row, unexpanded_row, unread_row
 
 _ROWS = "rows.partial"
+#: The one form that takes a batch which is not expanded.
+_UNEXPANDED_FORM = "segments"
 #: Batches that are read together; they are neighbours as a rule.
 _TOGETHER = 256
 
@@ -45,12 +47,14 @@ def write_salvage(
     Raises UsageError where it is there already or cannot be written. Memory: a batch, and a few numbers for each record.
     """
     with new_directory(target) as directory:
-        partitions, unread = [], [unread_row(one) for one in found.unread]
+        partitions, unread, unexpanded = [], [unread_row(one) for one in found.unread], []
         with new_file(directory / _ROWS) as rows:
             for partition in found.partitions:
-                row, lost = _write_partition(partition, reader, choices, forms, directory, rows)
+                copied = _copy_unexpanded(partition, reader, choices, forms, directory)
+                row, lost = _write_partition(partition, reader, choices, forms, directory, rows, copied)
                 partitions.append(row)
                 unread += lost
+                unexpanded += copied
         files = [
             {
                 "path": path.relative_to(directory).as_posix(),
@@ -66,14 +70,16 @@ def write_salvage(
             "snapshot": {"snapshot_id": found.snapshot_id, "cluster_id": found.cluster_id},
             # An audit's id is new with every run; with these the same answers come out again.
             "audit": {name: found.options[name] for name in ("protocol", "kafka_version", "topics", "quiesced")},
+            "plan": None if found.plan_sha256 is None else {"sha256": found.plan_sha256},
             "payloads": choices.payloads,
             "include_aborted": choices.include_aborted,
             "include_ahead": choices.include_ahead,
             "encoding": forms.encoding if choices.payloads and "jsonl" in forms.forms else None,
-            "totals": total_row(partitions, unread, choices.payloads),
+            "totals": total_row(partitions, unread, unexpanded, choices.payloads),
             "partitions": partitions,
             "internal_partitions": [str(partition) for partition in found.internal],
             "unread": unread,
+            "unexpanded": unexpanded,
             "files": files,
         }
         with (directory / _ROWS).open("rb") as lines:
@@ -83,7 +89,13 @@ def write_salvage(
 
 
 def _write_partition(
-    found: PartitionSalvage, reader: RecordReader, choices: Choices, forms: Forms, directory: Path, rows: Any
+    found: PartitionSalvage,
+    reader: RecordReader,
+    choices: Choices,
+    forms: Forms,
+    directory: Path,
+    rows: Any,
+    unexpanded: Sequence[dict[str, Any]],
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     place = found.audit.evidence.topic_partition
     unread = [unread_row(one, place) for one in found.unread]
@@ -91,17 +103,35 @@ def _write_partition(
         unread.append(unread_row(Unread(str(place), found.problem), place))
     finds = found.finds
     expected = 0 if finds is None else len(finds.selection.rows)
-    written = [0]
+    written = dict.fromkeys(forms.forms, 0)
     if finds is not None and expected and choices.payloads:
         writers = open_writers(directory / str(place), place, forms.forms, forms.encoding)
         for index, digest in _copy_records(place, finds.selection, reader, writers, unread):
             rows.write(json_line(record_row(place, finds, index, digest)))
-        written = [writer.close() for writer in writers]
+        written = {form: writer.close() for form, writer in zip(forms.forms, writers, strict=True)}
     elif finds is not None:
         for index in range(expected):
             rows.write(json_line(record_row(place, finds, index, None)))
+    if _UNEXPANDED_FORM in written:
+        written[_UNEXPANDED_FORM] += sum(row["records"] or 0 for row in unexpanded if row["copied_to"] is not None)
     # The least of what the files hold: a record is written where every one of them has it.
-    return partition_row(found, expected, min(written) if choices.payloads else None), unread
+    return partition_row(found, expected, min(written.values()) if choices.payloads else None), unread
+
+
+def _copy_unexpanded(
+    found: PartitionSalvage, reader: RecordReader, choices: Choices, forms: Forms, directory: Path
+) -> list[dict[str, Any]]:
+    """The rows of the batches that are not expanded, which are copied as they are where segments are asked for."""
+    batches = () if found.finds is None else found.finds.selection.unexpanded
+    place = found.audit.evidence.topic_partition
+    rows = []
+    entries = dict(reader.entries(batch.request for batch in batches)) if choices.payloads else {}
+    for batch in batches:
+        entry, path = entries.get(batch.request), None
+        if isinstance(entry, bytes) and _UNEXPANDED_FORM in forms.forms:
+            path = copy_unexpanded(directory / str(place), batch.leader_epoch, batch.base_offset, entry)
+        rows.append(unexpanded_row(place, batch, None if path is None else path.relative_to(directory).as_posix()))
+    return rows
 
 
 def _copy_records(

@@ -20,18 +20,18 @@ from replica_audit.auditing.rows.evidence import (
     TIMELINE,
     VERIFIED,
     AuditOptions,
+    has_metadata_log,
     options_row,
     resolve_options,
 )
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.config import Settings
-from replica_audit.errors import EngineError
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.moments import now
 from replica_audit.protocol.high_watermark import rule_of
 from replica_audit.results import Results
 from replica_audit.spark.coordinator_job import read_group_offsets
-from replica_audit.spark.observation_jobs import write_timeline
+from replica_audit.spark.observation_jobs import PROGRESS, TIMELINE_TABLE, write_timeline
 from replica_audit.spark.partition_jobs import audit_partitions, may_be_many
 from replica_audit.spark.partition_tasks import Group, PartitionWork
 from replica_audit.warehouse.answer_tables import (
@@ -42,13 +42,12 @@ from replica_audit.warehouse.answer_tables import (
     timeline_answers,
 )
 from replica_audit.warehouse.attempts import latest_attempt, own_rows, record_attempt
-from replica_audit.warehouse.damage import damage_sentence
+from replica_audit.warehouse.committed_rows import check_committed, check_large
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.earlier_rows import earlier_rows
 from replica_audit.warehouse.segment_places import TABLE as SEGMENTS
 from replica_audit.warehouse.segment_places import placed_segments
 from replica_audit.warehouse.verified_rows import verified_rows
-from replica_audit.wording import count
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +69,8 @@ def audit(
     started = now()
     ingested = latest_attempt(warehouse, "ingest", **({"snapshot_id": snapshot_id} if snapshot_id else {}))
     attempt = own_rows(ingested)
-    (snapshot,) = warehouse.read("snapshots", **attempt)
+    of_snapshot = snapshot_answers(warehouse, ingested)
+    (snapshot,) = of_snapshot["snapshots"]
     options = _options(snapshot, ingested["cluster_id"], settings)
     location = snapshot["location"] if snapshot_uri is None else Snapshot.open(snapshot_uri).location
     ids = {"cluster_id": ingested["cluster_id"], "snapshot_id": ingested["snapshot_id"], "audit_id": uuid.uuid4().hex}
@@ -96,26 +96,34 @@ def audit(
         of_tasks = sum(file.row_count for file in answers.files.get("partitions", ()))
         check_answered(groups, len(answers.rows["partitions"]) + of_tasks)
         answers.rows["findings"] += _log_dir_findings(warehouse, attempt, groups, ids["cluster_id"])
+        counts = {TIMELINE_TABLE: warehouse.count_rows(TIMELINE_TABLE, ids["audit_id"]) if timelines else 0}
         for table in REPORTED_TABLES:
-            warehouse.append_files(table, answers.files.get(table, ()), ids["audit_id"])
+            files = answers.files.get(table, ())
+            warehouse.append_files(table, files, ids["audit_id"])
             warehouse.append(table, answers.rows[table], ids)
+            counts[table] = len(answers.rows[table]) + sum(file.row_count for file in files)
     except BaseException:
         record_attempt(warehouse, "audit", "failed", **stage)
         raise
     finally:
         progress.end()
-    finished = record_attempt(warehouse, "audit", "finished", tables=REPORTED_TABLES, **stage)
-    rows = reported_rows(warehouse, ids["audit_id"]) if answers.files else answers.rows
-    return assemble_results(
-        finished, rows, snapshot_answers(warehouse, attempt), timeline_answers(warehouse, ids["audit_id"])
-    )
+    finished = record_attempt(warehouse, "audit", "finished", tables=REPORTED_TABLES, row_counts=counts, **stage)
+    rows = reported_rows(warehouse, finished) if answers.files else answers.rows
+    return assemble_results(finished, rows, of_snapshot, timeline_answers(warehouse, finished))
 
 
 def _options(snapshot: Mapping, cluster_id: str | None, settings: Settings) -> AuditOptions:
     manifest = json.loads(snapshot["manifest"]) if snapshot["manifest"] else {}
     times = times_of_manifest(manifest.get("brokers") or ())
     said = (manifest.get("kafka_version"), manifest.get("quiesced"))
-    return resolve_options(settings, *said, cluster_id, times, snapshot.get("brokers") or ())
+    return resolve_options(
+        settings,
+        *said,
+        cluster_id,
+        times,
+        snapshot.get("brokers") or (),
+        has_metadata_log=has_metadata_log(snapshot["inventory"]),
+    )
 
 
 def _groups(
@@ -144,13 +152,13 @@ def _groups(
 
 
 def _check_rows(groups: Sequence[Group], ingested: Mapping[str, Any], warehouse: Warehouse) -> None:
-    """Raise EngineError unless the evidence has as many rows as the ingest committed, if it says how many."""
-    committed = json.loads(ingested["options"] or "{}").get("rows", {})
-    for table in EVIDENCE_TABLES:
-        found = sum(len(rows.get(table, ())) for _, rows in groups)
-        if committed.get(table, found) != found:
-            what = f"{warehouse.name}/{table} has {count(found, 'row')} of this ingest, expected {committed[table]}"
-            raise EngineError(damage_sentence(what))
+    """Raise EngineError unless all tables have the rows that the ingest committed, if it says how many."""
+    check_committed(
+        warehouse,
+        ingested,
+        {table: sum(len(rows.get(table, ())) for _, rows in groups) for table in EVIDENCE_TABLES},
+    )
+    check_large(warehouse, ingested, ("batches", PROGRESS, LOG_EVENTS), ingested["snapshot_id"])
 
 
 def _with_group_offsets(spark: SparkSession, location: str, groups: list[Group]) -> list[Group]:

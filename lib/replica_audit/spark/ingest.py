@@ -70,8 +70,8 @@ def ingest(spark: SparkSession, warehouse: Warehouse, uri: str, settings: Settin
     snapshot_id = None
     try:
         rows, files, digests, read = _scan(spark, warehouse, snapshot, inventory, ingest_id, settings, progress)
-        counts = {table: len(of_table) + _count(files.get(table, ())) for table, of_table in rows.items()}
-        attempt["options"] = json.dumps({"full": settings.full, **read._asdict(), "rows": counts}, sort_keys=True)
+        counts = {table: len(rows.get(table, ())) + _count(files.get(table, ())) for table in (*files, *rows)}
+        attempt["options"] = json.dumps({"full": settings.full, **read._asdict()}, sort_keys=True)
         snapshot_id = identify_snapshot(lines, digests, hash_texts(spark, snapshot, text_files(inventory)))
         ids = {"cluster_id": cluster_id, "snapshot_id": snapshot_id, "ingest_id": ingest_id}
         row = snapshot_row(snapshot, inventory, changes)
@@ -90,7 +90,10 @@ def ingest(spark: SparkSession, warehouse: Warehouse, uri: str, settings: Settin
         record_attempt(warehouse, "ingest", "failed", snapshot_id=snapshot_id, **attempt)
         raise
     tables = ("snapshots", "batches")
-    record_attempt(warehouse, "ingest", "finished", snapshot_id=snapshot_id, tables=tables, **attempt)
+    counts["snapshots"] = 1
+    record_attempt(
+        warehouse, "ingest", "finished", snapshot_id=snapshot_id, tables=tables, row_counts=counts, **attempt
+    )
     progress.tell_reading(read)
     return snapshot_id
 

@@ -22,6 +22,7 @@ from replica_audit.tables import REPORT_TABLES
 from replica_audit.warehouse import answer_tables, past
 from replica_audit.warehouse.attempts import latest_attempt, own_rows
 from replica_audit.warehouse.commit_trial import loses_commits
+from replica_audit.warehouse.committed_rows import check_committed, check_large
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.segment_places import placed_segments, read_summaries
 from replica_audit.warehouse.sweeping import sweep
@@ -88,6 +89,7 @@ def count_segments(spark: SparkSession | None, snapshot_id: str, settings: Setti
     warehouse = open_warehouse(spark, settings)
     attempt = latest_attempt(warehouse, "ingest", snapshot_id=snapshot_id)
     rows = in_order_of_replicas(placed_segments(warehouse, **own_rows(attempt)))
+    check_committed(warehouse, attempt, {"segments": len(rows)})
     return segment_counts(read_summaries(warehouse.directory("segments"), rows))
 
 
@@ -115,9 +117,12 @@ def keep_quality(
 def audit_frame(spark: SparkSession, table: str, audit: Mapping[str, Any], settings: Settings) -> DataFrame:
     """Rows of a table, report or bronze, of the audit that `audit` describes. Raises KeyError for one there is none of."""
     warehouse = open_warehouse(spark, settings)
-    if table in REPORT_TABLES and table not in BRONZE_TABLES:
-        return table_frame(spark, warehouse, table, {"audit_id": audit["audit_id"]})
-    if table not in BRONZE_TABLES:
+    if table not in REPORT_TABLES and table not in BRONZE_TABLES:
         raise KeyError(table)
     finished = latest_attempt(warehouse, "audit", audit_id=audit["audit_id"])
+    if table not in BRONZE_TABLES:
+        check_large(warehouse, finished, [table], finished["audit_id"])
+        return table_frame(spark, warehouse, table, {"audit_id": finished["audit_id"]})
+    ingested = latest_attempt(warehouse, "ingest", **own_rows(finished))
+    check_large(warehouse, ingested, [table], finished["snapshot_id"])
     return table_frame(spark, warehouse, table, own_rows(finished))

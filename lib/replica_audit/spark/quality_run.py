@@ -14,6 +14,7 @@ from replica_audit.results import Results
 from replica_audit.tables import REPORT_TABLES, Column
 from replica_audit.warehouse.arrow_types import arrow_schema, rows_to_arrow
 from replica_audit.warehouse.attempts import latest_attempt, own_rows
+from replica_audit.warehouse.committed_rows import check_large
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.locations import spark_location
 
@@ -77,6 +78,7 @@ def _bronze_frame(spark: SparkSession, warehouse: Warehouse, table: str, snapsho
     for character, text in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         place = F.replace(place, F.lit(character), F.lit(text))
     attempt = latest_attempt(warehouse, "ingest", snapshot_id=snapshot_id)
+    check_large(warehouse, attempt, [table], snapshot_id)
     rows = spark.read.format("delta").load(spark_location(warehouse.directory(table)))
     for name, value in own_rows(attempt).items():
         rows = rows.where(F.col(name).eqNullSafe(F.lit(value)))

@@ -76,7 +76,7 @@ def open_segment(snapshot: Snapshot, directory: str, work: SegmentWork) -> OpenS
     file, known = work
     if file.source != "segment":
         return None
-    opened = snapshot.open_file(file.path)
+    opened = snapshot.open_file(file.path, checked=False)
     try:
         stream, change = _Counted(opened), snapshot.last_change(file.path, opened)
         relation, before = Relation.OTHER, None
@@ -85,6 +85,7 @@ def open_segment(snapshot: Snapshot, directory: str, work: SegmentWork) -> OpenS
             relation = relate(stream, file.size_bytes, change, snapshot.location, known, summary)
             before = None if relation is Relation.OTHER else (known, summary)
         if relation is not Relation.SAME:
+            snapshot.check_copy(file.path, opened)
             snapshot.expect(opened, _taken_over(before))
         return OpenSegment(stream, change, relation, before)
     except BaseException:

@@ -9,10 +9,11 @@ from typing import Any
 
 from replica_audit.auditing.findings.catalogue import audit_verdict
 from replica_audit.auditing.leadership.capture_times import times_of_manifest
-from replica_audit.auditing.rows.accounting import account_for_input
+from replica_audit.auditing.rows.accounting import account_for_input, check_losses
 from replica_audit.results import Results
 from replica_audit.tables import REPORT_TABLES, sort_rows
-from replica_audit.warehouse.attempts import latest_attempt, own_rows
+from replica_audit.warehouse.attempts import attempts, latest_attempt, own_rows
+from replica_audit.warehouse.committed_rows import check_committed
 from replica_audit.warehouse.delta_tables import Warehouse
 
 #: Tables that the audit stage computes; `quarantine` is the snapshot's, the others belong to other commands.
@@ -39,29 +40,45 @@ def load_results(warehouse: Warehouse, audit_id: str | None, fail_on: str) -> Re
     What the answers were computed with stays; from which severity on they fail is asked anew.
     """
     finished = latest_attempt(warehouse, "audit", **({"audit_id": audit_id} if audit_id else {}))
-    attempt = own_rows(finished)
-    answers = reported_rows(warehouse, finished["audit_id"])
+    ingested = attempts(warehouse, "ingest", state="finished", **own_rows(finished))
     results = assemble_results(
-        finished, answers, snapshot_answers(warehouse, attempt), timeline_answers(warehouse, finished["audit_id"])
+        finished,
+        reported_rows(warehouse, finished),
+        snapshot_answers(warehouse, next(iter(ingested), finished)),
+        timeline_answers(warehouse, finished),
     )
     options = results.audit["options"]
     return replace(results, audit={**results.audit, "options": options and {**options, "fail_on": fail_on}})
 
 
-def reported_rows(warehouse: Warehouse, audit_id: str) -> dict[str, list[dict]]:
-    """Rows of an audit by report table, those of `quality` among them; a table that is not there is left out."""
+def reported_rows(warehouse: Warehouse, finished: Mapping[str, Any]) -> dict[str, list[dict]]:
+    """Rows of a finished audit by report table, those of `quality` among them; a table that is not there is left out.
+
+    Raises EngineError where the audit committed others.
+    """
     tables = [table for table in (*REPORTED_TABLES, "quality") if warehouse.exists(table)]
-    return {table: warehouse.read(table, _names(table), audit_id=audit_id) for table in tables}
+    found = {table: warehouse.read(table, _names(table), audit_id=finished["audit_id"]) for table in tables}
+    check_committed(warehouse, finished, {table: len(found.get(table, ())) for table in REPORTED_TABLES})
+    return found
 
 
-def snapshot_answers(warehouse: Warehouse, attempt: Mapping[str, str]) -> dict[str, list[dict]]:
-    """What the report says of the snapshot itself: its quarantine, who led when, and its row of `snapshots`."""
+def snapshot_answers(warehouse: Warehouse, ingested: Mapping[str, Any]) -> dict[str, list[dict]]:
+    """What the report says of the snapshot itself: its quarantine, who led when, and its row of `snapshots`.
+
+    Raises EngineError where the finished ingest committed others.
+    """
+    attempt = own_rows(ingested)
     found = {table: warehouse.read(table, _names(table), **attempt) for table in ("quarantine", "partition_states")}
-    return {**found, "snapshots": warehouse.read("snapshots", **attempt)}
+    found["snapshots"] = warehouse.read("snapshots", **attempt)
+    check_committed(warehouse, ingested, {table: len(rows) for table, rows in found.items()})
+    return found
 
 
-def timeline_answers(warehouse: Warehouse, audit_id: str) -> tuple[list[dict], int]:
-    """Rows of `high_watermark_timeline` for audit.json, at most `REPORTED_TIMELINE_ROWS`, and how many there are in all."""
+def timeline_answers(warehouse: Warehouse, finished: Mapping[str, Any]) -> tuple[list[dict], int]:
+    """Rows of `high_watermark_timeline` for audit.json, at most `REPORTED_TIMELINE_ROWS`, and how many there are in all.
+
+    Raises EngineError where the audit committed others.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -69,16 +86,18 @@ def timeline_answers(warehouse: Warehouse, audit_id: str) -> tuple[list[dict], i
 
     table = "high_watermark_timeline"
     if not warehouse.exists(table):
+        check_committed(warehouse, finished, {table: 0})
         return [], 0
     keys = ("quiet", "topic", "partition", "time_ms", "sequence")
     kept, count = None, 0
-    for part in warehouse.read_parts(table, _names(table), audit_id=audit_id):
+    for part in warehouse.read_parts(table, _names(table), audit_id=finished["audit_id"]):
         count += part.num_rows
         kept = part if kept is None else pa.concat_tables([kept, part])
         if kept.num_rows > REPORTED_TIMELINE_ROWS:
             marked = kept.append_column("quiet", pc.is_null(kept["deviation"]))
             ranked = pc.sort_indices(marked, [(key, "ascending") for key in keys])
             kept = kept.take(ranked[:REPORTED_TIMELINE_ROWS])
+    check_committed(warehouse, finished, {table: count})
     return arrow_to_rows(kept), count
 
 
@@ -94,6 +113,7 @@ def assemble_results(
         if table in tables:
             columns = _names(table)
             tables[table] = [{name: row[name] for name in columns} for row in rows]
+    check_losses(tables["partitions"], tables["findings"])
     tables["high_watermark_timeline"], observations = timeline
     snapshot = next(iter(of_snapshot.get("snapshots", ())), {})
     verdicts = [row["verdict"] for row in tables["partitions"]]

@@ -26,11 +26,13 @@ def record_attempt(
     ingest_id: str | None,
     cluster_id: str | None,
     tables: Iterable[str] = (),
+    row_counts: Mapping[str, int] | None = None,
     options: str | None = None,
 ) -> dict[str, Any]:
     """Append a row to `audits` and return it: the last thing a stage does when it has finished or failed.
 
-    `tables` are those that the stage wrote: their versions go into `table_versions`. `options` is JSON.
+    `tables` are those that the stage wrote: their versions go into `table_versions`. `row_counts`: rows that
+    it committed to each table (`committed_rows`). `options` is JSON.
     """
     row = {
         "cluster_id": cluster_id,
@@ -43,6 +45,7 @@ def record_attempt(
         "finished": None if state == "running" else now(),
         "tool_version": __version__,
         "table_versions": warehouse.versions(tables) or None,
+        "row_counts": row_counts,
         "options": options,
     }
     warehouse.describe_commits(stage=stage, snapshot_id=snapshot_id, audit_id=audit_id)

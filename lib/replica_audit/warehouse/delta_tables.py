@@ -22,7 +22,7 @@ from replica_audit.warehouse.arrow_types import arrow_schema, arrow_to_rows, row
 from replica_audit.warehouse.locations import absolute_location, open_directory
 from replica_audit.warehouse.table_files import TableFileWriter
 from replica_audit.warehouse.table_layout import DataFile, columns_of, key_of, partition_of
-from replica_audit.warehouse.table_reads import list_files, read_file
+from replica_audit.warehouse.table_reads import count_rows, list_files, read_file
 from replica_audit.warehouse.table_versions import DESCRIPTION, open_at_this_version, with_dropped_columns
 
 _PERIODS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
@@ -107,6 +107,11 @@ class Warehouse:
         if handle is None:
             return []
         return [path for path, value in list_files(handle, key_of(table)) if value == key]
+
+    def count_rows(self, table: str, key: str | None) -> int:
+        """Rows of a snapshot or an audit as the commits say, no file being read; 0 where there is no such table."""
+        handle = self._open(table)
+        return 0 if handle is None else count_rows(handle, key_of(table), key)
 
     def owners(self, table: str, column: str, before: datetime) -> Iterator[tuple[str | None, int]]:
         """Values of a string column in the files committed before `before`, file by file, each with its number of rows."""

@@ -9,6 +9,7 @@ from typing import Any
 from replica_audit.auditing.findings.catalogue import codes_with
 from replica_audit.auditing.findings.code import VERDICTS
 from replica_audit.warehouse.attempts import finished_attempts
+from replica_audit.warehouse.committed_rows import check_audits
 from replica_audit.warehouse.delta_tables import Warehouse
 
 #: Only partitions of these verdicts can have had records that were committed, or left behind by an unclean election.
@@ -30,15 +31,16 @@ def earlier_rows(
 
     None of a cluster without a name: it may be another one. Audits in which nothing was lost are not looked into.
     """
-    finished = {} if cluster_id is None else {
-        run["audit_id"]: run["finished"] for run in finished_attempts(warehouse, "audit", cluster_id=cluster_id)
-    }  # fmt: skip
+    runs = [] if cluster_id is None else finished_attempts(warehouse, "audit", cluster_id=cluster_id)
+    finished = {run["audit_id"]: run["finished"] for run in runs}
     if not finished:
         return {}
     names = ("audit_id", "topic", "partition", "verdict", "topic_id", "leader_epoch")
+    judged = warehouse.read("partitions", names, audit_id=list(finished))
+    check_audits(warehouse, runs, "partitions", judged)
     partitions = {
         (row["audit_id"], row["topic"], row["partition"]): row
-        for row in warehouse.read("partitions", names, audit_id=list(finished))
+        for row in judged
         if row["verdict"] in _TELLING and row["topic_id"] is not None and (row["topic"], row["partition"]) in known
     }
     audits = sorted({audit_id for audit_id, _, _ in partitions})
@@ -47,13 +49,18 @@ def earlier_rows(
     found: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
     unclean = set()
     told = codes_with("earlier")
-    for row in warehouse.read("findings", _FINDING, audit_id=audits):
+    looked_into = [run for run in runs if run["audit_id"] in audits]
+    findings = warehouse.read("findings", _FINDING, audit_id=audits)
+    check_audits(warehouse, looked_into, "findings", findings)
+    for row in findings:
         place = (row["topic"], row["partition"])
         if row["code"] in told and place in known:
             found[place].append({"finding_id": row["finding_id"], "evidence": row["evidence"]})
         elif row["code"] == "DIV-EPOCH" and row["severity"] == "high":
             unclean.add((row["audit_id"], *place, row["broker_id"], row["start_offset"]))
-    for row in warehouse.read("divergences", _RUN, audit_id=audits):
+    divergences = warehouse.read("divergences", _RUN, audit_id=audits)
+    check_audits(warehouse, looked_into, "divergences", divergences)
+    for row in divergences:
         place = (row["topic"], row["partition"])
         partition = partitions.get((row["audit_id"], *place))
         if partition is None or row["replica_epoch"] is None:

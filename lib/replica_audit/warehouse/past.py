@@ -12,6 +12,7 @@ from replica_audit.auditing.audits.history import History, build_history
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.tables import REPORT_TABLES
 from replica_audit.warehouse.attempts import attempts, finished_attempts, latest_attempt
+from replica_audit.warehouse.committed_rows import check_audits, check_committed
 from replica_audit.warehouse.delta_tables import Warehouse
 
 #: Tables that belong to audits; there is one `quarantine`, that of the snapshot.
@@ -32,11 +33,15 @@ def load_history(warehouse: Warehouse, topics: Sequence[str] = (), limit: int | 
     clusters = {run["audit_id"]: run["cluster_id"] for run in audits}
     partitions: dict[tuple, dict[str, Any]] = {}
     findings: dict[tuple, dict[str, Any]] = {}
-    for row in warehouse.read("partitions", ("audit_id", "topic", "partition", "verdict"), audit_id=list(numbers)):
+    verdicts = warehouse.read("partitions", ("audit_id", "topic", "partition", "verdict"), audit_id=list(numbers))
+    check_audits(warehouse, audits, "partitions", verdicts)
+    for row in verdicts:
         place = {"cluster_id": clusters[row["audit_id"]], "topic": row["topic"], "partition": row["partition"]}
         seen = partitions.setdefault(tuple(place.values()), {**place, "verdicts": []})
         seen["verdicts"].append((numbers[row["audit_id"]], row["verdict"]))
-    for row in warehouse.read("findings", ("audit_id", "finding_id", *_FINDING), audit_id=list(numbers)):
+    found = warehouse.read("findings", ("audit_id", "finding_id", *_FINDING), audit_id=list(numbers))
+    check_audits(warehouse, audits, "findings", found)
+    for row in found:
         audit_id = row.pop("audit_id")
         number, key = numbers[audit_id], (clusters[audit_id], row["finding_id"])
         known = findings.setdefault(key, {"present": {}, "number": -1})
@@ -61,6 +66,7 @@ def load_earlier(warehouse: Warehouse, audit: Mapping[str, Any]) -> Earlier | No
         return None
     names = {table: [column.name for column in REPORT_TABLES[table]] for table in ("partitions", "findings")}
     rows = {table: warehouse.read(table, names[table], audit_id=before[-1]["audit_id"]) for table in names}
+    check_committed(warehouse, before[-1], {table: len(rows[table]) for table in names})
     return build_earlier({"audit": before[-1], **rows})
 
 

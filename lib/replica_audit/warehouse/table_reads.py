@@ -29,6 +29,12 @@ def list_files(handle, key: str | None, before: datetime | None = None) -> list[
     return sorted((unquote(row["path"]), row[f"partition.{key}"] if key else None) for row in actions)
 
 
+def count_rows(handle, column: str | None, key: str | None) -> int:
+    """Rows of the files of one partition of a table, as their commits say; every writer of ours says it."""
+    actions = pa.table(handle.get_add_actions(flatten=True)).to_pylist()
+    return sum(row["num_records"] or 0 for row in actions if column is None or row[f"partition.{column}"] == key)
+
+
 def _milliseconds(time: int | datetime) -> float:
     """Deltalake gives a number or a time without zone, by version."""
     return time if isinstance(time, int) else time.replace(tzinfo=timezone.utc).timestamp() * 1000

@@ -7,6 +7,7 @@ from typing import Any
 
 from replica_audit.errors import UsageError
 from replica_audit.warehouse.attempts import latest_attempt, own_rows
+from replica_audit.warehouse.committed_rows import check_committed
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.segment_places import placed_segments
 
@@ -29,16 +30,15 @@ def verified_rows(
             f"the snapshot of {cluster_id or 'one without a name'}"
         )
     names = ("topic", "partition", "verdict")
-    well = {
-        (row["topic"], row["partition"])
-        for row in warehouse.read("partitions", names, audit_id=audit_id)
-        if row["verdict"] in _WELL
-    }
+    judged = warehouse.read("partitions", names, audit_id=audit_id)
+    well = {(row["topic"], row["partition"]) for row in judged if row["verdict"] in _WELL}
     columns = ("topic", "partition", "broker_id", "log_dir")
     summary = ("summary_file", "summary_row")
+    replicas = warehouse.read("replicas", (*columns, "common_prefix_end"), audit_id=audit_id)
+    check_committed(warehouse, audit, {"partitions": len(judged), "replicas": len(replicas)})
     ends = {
         tuple(row[name] for name in columns): row["common_prefix_end"]
-        for row in warehouse.read("replicas", (*columns, "common_prefix_end"), audit_id=audit_id)
+        for row in replicas
         if (row["topic"], row["partition"]) in well and row["common_prefix_end"] is not None
     }
     found: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)

@@ -75,7 +75,7 @@ def dumped(path: Path) -> dict[str, list[tuple[int, int, Message | Voters | None
         if match:
             content = json.loads(match[3])
             said = (
-                Voters(ids(content["voters"], "voterId"))
+                Voters(ids(content["voters"], "voterId"), content.get("leaderId"))
                 if "voters" in content
                 else expected(content["type"], content["data"])
             )

@@ -34,15 +34,20 @@ def as_leader(reference: Reference, candidate: ReplicaFacts, replicas: Sequence[
 
 
 def cuts_of_candidates(
-    reference: Reference, replicas: Sequence[ReplicaFacts], protocol: str, tiered: bool
+    reference: Reference,
+    replicas: Sequence[ReplicaFacts],
+    protocol: str,
+    tiered: bool,
+    beside: Sequence[ReplicaFacts] = (),
 ) -> dict[CopyKey, dict[CopyKey, int]]:
-    """By candidate, where the log of each other replica is cut once it follows.
+    """By candidate, where the log of each other replica is cut once it follows, and that of copies `beside` if they did.
 
     Where nothing is known of a follower's own high watermark, nothing is dropped for it.
     """
+    copies = (*replicas, *beside)
     followers = {
         facts.key: follower_state(facts, tiered, None if facts.knows_high_watermark else facts.log_end_offset)
-        for facts in replicas
+        for facts in copies
     }
     found = {}
     for candidate in replicas:
@@ -50,7 +55,7 @@ def cuts_of_candidates(
         leader = leader_state(elected, answering_lineage(elected.facts, tiered), protocol)
         found[candidate.key] = {
             facts.key: replay_one(protocol, facts, followers[facts.key], leader).truncate_to
-            for facts in replicas
+            for facts in copies
             if facts is not candidate
         }
     return found
@@ -62,7 +67,7 @@ def chunks_of_candidates(
     cuts_of: Callable[[], Mapping[CopyKey, Mapping[CopyKey, int]]],
 ) -> dict[CopyKey, set[int]]:
     """Chunks whose batches the costs of all candidates want, by copy: those that replicas do not hold alike or the
-    reference does not have, and those that a cut, an end or a recorded high watermark goes through.
+    reference does not have, and those that a cut, a log start or end, or a recorded high watermark goes through.
 
     A chunk that only some hold, all of them as the reference does, is counted by its digest. `cuts_of` gives
     `cuts_of_candidates`, and is asked only where logs differ.
@@ -80,6 +85,7 @@ def chunks_of_candidates(
     if not wanted and len({facts.log_end_offset for facts in replicas}) < 2:
         return {}
     offsets = {facts.following_end_offset for facts in replicas}
+    offsets |= {facts.log_start_offset for facts in replicas}
     offsets |= {mark for facts in replicas if (mark := facts.directory.high_watermark_checkpoint) is not None}
     cuts: dict[CopyKey, set[int]] = defaultdict(set)
     for of_candidate in cuts_of().values():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from replica_audit.auditing.comparing.alignment import Difference
-from replica_audit.auditing.comparing.contents import Reading, Window, offsets_only_in, unequal_offsets
+from replica_audit.auditing.comparing.contents import Reading, Window, offsets_only_in, unequal_offsets, unequal_ranges
 from replica_audit.auditing.comparing.key_state import Doubts, KeyRows, KeyState, compare_keys, latest_differs
 from replica_audit.auditing.comparing.key_store import KeyStore, shelves_of
 from replica_audit.auditing.replicas.transaction_ends import Decisions
@@ -172,19 +172,16 @@ class CompactedPair:
 
 
 def _differences(window: Window, floor: int, end: int) -> list[Difference]:
-    """Offsets that both hold with different records: from the first in each of the follower's batches to its end."""
+    """Offsets that both hold with different records, by the follower's batches."""
     unequal = unequal_offsets(window.own, window.theirs)
     unequal = unequal[(unequal >= floor) & (unequal < end)]
     found = []
     for batch in window.own_batches:
-        at = int(np.searchsorted(unequal, batch.base_offset))
-        if at == len(unequal) or unequal[at] > batch.last_offset:
-            continue
-        offset = int(unequal[at])
-        epoch = int(window.theirs["leader_epoch"][np.searchsorted(window.theirs["offset"], offset)])
-        leader_epoch = None if epoch < 0 else epoch
-        kind: DifferenceKind = "content" if leader_epoch == batch.epoch else "epoch"
-        found.append(Difference(kind, offset, batch.end_offset, leader_epoch, batch.epoch, (batch,), compared=True))
+        for first, last in unequal_ranges(window.own, window.theirs, unequal, batch):
+            epoch = int(window.theirs["leader_epoch"][np.searchsorted(window.theirs["offset"], first)])
+            leader_epoch = None if epoch < 0 else epoch
+            kind: DifferenceKind = "content" if leader_epoch == batch.epoch else "epoch"
+            found.append(Difference(kind, first, last, leader_epoch, batch.epoch, (batch,), compared=True))
     return found
 
 

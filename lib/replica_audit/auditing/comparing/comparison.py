@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.comparing.aligned_pair import AlignedPair
 from replica_audit.auditing.comparing.alignment import Alignment, Difference, conflicting_ranges
-from replica_audit.auditing.comparing.chunks import Tally, tally_from
+from replica_audit.auditing.comparing.chunks import Tally, tally_batches, tally_from
 from replica_audit.auditing.comparing.compacted import Compaction
 from replica_audit.auditing.comparing.contents import RecordProblem
 from replica_audit.auditing.comparing.replays import file_replay, first_dropped, replay_all
@@ -123,7 +123,7 @@ def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:
     Proven by the follower's own checkpoint in a conflicting run, else by `hw_lower` on the common prefix.
     """
     counts = {}
-    prefix = comparison.common_prefix_end
+    prefix, follower = comparison.common_prefix_end, comparison.follower
     for name, outcome in comparison.replays.items():
         # A batch that the cut goes through is dropped whole.
         cut = next(
@@ -134,11 +134,23 @@ def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:
             ),
             outcome.truncate_to,
         )
+        cut = max(cut, follower.log_start_offset)
         lost = sum(
             records_between(run.batches, max(committed[0], cut), committed[1])
             for run in comparison.runs
             if (committed := run.committed_range) is not None
         )
-        shared = 0 if prefix is None else max(0, min(prefix, hw_lower) - cut)
+        shared = (
+            0 if prefix is None else _shared_records(comparison, comparison.drops[name], cut, min(prefix, hw_lower))
+        )
         counts[name] = min(lost + shared, comparison.drops[name].record_count)
     return replace(comparison, committed_drops=counts)
+
+
+def _shared_records(comparison: Comparison, dropped: Tally, start: int, end: int) -> int:
+    """Records that the follower drops in [start, end) of the common prefix: no more than offsets, nor than all that it
+    drops less those of its runs and past the reference's end.
+    """
+    others = tally_batches(batch for batch in comparison.alignment.ahead if batch.end_offset > start).record_count
+    others += sum(run.tally.record_count for run in comparison.runs if run.end_offset > start)
+    return max(0, min(end - start, dropped.record_count - others))

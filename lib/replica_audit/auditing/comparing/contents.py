@@ -71,7 +71,7 @@ class RecordProblem:
     end_offset: int
     reason: str
     lost: bool
-    """The file is gone or has changed; else it is there, and Kafka could not read its records."""
+    """The file is gone or has changed, or the batch is too large to be expanded; else Kafka could not read its records."""
 
 
 class Reading:
@@ -157,3 +157,21 @@ def unequal_offsets(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 def offsets_only_in(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Mask of the rows of `one` whose offsets `other` does not hold."""
     return ~np.isin(one["offset"], other["offset"])
+
+
+def unequal_ranges(own: np.ndarray, theirs: np.ndarray, unequal: np.ndarray, batch: Batch) -> list[tuple[int, int]]:
+    """[start, end) of the records of a batch that differ, apart where one between them is equal.
+
+    `own` are records of the log that has the batch, `theirs` of the other, `unequal` the offsets at which they differ. The
+    last range reaches to the end of the batch where no equal record follows.
+    """
+    offsets = own["offset"][(own["offset"] >= batch.base_offset) & (own["offset"] <= batch.last_offset)]
+    differs = np.isin(offsets, unequal)
+    equal = np.flatnonzero(np.isin(offsets, theirs["offset"]) & ~differs)
+    found = []
+    for part in np.split(np.arange(len(offsets)), equal):
+        odd = part[differs[part]]
+        if len(odd):
+            is_last = part[-1] == len(offsets) - 1
+            found.append((int(offsets[odd[0]]), batch.end_offset if is_last else int(offsets[odd[-1]]) + 1))
+    return found

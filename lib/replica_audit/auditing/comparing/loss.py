@@ -12,7 +12,7 @@ from replica_audit.auditing.comparing.contents import has_segments
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
     from replica_audit.auditing.comparing.runs import Run
-    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
     from replica_audit.batch_header import Batch
 
 #: What second-hand input leaves unproven so that a number of records is a bound only.
@@ -35,17 +35,17 @@ class Loss:
     """None where it is not known."""
     at_most: bool = False
     """The numbers are upper bounds: of some of the input only offsets tell how many records there are."""
-    held: Mapping[int, Count] = field(default_factory=dict)
-    """By broker id, what it holds of them; these do not add up, since several may hold the same."""
-    only_here: Mapping[int, Count] = field(default_factory=dict)
-    """By broker id, what no other broker holds of them."""
+    held: Mapping[CopyKey, Count] = field(default_factory=dict)
+    """By copy, what it holds of them; these do not add up, since several may hold the same."""
+    only_here: Mapping[CopyKey, Count] = field(default_factory=dict)
+    """By copy, what no other one holds of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A batch, or the part of it in question, on one broker. Pieces with one `identity` hold the same records."""
+    """A batch, or the part of it in question, in one copy. Pieces with one `identity` hold the same records."""
 
-    broker_id: int
+    copy: CopyKey
     identity: tuple
     start_offset: int
     end_offset: int
@@ -62,18 +62,18 @@ class Piece:
 
     def between(self, start: int, end: int) -> Piece:
         """The part in [start, end) of a piece that is dense."""
-        return Piece(self.broker_id, self.identity, start, end, end - start, self.committed_end, self.crc, self.exact)
+        return Piece(self.copy, self.identity, start, end, end - start, self.committed_end, self.crc, self.exact)
 
     def committed_to(self, offset: int) -> Piece:
         """The same with what is below `offset` proven committed."""
         start, end = self.start_offset, self.end_offset
-        return Piece(self.broker_id, self.identity, start, end, self.record_count, offset, self.crc, self.exact)
+        return Piece(self.copy, self.identity, start, end, self.record_count, offset, self.crc, self.exact)
 
 
-def count_loss(reference: ReplicaFacts, comparisons: Sequence[Comparison], shorter: Collection[int] = ()) -> Loss:
-    """The loss of a partition, given every replica beside the reference.
+def count_loss(reference: ReplicaFacts, comparisons: Sequence[Comparison], shorter: Collection[CopyKey] = ()) -> Loss:
+    """The loss of a partition, given every copy beside the reference.
 
-    `shorter` are the brokers whose tails the reference lost (REP-LEADER-SHORTER): what they have past its end counts too.
+    `shorter` are the copies whose tails the reference lost (REP-LEADER-SHORTER): what they have past its end counts too.
     Distinct is an offset with a leader epoch, without epochs the record itself; control batches, empty batches and what an
     election known to be clean left behind do not count. Compacted logs count only where their records could be read.
     """
@@ -82,17 +82,17 @@ def count_loss(reference: ReplicaFacts, comparisons: Sequence[Comparison], short
     pieces: list[Piece] = []
     for item in comparisons:
         pieces += [piece for run in item.runs for piece in _of_run(item, run)]
-        if item.follower.broker_id in shorter:
+        if item.follower.key in shorter:
             pieces += _ahead(reference, item)
     at_most = any(_UNCOUNTED & set(item.follower.unproven) for item in comparisons if pieces)
     clusters = list(_clusters(pieces))
     counted = [_count(cluster) for cluster in clusters]
-    brokers = sorted({piece.broker_id for piece in pieces})
+    copies = sorted({piece.copy for piece in pieces})
     return Loss(
         total=_sum(one.total for one in counted),
         at_most=at_most or any(one.at_most for one in counted),
-        held={broker: _sum(one.held.get(broker, Count()) for one in counted) for broker in brokers},
-        only_here={broker: _sum(one.only_here.get(broker, Count()) for one in counted) for broker in brokers},
+        held={key: _sum(one.held.get(key, Count()) for one in counted) for key in copies},
+        only_here={key: _sum(one.only_here.get(key, Count()) for one in counted) for key in copies},
     )
 
 
@@ -131,10 +131,8 @@ def _is_known(reference: ReplicaFacts, item: Comparison) -> bool:
 def _of_run(item: Comparison, run: Run) -> list[Piece]:
     if not is_lost(run):
         return []
-    broker, until = item.follower.broker_id, -1 if run.committed_end is None else run.committed_end
-    return [
-        piece_of(broker, batch, run.start_offset, run.end_offset, until) for batch in run.batches if has_data(batch)
-    ]
+    key, until = item.follower.key, -1 if run.committed_end is None else run.committed_end
+    return [piece_of(key, batch, run.start_offset, run.end_offset, until) for batch in run.batches if has_data(batch)]
 
 
 def _ahead(reference: ReplicaFacts, item: Comparison) -> Iterator[Piece]:
@@ -142,7 +140,8 @@ def _ahead(reference: ReplicaFacts, item: Comparison) -> Iterator[Piece]:
     until = committed_ahead(reference, item.follower)
     for batch in item.ahead:
         if has_data(batch):
-            yield piece_of(item.follower.broker_id, batch, batch.base_offset, batch.end_offset, until)
+            start = max(batch.base_offset, item.follower.log_start_offset)
+            yield piece_of(item.follower.key, batch, start, batch.end_offset, until)
 
 
 def has_data(batch: Batch) -> bool:
@@ -150,7 +149,7 @@ def has_data(batch: Batch) -> bool:
     return batch.crc_valid and batch.record_count != 0 and not batch.is_control
 
 
-def piece_of(broker_id: int, batch: Batch, start: int, end: int, committed_end: int) -> Piece:
+def piece_of(copy: CopyKey, batch: Batch, start: int, end: int, committed_end: int) -> Piece:
     """The part of a batch in [start, end), of whose records those below `committed_end` were proven committed."""
     start, end = max(batch.base_offset, start), min(batch.end_offset, end)
     span = batch.end_offset - batch.base_offset
@@ -159,15 +158,15 @@ def piece_of(broker_id: int, batch: Batch, start: int, end: int, committed_end: 
     # Without an epoch nothing but the record itself tells two of them apart.
     identity = (batch.epoch,) if batch.epoch is not None else (None, batch.base_offset, batch.last_offset, batch.crc)
     exact = batch.record_count >= 0 and (dense or whole)
-    return Piece(broker_id, identity, start, end, count, committed_end, batch.crc, exact)
+    return Piece(copy, identity, start, end, count, committed_end, batch.crc, exact)
 
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
     total: Count
     at_most: bool
-    held: Mapping[int, Count]
-    only_here: Mapping[int, Count]
+    held: Mapping[CopyKey, Count]
+    only_here: Mapping[CopyKey, Count]
 
 
 def _clusters(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
@@ -191,16 +190,16 @@ def _clusters(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
 
 def _count(cluster: Sequence[Piece]) -> _Counted:
     """One cluster: by offsets where every offset has a record, else by the batches' own numbers."""
-    brokers = {piece.broker_id for piece in cluster}
+    copies = {piece.copy for piece in cluster}
     until = max(piece.committed_end for piece in cluster)
-    sets = {broker: [piece for piece in cluster if piece.broker_id == broker] for broker in brokers}
+    sets = {key: [piece for piece in cluster if piece.copy == key] for key in copies}
     total, at_most = _union(cluster, until)
-    held = {broker: _union(own, until)[0] for broker, own in sets.items()}
+    held = {key: _union(own, until)[0] for key, own in sets.items()}
     only = {}
-    for broker in brokers:
-        others = [piece for piece in cluster if piece.broker_id != broker]
+    for key in copies:
+        others = [piece for piece in cluster if piece.copy != key]
         rest = _union(others, until)[0]
-        only[broker] = Count(max(0, total.records - rest.records), max(0, total.committed - rest.committed))
+        only[key] = Count(max(0, total.records - rest.records), max(0, total.committed - rest.committed))
     return _Counted(total, at_most, held, only)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from replica_audit.auditing.comparing.alignment import Alignment, Difference
-from replica_audit.auditing.comparing.contents import Reading, Window, offsets_only_in, unequal_offsets
+from replica_audit.auditing.comparing.contents import Reading, Window, offsets_only_in, unequal_offsets, unequal_ranges
 from replica_audit.auditing.replicas.shared_range import shared_start
 from replica_audit.closed_sets import DifferenceKind
 
@@ -27,8 +27,8 @@ def decide_by_records(
 ) -> Alignment:
     """`alignment` of a log that is not compacted, with its `content` and `format` differences decided by records.
 
-    Records that differ make the difference begin at the first of them; equal ones make it `batching` or `format`,
-    `compared`; a record that only one side has is a hole. Where records cannot be read the headers' word stands.
+    Of a batch only the records that differ are a difference; equal ones make it `batching` or `format`, `compared`; a
+    record that only one side has is a hole. Where records cannot be read the headers' word stands.
     """
     undecided = {item.batches[0]: item for item in alignment.differences if item.kind in ("content", "format")}
     if not undecided:
@@ -80,12 +80,13 @@ def _decide(
             yield item
             conflicting.append((batch.base_offset, batch.end_offset))
             continue
-        at = int(np.searchsorted(unequal, batch.base_offset))
-        if at < len(unequal) and unequal[at] <= batch.last_offset:
-            mixed = (item.leader_epoch is None) != (item.replica_epoch is None)
-            yield replace(item, kind="epoch" if mixed else "content", start_offset=int(unequal[at]), compared=True)
-            conflicting.append((batch.base_offset, batch.end_offset))
-        else:
+        ranges = unequal_ranges(window.own, window.theirs, unequal, batch)
+        mixed = (item.leader_epoch is None) != (item.replica_epoch is None)
+        for start, end in ranges:
+            kind: DifferenceKind = "epoch" if mixed else "content"
+            yield replace(item, kind=kind, start_offset=start, end_offset=end, compared=True)
+        conflicting += ranges
+        if not ranges:
             yield replace(item, kind="format" if item.kind == "format" else "batching", compared=True)
     sides: tuple[tuple[DifferenceKind, np.ndarray, np.ndarray, tuple[Batch, ...], int], ...] = (
         ("hole_there", window.own, window.theirs, window.their_batches, reference.log_end_offset),

@@ -154,8 +154,8 @@ def _own_checkpoint(follower: ReplicaFacts, checkpoint: int) -> Proof:
 
 
 def records_between(batches: tuple[Batch, ...], start: int, end: int) -> int:
-    """Records at offsets [start, end): a dense batch is cut at the bounds, any other counts whole; control records do
-    not count."""
+    """Records at offsets [start, end): a dense batch is cut at the bounds, any other counts no more than there are offsets
+    between them; control records do not count."""
     count = 0
     for batch in batches:
         if batch.is_control:
@@ -163,5 +163,5 @@ def records_between(batches: tuple[Batch, ...], start: int, end: int) -> int:
         low, high = max(batch.base_offset, start), min(batch.end_offset, end)
         if low < high:
             dense = batch.record_count == batch.end_offset - batch.base_offset
-            count += high - low if dense else max(0, batch.record_count)
+            count += high - low if dense else min(max(0, batch.record_count), high - low)
     return count

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.findings.gone import EarlierLosses
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
+from replica_audit.formats.log_dirs.put_aside import kind_of_copy
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
@@ -41,7 +42,9 @@ class Case:
     foreign: tuple[ReplicaFacts, ...] = ()
     """Replicas of another topic id, not compared."""
     duplicates: tuple[ReplicaFacts, ...] = ()
-    """Second copies on one broker, not used."""
+    """Second copies on one broker; they neither lead nor follow."""
+    beside: tuple[Comparison, ...] = ()
+    """Those and what Kafka has put aside (`formats.log_dirs.put_aside`), against the reference, where they can be read."""
     strangers: tuple[tuple[Comparison, str], ...] = ()
     """Replicas of which it is not known whether they are of the same topic, and why; nothing is concluded from them."""
     set_aside: tuple[ReplicaFacts, ...] = ()
@@ -63,6 +66,8 @@ class Case:
     lost_from: int | None = None
     """First offset of what other replicas hold and the reference lost; None where it lost nothing."""
     cluster_id: str | None = None
+    has_metadata_log: bool = False
+    """The snapshot has one, whatever it says of the partition."""
 
     @property
     def replicas(self) -> tuple[ReplicaFacts, ...]:
@@ -70,6 +75,18 @@ class Case:
         strangers = (item.follower for item, _ in self.strangers)
         everyone = (self.reference.facts, *(item.follower for item in self.comparisons), *strangers)
         return tuple(sorted(everyone, key=lambda facts: facts.key))
+
+    @property
+    def copies(self) -> tuple[ReplicaFacts, ...]:
+        """`replicas`, and the copies beside them."""
+        return (*self.replicas, *(item.follower for item in self.beside))
+
+    def is_lost_tail(self, item: Comparison) -> bool:
+        """Whether what a copy `beside` has past the reference's end was in the reference's log: it was copied from it."""
+        follower, reference = item.follower, self.reference.facts
+        return kind_of_copy(follower.directory) == "future" and (
+            follower.broker_id == reference.broker_id and (self.one_moment or self.quiesced)
+        )
 
     @property
     def is_tiered(self) -> bool:
@@ -95,6 +112,16 @@ class Case:
         """Brokers whose replica was not captured and that the answer depends on, with the reason."""
         orphaned = {broker_id for broker_id, _, _ in self.orphans}
         return needed_replicas(self.leadership, self.reference, self.captured, orphaned)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether one copy is all that the snapshot has, and nothing says which others there are.
+
+        A metadata log that does not name the partition says that it is deleted.
+        """
+        assigned = self.leadership.replicas if self.leadership else None
+        others = self.comparisons or self.strangers or self.set_aside or self.foreign or self.duplicates
+        return assigned is None and not self.has_metadata_log and not others
 
     @property
     def stopped(self) -> bool:

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from replica_audit.auditing.comparing.damaged_pairs import CorruptPair
     from replica_audit.auditing.findings.case import Case
     from replica_audit.auditing.findings.code import Code
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
     from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
+
+
+def name_copy(facts: ReplicaFacts) -> str:
+    """Where a copy beside the replicas is, in words."""
+    return f"{facts.directory.log_dir} of broker {facts.broker_id}"
 
 
 def damaged_pair(code: Code, pair: CorruptPair) -> Finding:

@@ -90,7 +90,7 @@ def lacks_tail(
 
     They do where no skew of the copies explains them: these are of one moment, or the leader was copied last.
     """
-    led_elsewhere = reference.leader_id not in (None, reference.facts.broker_id) and not reference.outdated
+    led_elsewhere = reference.leader_id not in (None, reference.facts.broker_id)
     said = leadership is not None and leadership.leader_epoch is not None
     if not item.ahead or led_elsewhere or is_epoch_open(reference.facts, said):
         return False

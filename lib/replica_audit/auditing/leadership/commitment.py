@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class _Proven(NamedTuple):
-    """The batches of a run that are proven committed, up to `end_offset`."""
+    """A run whose records are proven committed up to `end_offset`."""
 
     item: Comparison
+    run: Run
     end_offset: int
     proof: Proof
-    keys: set[tuple]
 
 
 def with_proofs(comparisons: Sequence[Comparison], terms: Sequence[SoleTerm] = ()) -> tuple[Comparison, ...]:
@@ -31,7 +31,7 @@ def with_proofs(comparisons: Sequence[Comparison], terms: Sequence[SoleTerm] = (
     proofs = [term for term in terms if term.proven]
     comparisons = [_with_terms(item, proofs, proven_to) for item in comparisons]
     proven = [
-        _Proven(item, run.committed_end, run.proof, _keys(item, run.batches, run.committed_end))
+        _Proven(item, run, run.committed_end, run.proof)
         for item in comparisons
         for run in item.runs
         if run.conflicting and run.committed_end is not None and run.proof is not None
@@ -64,16 +64,70 @@ def _with_terms(item: Comparison, terms: Sequence[SoleTerm], add: Callable[[Run,
 def _furthest(item: Comparison, run: Run, proven: Sequence[_Proven]) -> Run:
     best = run
     for other in proven:
-        if other.item is item or not run.conflicting:
+        if not run.conflicting or other.run is run:
             continue
-        end = None
-        for batch in run.batches:
-            if _key(item, batch) not in other.keys:
-                break
-            end = min(batch.end_offset, other.end_offset)
-        if end is not None and end > max(run.start_offset, best.committed_end or 0):
-            best = proven_to(best, end, _of_other(other.proof))
+        end = _committed_by(item, run, other)
+        if end > max(run.start_offset, best.committed_end or 0):
+            proof = other.proof if other.item is item else _of_other(other.proof)
+            best = proven_to(best, end, proof)
     return best
+
+
+def _committed_by(item: Comparison, run: Run, other: _Proven) -> int:
+    """Up to where the records of `run` are committed because those of `other` are; -1: not at all.
+
+    An offset in a leader epoch is one record, as long as the two logs do not part before, and all that is below a
+    committed record in its own log is committed.
+    """
+    if run.replica_epoch is None:
+        return _shared_end(item, run, other)
+    if run.replica_epoch == other.run.replica_epoch:
+        return min(run.end_offset, other.end_offset, _parting(item, other.item))
+    follows = other.item is item and run.end_offset <= other.run.start_offset
+    return run.end_offset if follows and _is_one_history(item, run, other.run) else -1
+
+
+def _parting(one: Comparison, other: Comparison) -> int:
+    """The first offset at which the conflicting batches of two followers are not the same; what a cleaner removed from one
+    of them does not part them."""
+    if one is other:
+        return one.follower.log_end_offset
+    theirs = {batch.base_offset: _key(other, batch) for batch in _conflicting(other)}
+    compacted = one.follower.compacted or other.follower.compacted
+    first, end = min(theirs, default=0), other.follower.log_end_offset
+    return next(
+        (
+            batch.base_offset
+            for batch in _conflicting(one)
+            if theirs.get(batch.base_offset, _key(one, batch)) != _key(one, batch)
+            or (not compacted and batch.base_offset not in theirs and first <= batch.base_offset < end)
+        ),
+        max(one.follower.log_end_offset, end),
+    )
+
+
+def _conflicting(item: Comparison) -> list[Batch]:
+    return [batch for run in item.runs if run.conflicting for batch in (*run.batches, *run.written_again)]
+
+
+def _is_one_history(item: Comparison, run: Run, later: Run) -> bool:
+    """Whether the follower has no batch between two of its runs: one that the reference has too may part two histories."""
+    return not any(
+        run.end_offset <= batch.base_offset < later.start_offset
+        and not any(one.conflicting and one.start_offset <= batch.base_offset < one.end_offset for one in item.runs)
+        for batch in item.alignment.own
+    )
+
+
+def _shared_end(item: Comparison, run: Run, other: _Proven) -> int:
+    """Up to where two runs without epochs begin with the same batches, of which those of `other` are committed."""
+    keys = {_key(other.item, batch) for batch in other.run.batches if batch.base_offset < other.end_offset}
+    end = -1
+    for batch in run.batches:
+        if _key(item, batch) not in keys:
+            break
+        end = min(batch.end_offset, other.end_offset)
+    return end
 
 
 def proven_to(run: Run, end_offset: int, proof: Proof) -> Run:
@@ -89,10 +143,6 @@ def _of_other(proof: Proof) -> Proof:
         return proof
     text = f"the high watermark of broker {proof.broker_id}, which has the same records, reached {proof.value}"
     return replace(proof, text=text)
-
-
-def _keys(item: Comparison, batches: Sequence[Batch], end_offset: int) -> set[tuple]:
-    return {_key(item, batch) for batch in batches if batch.base_offset < end_offset}
 
 
 def _key(item: Comparison, batch: Batch) -> tuple:

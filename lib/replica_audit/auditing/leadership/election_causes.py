@@ -62,9 +62,14 @@ def past_elections(replicas: Iterable[ReplicaFacts], leadership: Leadership | No
 def with_causes(
     comparisons: Sequence[Comparison], reference: Reference, leadership: Leadership | None
 ) -> tuple[Comparison, ...]:
-    """The same, each conflicting run with the election that left it behind."""
-    replicas = (reference.facts, *(item.follower for item in comparisons))
-    past = past_elections(replicas, leadership)
+    """The same, each conflicting run with the election that left it behind.
+
+    Of several copies on one broker, the first is the log that it led with.
+    """
+    logs: dict[int, ReplicaFacts] = {}
+    for facts in (reference.facts, *(item.follower for item in comparisons)):
+        logs.setdefault(facts.broker_id, facts)
+    past = past_elections(tuple(logs.values()), leadership)
     if past is None or leadership is None:
         return tuple(comparisons)
     return tuple(

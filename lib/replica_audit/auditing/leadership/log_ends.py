@@ -75,7 +75,7 @@ def bounding_ends(
 
 def is_led(reference: Reference, leadership: Leadership | None) -> bool:
     """Whether the reference leads, led last where nobody does, or is taken for the leader for want of anything better."""
-    if reference.leader_id == reference.facts.broker_id or reference.outdated:
+    if reference.leader_id == reference.facts.broker_id:
         return True
     last = None if reference.leader_id is not None or leadership is None else last_led(leadership.history)
     return last is not None and last.leader_id == reference.facts.broker_id

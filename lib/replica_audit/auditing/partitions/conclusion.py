@@ -93,16 +93,16 @@ def conclude(
     reference = grouping.reference
     if reference is None:
         return _without_replicas(plan)
-    compared: Sequence[Comparison] = tuple(
-        _compare(plan, rows, records) if aligned is None else _join(plan, reference, aligned)
-    )
+    found = list(_compare(plan, rows, records) if aligned is None else _join(plan, reference, aligned))
     events = of_present_topic(evidence.log_events, reference.facts.directory.topic_id)
-    compared, strangers = _apart(reference, compared, evidence.leadership, events)
-    replicas = (reference.facts, *(item.follower for item in compared))
+    kept, strangers = _apart(reference, found[: len(grouping.followers)], evidence.leadership, events)
+    replicas = (reference.facts, *(item.follower for item in kept))
     terms = sole_terms(replicas, evidence.leadership, evidence.kafka_version)
-    compared = with_causes(with_proofs(compared, terms), reference, evidence.leadership)
     frozen = frozen_epochs(replicas, evidence.leadership, evidence.kafka_version)
-    compared = with_frozen_tails(compared, reference, frozen)
+    everything = (*kept, *found[len(grouping.followers) :])
+    everything = with_causes(with_proofs(everything, terms), reference, evidence.leadership)
+    everything = with_frozen_tails(everything, reference, frozen)
+    compared, beside = everything[: len(kept)], everything[len(kept) :]
     one_moment = are_of_one_moment(evidence.quiesced, replicas, evidence.leadership)
     shorter = any(lacks_tail(reference, item, evidence.leadership, evidence.times, one_moment) for item in compared)
     mark = bound_high_watermark(
@@ -128,6 +128,7 @@ def conclude(
         one_moment=one_moment,
         foreign=grouping.foreign,
         strangers=tuple(strangers),
+        beside=beside,
         duplicates=grouping.duplicates,
         set_aside=grouping.set_aside,
         orphans=evidence.orphans,
@@ -137,6 +138,7 @@ def conclude(
         timeline=evidence.timeline,
         losses=evidence.losses,
         cluster_id=evidence.cluster_id,
+        has_metadata_log=evidence.has_metadata_log,
     )
     if evidence.group_offsets:
         case = with_groups(case, evidence.group_offsets)
@@ -149,7 +151,7 @@ def _verdict(findings: Iterable[Finding]) -> str:
 
 
 def _compare(plan: Plan, rows: Mapping[CopyKey, np.ndarray], records: RecordSource | None) -> Iterator[Comparison]:
-    """Each follower with the reference, by their batches.
+    """Each follower with the reference, then each copy beside them, by their batches.
 
     Another follower may have asked for more of the reference than this pair needs: what was not asked for here is known
     to be equal, and must not look like a hole.
@@ -164,8 +166,8 @@ def _compare(plan: Plan, rows: Mapping[CopyKey, np.ndarray], records: RecordSour
 
 
 def _join(plan: Plan, reference: Reference, aligned: Mapping[CopyKey, AlignedPair]) -> Iterator[Comparison]:
-    """Each follower with the reference, as its pieces showed."""
-    for follower in plan.grouping.followers:
+    """Each follower with the reference, then each copy beside them, as its pieces showed."""
+    for follower in (*plan.grouping.followers, *plan.grouping.beside):
         pair = aligned.get(follower.key, AlignedPair())
         yield compare(reference, follower, plan.evidence.protocol, pair, plan.evidence.is_tiered)
 

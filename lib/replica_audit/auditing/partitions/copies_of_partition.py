@@ -28,7 +28,15 @@ class Grouping:
     followers: tuple[ReplicaFacts, ...] = ()
     foreign: tuple[ReplicaFacts, ...] = ()
     duplicates: tuple[ReplicaFacts, ...] = ()
+    """Second copies on one broker."""
+    put_aside: tuple[ReplicaFacts, ...] = ()
+    """Copies that Kafka does not serve from."""
     set_aside: tuple[ReplicaFacts, ...] = ()
+
+    @property
+    def beside(self) -> tuple[ReplicaFacts, ...]:
+        """Copies that neither lead nor follow, and may hold records that are on no replica."""
+        return tuple(facts for facts in (*self.duplicates, *self.put_aside) if facts.unread is None)
 
     @property
     def compared(self) -> tuple[ReplicaFacts, ...]:
@@ -52,22 +60,14 @@ def group_replicas(
     *,
     at_rest: bool = False,
     rot: Mapping[tuple[int, str], Sequence[EpochRot]] = MappingProxyType({}),
+    put_aside: Sequence[tuple[ReplicaDir, tuple[SegmentSummary, ...]]] = (),
 ) -> Grouping:
     """Topic ids first, then one copy per broker, then the reference (F.1).
 
     `at_rest`: the manifest says that all copies are of one moment. `rot`: batches whose epoch is known to have been
     changed, by copy.
     """
-    copies = [
-        replica_facts(
-            directory,
-            segments,
-            tiered=leadership is not None and leadership.is_tiered,
-            killed=times.was_killed(directory.broker_id, directory.log_dir),
-            rot=rot.get((directory.broker_id, directory.log_dir), ()),
-        )
-        for directory, segments in sorted(replicas, key=lambda pair: (pair[0].broker_id, pair[0].log_dir))
-    ]
+    copies = _facts_of(replicas, leadership, times, rot)
     present = _present_topic_id(copies, leadership)
     known = with_cleaning(
         [facts for facts in copies if facts.directory.topic_id in (present, None)], leadership, at_rest
@@ -91,11 +91,35 @@ def group_replicas(
     # A log with unreadable files counts as missing: what they hold is not known.
     reference = choose_reference([facts for facts in kept if facts.unread is None], leadership)
     if reference is None:
-        return Grouping(None, (), foreign, tuple(duplicates), kept)
+        return Grouping(None, (), foreign, tuple(duplicates), set_aside=kept)
     others = tuple(facts for facts in kept if facts is not reference.facts)
     set_aside = tuple(facts for facts in others if why_not_comparable(reference, facts))
     followers = tuple(facts for facts in others if facts not in set_aside)
-    return Grouping(reference, followers, foreign, tuple(duplicates), set_aside)
+    aside = tuple(
+        with_cleaning([*known, facts], leadership, at_rest)[-1]
+        for facts in _facts_of(put_aside, leadership, times, rot)
+        if facts.directory.topic_id in (present, None)
+    )
+    return Grouping(reference, followers, foreign, tuple(duplicates), aside, set_aside)
+
+
+def _facts_of(
+    copies: Sequence[tuple[ReplicaDir, tuple[SegmentSummary, ...]]],
+    leadership: Leadership | None,
+    times: CaptureTimes,
+    rot: Mapping[tuple[int, str], Sequence[EpochRot]],
+) -> list[ReplicaFacts]:
+    """By broker id and log dir."""
+    return [
+        replica_facts(
+            directory,
+            segments,
+            tiered=leadership is not None and leadership.is_tiered,
+            killed=times.was_killed(directory.broker_id, directory.log_dir),
+            rot=rot.get((directory.broker_id, directory.log_dir), ()),
+        )
+        for directory, segments in sorted(copies, key=lambda pair: (pair[0].broker_id, pair[0].log_dir))
+    ]
 
 
 def _present_topic_id(copies: Sequence[ReplicaFacts], leadership: Leadership | None) -> str | None:

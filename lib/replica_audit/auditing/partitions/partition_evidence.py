@@ -29,6 +29,8 @@ class PartitionEvidence:
     orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
     brokers: frozenset[int] = frozenset()
     """Those of which a log dir is in the snapshot, with or without the partition."""
+    has_metadata_log: bool = False
+    """The snapshot has one, whatever it says of the partition."""
     times: CaptureTimes = CaptureTimes()
     log_events: tuple[BrokerLogEvent, ...] = ()
     """From brokers' own logs, in order of time."""
@@ -40,6 +42,8 @@ class PartitionEvidence:
     """What consumer groups committed for it."""
     verified: Mapping[CopyKey, VerifiedCopy] = field(default_factory=dict)
     """What an earlier audit found equal and need not be compared again; empty: all is compared."""
+    put_aside: tuple[tuple[ReplicaDir, tuple[SegmentSummary, ...]], ...] = ()
+    """Copies that Kafka does not serve from (`formats.log_dirs.put_aside`)."""
 
     @property
     def was_at_rest(self) -> bool:

@@ -49,7 +49,9 @@ class Plan:
         """The reference, its followers, and the copies that are not compared."""
         given = self.evidence
         at_rest = bool(given.quiesced)
-        return group_replicas(given.replicas, given.leadership, given.times, at_rest=at_rest, rot=self.rot)
+        return group_replicas(
+            given.replicas, given.leadership, given.times, at_rest=at_rest, rot=self.rot, put_aside=given.put_aside
+        )
 
     @cached_property
     def doubts(self) -> tuple[EpochRot, ...]:
@@ -59,7 +61,7 @@ class Plan:
 
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
-        """The reference and each follower, with the chunks that their comparison wants to see."""
+        """The reference and each follower, then each copy beside them, with the chunks that their comparison wants to see."""
         return tuple(self._pairs_of(self.grouping))
 
     @cached_property
@@ -89,21 +91,20 @@ class Plan:
     @cached_property
     def producers(self) -> frozenset[int]:
         """Producers of whose transactions `conclude` wants to know what the coordinator says."""
-        reference = self.grouping.reference
-        return frozenset() if reference is None else frozenset(open_at_end(reference.facts.segments))
+        return frozenset(producer for facts in self.grouping.compared for producer in open_at_end(facts.segments))
 
     def _candidates_of(self, grouping: Grouping) -> dict[CopyKey, set[int]]:
         if grouping.reference is None:
             return {}
         asked = (grouping.reference, grouping.compared)
         cuts = partial(cuts_of_candidates, *asked, self.evidence.protocol, self.evidence.is_tiered)
-        return chunks_of_candidates(*asked, cuts)
+        return chunks_of_candidates(grouping.reference, (*grouping.compared, *grouping.beside), cuts)
 
     def _pairs_of(self, grouping: Grouping) -> Iterator[Pair]:
         reference = grouping.reference
         if reference is None:
             return
-        for follower in grouping.followers:
+        for follower in (*grouping.followers, *grouping.beside):
             replays = replay_all(reference, follower, self.evidence.is_tiered)
             verified = verified_chunks(self.evidence.verified, reference.facts, follower)
             yield Pair(reference, follower, needed_chunks(reference, follower, replays, verified))

@@ -36,8 +36,9 @@ class Reference:
     predates: bool = False
     """The copy of the reference was made before it began to lead: its own file does not know the current epoch yet, so
     what others have past its end may be what it has had since."""
-    outdated: bool = False
-    """The leadership given is older than the logs: an in-sync replica has records of a later epoch than its leader knows."""
+    outdated: Leadership | None = None
+    """The leadership that was given, where it is older than the logs: a replica knows a later epoch than it, or than the
+    leader that it names. Then who leads is inferred from the logs, and what it says of the ISR is not used."""
 
     def complete(self, lineage: Lineage) -> Lineage:
         """A lineage of the reference as its leader keeps it: with (leader epoch, log end) where it has not reached that epoch.
@@ -55,7 +56,8 @@ def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | 
 
     Where nobody leads (a cleanly stopped cluster has no leader) the last one counts, if it could lead again. Best: of
     the in-sync and eligible leader replicas if any of them is here, else of all, the one with the greatest
-    (current epoch, log end offset), then the lowest broker id.
+    (current epoch, log end offset), then the lowest broker id. A leadership that is older than the logs counts for
+    nothing: the best of those that know a later epoch leads.
     """
     if not replicas:
         return None
@@ -64,17 +66,19 @@ def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | 
     members = () if given is None else (*(given.isr or ()), *given.elr)
     led = [facts for facts in replicas if facts.broker_id == leader_id]
     eligible = [facts for facts in replicas if facts.broker_id in members]
-    later = [] if given is None else _of_later_epochs(led, eligible, given)
+    older = None
+    if given is not None and (later := _of_later_epochs(led, eligible, replicas, given)):
+        older, given, led, eligible, leader_id = given, None, [], later, None
     last = None if given is None or leader_id is not None else last_led(given.history)
     stopped = [facts for facts in eligible if last is not None and facts.broker_id == last.leader_id]
     facts = max(
-        later or led or stopped or eligible or replicas,
+        led or stopped or eligible or replicas,
         key=lambda facts: (_credible_epoch(facts, replicas), facts.log_end_offset, -facts.broker_id),
     )
-    said = None if given is None or later else given.leader_epoch
+    said = None if given is None else given.leader_epoch
     epoch = _credible_epoch(facts, replicas) if said is None else said
     leads = given is None or leader_id == facts.broker_id
-    predates = given is not None and bool(led) and not later and _predates(facts, given)
+    predates = given is not None and bool(led) and _predates(facts, given)
     led_in = epoch if leads and not predates else _epoch_of_last_term(facts, leadership, last)
     return Reference(
         facts=facts,
@@ -82,10 +86,10 @@ def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | 
         leader_epoch=epoch if epoch >= 0 else None,
         log_epoch=log_epoch_as_leader(facts, led_in),
         source="inferred" if given is None else given.source,
-        isr=None if given is None or later or given.isr is None else tuple(sorted(given.isr)),
-        elr=() if given is None or later else tuple(sorted(given.elr)),
+        isr=None if given is None or given.isr is None else tuple(sorted(given.isr)),
+        elr=() if given is None else tuple(sorted(given.elr)),
         predates=predates,
-        outdated=bool(later),
+        outdated=older,
     )
 
 
@@ -108,24 +112,44 @@ def _predates(facts: ReplicaFacts, leadership: Leadership) -> bool:
 
 
 def _of_later_epochs(
-    led: Sequence[ReplicaFacts], eligible: Sequence[ReplicaFacts], leadership: Leadership
+    led: Sequence[ReplicaFacts],
+    eligible: Sequence[ReplicaFacts],
+    replicas: Sequence[ReplicaFacts],
+    leadership: Leadership,
 ) -> list[ReplicaFacts]:
-    """In-sync replicas that were written to in an epoch after the given leader's: it was deposed before the copies were made.
+    """Replicas that know a later epoch than the leadership given, which is older than the logs; () where it is not.
 
-    A leader writes its epoch to its file at once, so an epoch that it does not know came after it. Only records count
-    whose epoch the replica's own file has too: one changed header must not depose anybody.
+    It is where the leader that it names, or one that it has in sync, has records of an epoch above the one that it says,
+    or, where it says none (a listing), above all that this leader knows: a leader writes its epoch to its file at once.
+    So it is where one that it has in sync began such an epoch, without records as yet, below that leader's log end.
     """
     if not led:
         return []
-    known = max(log_epoch(led[0]), -1 if leadership.leader_epoch is None else leadership.leader_epoch)
-    return [
-        facts
-        for facts in eligible
-        if facts.last_leader_epoch is not None
-        and facts.last_leader_epoch > known
-        and facts.file_lineage is not None
-        and facts.file_lineage.latest_epoch == facts.last_leader_epoch
-    ]
+    said = leadership.leader_epoch
+    known = log_epoch(led[0]) if said is None else said
+
+    def shows(facts: ReplicaFacts) -> bool:
+        began_below = facts.log_end_offset < led[0].log_end_offset
+        return _written_epoch(facts) > known or (began_below and _sure_epoch(facts) > known)
+
+    is_older = any(shows(facts) for facts in {facts.key: facts for facts in (*led, *eligible)}.values())
+    return [facts for facts in replicas if _sure_epoch(facts) > known] if is_older else []
+
+
+def _written_epoch(facts: ReplicaFacts) -> int:
+    """The latest epoch of its records that the replica's own file has too, so that one changed header deposes nobody;
+    -1 without one.
+    """
+    last, entries = facts.last_leader_epoch, facts.file_lineage
+    return last if last is not None and entries is not None and entries.latest_epoch == last else -1
+
+
+def _sure_epoch(facts: ReplicaFacts) -> int:
+    """The latest epoch that the replica's own file has, and its log bears out: by its last record, or as one that began
+    at its end.
+    """
+    last, epoch = facts.last_leader_epoch, log_epoch(facts)
+    return epoch if last is None or epoch > last else _written_epoch(facts)
 
 
 def _credible_epoch(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> int:

@@ -1,11 +1,11 @@
-"""Nothing is passed over: what of the bytes that were read is in no batch, and whether every partition has its answer."""
+"""Checks that every byte and every partition is accounted for, and every loss."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from replica_audit.auditing.findings.catalogue import codes_with
+from replica_audit.auditing.findings.catalogue import at_or_above, codes_with
 from replica_audit.errors import EngineError
 
 #: Quarantine rows of stretches of segments have the code of the finding that judges them.
@@ -32,3 +32,16 @@ def check_answered(discovered: Collection[Any], answered: int) -> None:
             f"{len(discovered)} partitions were discovered and {answered} have a verdict: the answers are not complete; "
             "run again, and report how the snapshot was made if it happens again"
         )
+
+
+def check_losses(partitions: Iterable[Mapping[str, Any]], findings: Iterable[Mapping[str, Any]]) -> None:
+    """Raise EngineError where a partition lost committed records and no grave finding of it is there: the status, which
+    follows from the findings, would be OK.
+    """
+    told = {(row["topic"], row["partition"]) for row in findings if at_or_above(row["severity"], "high")}
+    for row in partitions:
+        if row["verdict"] == "COMMITTED_LOSS" and (row["topic"], row["partition"]) not in told:
+            raise EngineError(
+                f"internal error: {row['topic']}-{row['partition']} is COMMITTED_LOSS and no finding says so: the answers "
+                "are incomplete; run again, and report how the snapshot was made if it happens again"
+            )

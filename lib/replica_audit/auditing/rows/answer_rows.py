@@ -16,6 +16,7 @@ from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.rows.captures import capture_rows
 from replica_audit.auditing.rows.lost_producers import lost_producer_rows
+from replica_audit.formats.log_dirs.put_aside import kind_of_copy
 from replica_audit.protocol.truncation import Step
 from replica_audit.tables import REPORT_TABLES
 
@@ -33,7 +34,8 @@ def report_rows(audit: PartitionAudit) -> dict[str, list[dict]]:
         rows["findings"].append(told.to_row())
     if case is None:
         return rows
-    for facts in (*case.replicas, *case.set_aside, *case.foreign, *case.duplicates):
+    beside = [item.follower for item in case.beside if item.follower not in case.duplicates]
+    for facts in (*case.replicas, *case.set_aside, *case.foreign, *case.duplicates, *beside):
         rows["replicas"].append(_replica_row(case, facts, loss))
     rows["high_watermarks"].append(_high_watermark_row(case))
     compared = [(item, loss) for item in case.comparisons] + [(item, Loss(None)) for item, _ in case.strangers]
@@ -60,9 +62,11 @@ def _loss(audit: PartitionAudit) -> Loss:
     case = audit.case
     if case is None:
         return Loss(None)
-    shorter = brokers_past_leader(audit.findings)
-    loss = count_loss(case.reference.facts, case.comparisons, shorter)
-    uncompared = case.strangers or case.set_aside or audit.needed_replicas
+    past_leader = brokers_past_leader(audit.findings)
+    shorter = {item.follower.key for item in case.comparisons if item.follower.broker_id in past_leader}
+    shorter |= {item.follower.key for item in case.beside if case.is_lost_tail(item)}
+    loss = count_loss(case.reference.facts, (*case.comparisons, *case.beside), shorter)
+    uncompared = case.strangers or case.set_aside or audit.needed_replicas or case.is_alone
     return Loss(None) if uncompared and loss.total is not None and not loss.total.records else loss
 
 
@@ -132,15 +136,17 @@ def _role(case: Case, facts: ReplicaFacts) -> str:
         return "leader" if facts.broker_id == case.reference.leader_id else "reference"
     aside = (*case.set_aside, *(item.follower for item, _ in case.strangers))
     others = {"foreign": case.foreign, "duplicate": case.duplicates, "set_aside": aside}
-    return next((role for role, copies in others.items() if any(facts is one for one in copies)), "compared")
+    role = next((role for role, copies in others.items() if any(facts is one for one in copies)), None)
+    kind = kind_of_copy(facts.directory)
+    return role or ("compared" if kind == "current" else kind)
 
 
 def _replica_row(case: Case, facts: ReplicaFacts, loss: Loss) -> dict:
     directory, reference = facts.directory, case.reference
-    comparison = next((item for item in case.comparisons if item.follower is facts), None)
+    comparison = next((item for item in (*case.comparisons, *case.beside) if item.follower is facts), None)
     prefix = comparison.common_prefix_end if comparison else None
     known = loss.total is not None and (comparison is not None or facts is reference.facts)
-    held, only_here = ((one.get(facts.broker_id, Count()) if known else None) for one in (loss.held, loss.only_here))
+    held, only_here = ((one.get(facts.key, Count()) if known else None) for one in (loss.held, loss.only_here))
     return {
         **_names(case),
         "broker_id": facts.broker_id,
@@ -203,7 +209,7 @@ def _high_watermark_row(case: Case) -> dict:
 
 def _leader_log_end(reference: Reference) -> int | None:
     """The log end of the leader, or of the reference where nobody leads; None where the leader's own is not known."""
-    elsewhere = reference.leader_id not in (None, reference.facts.broker_id) and not reference.outdated
+    elsewhere = reference.leader_id not in (None, reference.facts.broker_id)
     return None if elsewhere or not reference.facts.end_is_known else reference.facts.log_end_offset
 
 

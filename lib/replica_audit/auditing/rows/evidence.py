@@ -17,9 +17,10 @@ from replica_audit.auditing.rows.bronze import directories_of_rows
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.formats.leadership.states import leadership_of_rows
+from replica_audit.formats.log_dirs.put_aside import kind_of_copy
 from replica_audit.formats.segments.segment_summary import summary_from_json
 from replica_audit.model import SegmentSummary, TopicPartition
-from replica_audit.protocol.versions import protocol_of
+from replica_audit.protocol.versions import parse_kafka_version, protocol_of
 
 #: Bronze tables that evidence is made of.
 EVIDENCE_TABLES = ("replica_dirs", "segments", "leader_epochs", "offset_checkpoints", "partition_states")
@@ -52,6 +53,12 @@ class AuditOptions:
     times: CaptureTimes = CaptureTimes()
     brokers: tuple[int, ...] = ()
     """Those of which a log dir is in the snapshot."""
+    has_metadata_log: bool = False
+
+
+def has_metadata_log(files: Mapping[str, int]) -> bool:
+    """Whether files of a metadata log are among those of a snapshot, counted by kind."""
+    return any(files.get(kind) for kind in ("metadata_log", "metadata_kraft_snapshot"))
 
 
 def resolve_options(
@@ -61,6 +68,8 @@ def resolve_options(
     cluster_id: str | None,
     times: CaptureTimes,
     brokers: Iterable[int] = (),
+    *,
+    has_metadata_log: bool = False,
 ) -> AuditOptions:
     """What `settings` choose, and where they do not what the manifest says: its `kafka_version` and `quiesced`.
 
@@ -71,7 +80,7 @@ def resolve_options(
     except ValueError as error:
         raise UsageError(str(error)) from error
     protocol = settings.protocol or (protocol_of(version) if version else "fetch")
-    return AuditOptions(protocol, version, quiesced, cluster_id, times, tuple(brokers))
+    return AuditOptions(protocol, version, quiesced, cluster_id, times, tuple(brokers), has_metadata_log)
 
 
 def options_row(options: AuditOptions, settings: Settings) -> dict[str, Any]:
@@ -87,16 +96,6 @@ def options_row(options: AuditOptions, settings: Settings) -> dict[str, Any]:
     }
 
 
-def parse_kafka_version(text: str | None) -> tuple[int, ...] | None:
-    """`4.3.1` as (4, 3, 1); None for None. Raises ValueError for anything that is not numbers and dots."""
-    if text is None:
-        return None
-    parts = text.strip().split(".")
-    if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts):
-        raise ValueError(f"kafka version {text!r}: expected numbers and dots such as 3.9.1")
-    return tuple(int(part) for part in parts)
-
-
 def partition_evidence(
     topic_partition: TopicPartition, rows: Mapping[str, Iterable[Mapping]], options: AuditOptions
 ) -> PartitionEvidence:
@@ -105,10 +104,11 @@ def partition_evidence(
     summaries: dict[tuple[int, str], list[SegmentSummary]] = {}
     for row in rows.get("segments", ()):
         summaries.setdefault((row["broker_id"], row["log_dir"]), []).append(summary_from_json(row["summary"]))
-    replicas = tuple((one, tuple(summaries.get((one.broker_id, one.log_dir), ()))) for one in directories)
+    copies = [(one, tuple(summaries.get((one.broker_id, one.log_dir), ()))) for one in directories]
     return PartitionEvidence(
         topic_partition=topic_partition,
-        replicas=replicas,
+        replicas=tuple(pair for pair in copies if kind_of_copy(pair[0]) == "current"),
+        put_aside=tuple(pair for pair in copies if kind_of_copy(pair[0]) != "current"),
         leadership=leadership_of_rows(rows.get("partition_states", ())),
         cluster_id=options.cluster_id,
         quiesced=options.quiesced,
@@ -122,4 +122,5 @@ def partition_evidence(
         timeline=next((summary_of_row(row) for row in rows.get(TIMELINE, ())), None),
         orphans=orphans,
         brokers=frozenset(options.brokers),
+        has_metadata_log=options.has_metadata_log,
     )

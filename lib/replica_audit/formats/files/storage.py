@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import BinaryIO
 
 import pyarrow
 from pyarrow import fs
 
 from replica_audit.formats.files import local_files
+from replica_audit.formats.files.copied_files import MANIFEST, CopiedFiles, find_copied_files
 from replica_audit.formats.files.read_ahead import ReadAhead, read_many
 from replica_audit.formats.files.trees import Entry, Tree
 from replica_audit.formats.format_error import FormatError
@@ -44,6 +46,7 @@ class Snapshot:
         self._is_local = isinstance(filesystem, fs.LocalFileSystem)
         self._times: dict[str, int | None] = {}
         self._small: dict[str, bytes | BaseException] = {}
+        self._checked: set[str] = set()
 
     @classmethod
     def open(cls, uri: str | os.PathLike[str]) -> Snapshot:
@@ -93,7 +96,20 @@ class Snapshot:
         return f"{self._root.rstrip('/')}/{path}" if path else self._root
 
     def list_tree(self) -> Tree:
-        """Everything below the root. A directory that cannot be read is a problem, not an error."""
+        """Everything below the root, and what the manifest says should be. A directory that cannot be read is a problem, not
+        an error.
+        """
+        return self._copied.complete(self._list_tree())
+
+    @cached_property
+    def _copied(self) -> CopiedFiles:
+        try:
+            with self._open(MANIFEST) as file:
+                return find_copied_files(file.read(GREATEST_SMALL_FILE))
+        except OSError:  # most snapshots have none; one that cannot be read is reported by its reader
+            return CopiedFiles()
+
+    def _list_tree(self) -> Tree:
         if self._is_local:
             return local_files.list_tree(self._root)
         selector = fs.FileSelector(self._root, recursive=True)
@@ -135,12 +151,33 @@ class Snapshot:
             return local_files.describe_change(os.fstat(stream.fileno()))
         return stream.etag or self.last_changes([path])[0]
 
-    def open_file(self, path: str) -> BinaryIO:
+    def open_file(self, path: str, *, checked: bool = True) -> BinaryIO:
         """The file at `path`, seekable, to be closed by the caller.
 
-        Raises OSError, in words that name no place outside the snapshot, also for anything but an ordinary file:
-        nothing is waited for, and no link is followed out of the snapshot.
+        Raises OSError, in words that name no place outside the snapshot, also for anything but an ordinary file, and for
+        one that is not what the manifest says was copied: nothing is waited for, and no link is followed out of the
+        snapshot. `checked` False leaves the comparison with the manifest to `check_copy`.
         """
+        self._copied.refuse_incomplete(path)
+        try:
+            stream = self._open(path)
+        except OSError as error:
+            raise self._copied.explain_missing(path, error) from None
+        if checked:
+            try:
+                self.check_copy(path, stream)
+            except BaseException:
+                stream.close()
+                raise
+        return stream
+
+    def check_copy(self, path: str, stream: BinaryIO) -> None:
+        """Read a file that was just opened once, where the manifest says what was copied; raises OSError where it differs."""
+        if path not in self._checked:
+            self._copied.check(path, stream)
+            self._checked.add(path)
+
+    def _open(self, path: str) -> BinaryIO:
         if self._is_local:
             return local_files.open_file(self._root, path)
         try:

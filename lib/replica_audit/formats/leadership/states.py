@@ -11,7 +11,7 @@ from replica_audit.model import Leadership, PartitionState, SoleIsr
 #: Most trusted first (CONTRACT, Input).
 LEADERSHIP_SOURCES = ("metadata_log", "zookeeper", "topics_describe", "user")
 
-_STATE_LISTS = ("isr", "elr", "last_known_elr", "replicas", "removing", "adding", "directories")
+_STATE_LISTS = ("isr", "elr", "last_known_elr", "replicas", "removing", "adding", "directories", "lacked_by")
 _STATE_VALUES = (
     "time_ms",
     "metadata_offset",
@@ -90,7 +90,8 @@ def _of_history(rows: list[Mapping]) -> Leadership:
         PartitionState(
             **{
                 **{name: row[name] for name in _STATE_VALUES},
-                **{name: tuple(row[name] or ()) for name in _STATE_LISTS},
+                # Rows of earlier versions lack the later columns.
+                **{name: tuple(row.get(name) or ()) for name in _STATE_LISTS},
             },
             configs=dict(row["configs"] or {}),
             sole_isr=SoleIsr(**row["sole_isr"]) if row.get("sole_isr") else None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
+from replica_audit.formats.files.copied_files import parse_copied_files
 from replica_audit.formats.files.side_files import INT64, is_whole, parse_json, show_value
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import CopiedLogDir, Manifest
@@ -20,10 +21,12 @@ def parse_manifest(data: bytes | str, path: str) -> Manifest:
     if not is_whole(version, 1, 1):
         raise FormatError(path, None, "schema_version 1", show_value(version), _HINT)
     brokers = _typed(path, "brokers", fields.get("brokers", []), list, "a list")
+    copied = tuple(_parse_broker(path, f"brokers[{index}]", broker) for index, broker in enumerate(brokers))
+    parse_copied_files(brokers, path)  # `Snapshot` compares them with what it reads
     return Manifest(
         quiesced=_optional(path, "quiesced", fields.get("quiesced"), bool, "true, false or null"),
         kafka_version=_optional(path, "kafka_version", fields.get("kafka_version"), str, "text"),
-        brokers=tuple(_parse_broker(path, f"brokers[{index}]", broker) for index, broker in enumerate(brokers)),
+        brokers=copied,
     )
 
 

@@ -154,7 +154,7 @@ def _next_offset(snapshot: Snapshot, entry: Entry, base_offset: int) -> int:
             for item in scan_segment(stream, entry.size, base_offset):
                 if not isinstance(item, Damage):
                     following = int(item["last_offset"][-1]) + 1
-    except OSError:
+    except (OSError, FormatError):
         pass  # the scan of the segment, which it stays, puts it into quarantine
     return following
 

@@ -118,6 +118,8 @@ class Voters:
     """The quorum's voters, of a LeaderChangeMessage or a VotersRecord."""
 
     ids: tuple[int, ...]
+    leader_id: int | None = None
+    """Who was elected; None in a VotersRecord."""
 
 
 Message = (

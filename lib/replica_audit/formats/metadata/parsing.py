@@ -203,8 +203,7 @@ def parse_voters(kind: int, value: bytes) -> Voters:
     """The voters of a control record of type LEADER_CHANGE or KRAFT_VOTERS; raises MessageError."""
     reader = FieldReader(value)
     version = reader.int16()
-    if kind == LEADER_CHANGE:
-        reader.int32()
+    leader_id = reader.int32() if kind == LEADER_CHANGE else None
     voters = []
     for _ in range(reader.array_length()):
         voters.append(reader.int32())
@@ -217,7 +216,7 @@ def parse_voters(kind: int, value: bytes) -> Voters:
                 reader.string(), reader.string(), reader.uint16(), reader.tags()
             reader.int16(), reader.int16(), reader.tags()
         reader.tags()
-    return Voters(tuple(sorted(voters)))
+    return Voters(tuple(sorted(voters)), leader_id)
 
 
 def parse_snapshot_time(value: bytes) -> int:

@@ -35,6 +35,8 @@ class Quorum:
     """A majority of the voters' copies was read to its end: nothing that was committed can be missing."""
     snapshots: tuple[StateSnapshot, ...]
     """Of every copy, those on the newest one's lineage, by end offset."""
+    voters: tuple[int, ...] = ()
+    """() where nothing names them."""
 
 
 def weigh_copies(copies: Sequence[MetadataCopy], voters: Sequence[int] | None) -> Quorum:
@@ -54,7 +56,7 @@ def weigh_copies(copies: Sequence[MetadataCopy], voters: Sequence[int] | None) -
     committed = _committed_end(copies, agreed, voters)
     if committed is not None and lineage:
         committed = max(committed, lineage[-1].end_offset)
-    return Quorum(newest, agreed, committed, forks, _is_whole(copies, voters), tuple(lineage))
+    return Quorum(newest, agreed, committed, forks, _is_whole(copies, voters), tuple(lineage), tuple(voters or ()))
 
 
 def _is_whole(copies: Sequence[MetadataCopy], voters: Sequence[int] | None) -> bool:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from replica_audit.formats.files.side_files import is_whole, parse_json, show_value
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import MetadataLog
-from replica_audit.formats.metadata.copies import MetadataCopy, StateSnapshot, read_copy
-from replica_audit.formats.metadata.entries import Entry, read_entries, scan_headers
+from replica_audit.formats.metadata.copies import MetadataCopy, read_copy
 from replica_audit.formats.metadata.fields import MessageError
 from replica_audit.formats.metadata.image import MetadataImage
 from replica_audit.formats.metadata.quorum import Fork, Quorum, newest_copy, weigh_copies
+from replica_audit.formats.metadata.replay import replay
 from replica_audit.formats.metadata.sole_isr import ClusterCourse, EpochFiles, mark_sole_isr
+from replica_audit.formats.metadata.stale import CopyMoments, mark_lacking, settle, stale_rows
 from replica_audit.model import Leadership, QuarantineRow
 
 _QUORUM_HINT = "the voters are taken from the log alone; compare with quorum-state of the other controllers"
 _ASIDE = "; what is known of leadership comes from the other copies"
+_UNKNOWN_MOMENTS = CopyMoments()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +33,20 @@ class MetadataReading:
     """Part of the newest copy could not be read: the leadership may be older than what a listing says."""
 
 
-def read_metadata(snapshot: Snapshot, logs: Sequence[MetadataLog], epochs: EpochFiles | None = None) -> MetadataReading:
+def read_metadata(
+    snapshot: Snapshot,
+    logs: Sequence[MetadataLog],
+    epochs: EpochFiles | None = None,
+    moments: CopyMoments = _UNKNOWN_MOMENTS,
+) -> MetadataReading:
     """Every partition's leadership with its history, from the newest copy and what older copies add before it.
 
-    `epochs` gives entries of the brokers' leader-epoch-checkpoint files, for what they show that a leader had applied.
+    `epochs` gives entries of the brokers' leader-epoch-checkpoint files, for what they show that a leader had applied;
+    `moments` tells which copies cannot lack a record because they were made before it was written.
 
     Nothing is raised for what cannot be read: CAP-UNREADABLE in `quarantine` where it matters, INPUT-IGNORED where
-    another copy makes up for it, META-FORK where copies contradict each other.
+    another copy makes up for it, META-FORK where copies contradict each other, META-STALE where controllers lack what was
+    committed.
     """
     copies = [read_copy(snapshot, log) for log in logs]
     usable = [copy for copy in copies if copy.epoch >= 0 or copy.end_offset > 0]
@@ -48,15 +57,21 @@ def read_metadata(snapshot: Snapshot, logs: Sequence[MetadataLog], epochs: Epoch
         newest = newest_copy(usable)
         try:
             quorum = weigh_copies(usable, newest.voters(snapshot) or _configured_voters(snapshot, newest, ignored))
-            reading = quorum, tuple(_replay(snapshot, usable, quorum, epochs))
+            settled, stale = quorum, None
+            if quorum.committed_end is not None and quorum.committed_end < quorum.newest.end_offset:
+                everything = replay(snapshot, usable, replace(quorum, committed_end=None))
+                settled, stale = settle(quorum, usable, everything.leaderships(), epochs, moments)
+            image = replay(snapshot, usable, settled)
+            found = mark_sole_isr(image.leaderships(), _course(image, usable, settled), epochs)
+            reading = settled, stale, tuple(mark_lacking(found, stale) if stale else found)
         except (FormatError, MessageError, OSError) as error:
             refused[newest.log.path] = error
             usable = [copy for copy in usable if copy is not newest]
     if reading is None:
         rows = [row for copy in copies for row in _unread(copy, refused.get(copy.log.path), lost=True)]
         return MetadataReading(quarantine=(*rows, *ignored), doubtful=bool(rows))
-    quorum, leaderships = reading
-    rows, doubtful = [], False
+    quorum, stale, leaderships = reading
+    rows, doubtful = list(stale_rows(stale, quorum.newest) if stale else ()), False
     for copy in copies:
         # What cannot be read of a copy matters when it may be newer than what was read, and committed.
         reason = refused.get(copy.log.path)
@@ -66,18 +81,6 @@ def read_metadata(snapshot: Snapshot, logs: Sequence[MetadataLog], epochs: Epoch
     return MetadataReading(leaderships, (*rows, *ignored, *map(_fork_row, quorum.forks)), doubtful)
 
 
-def _replay(
-    snapshot: Snapshot, copies: Sequence[MetadataCopy], quorum: Quorum, epochs: EpochFiles | None
-) -> list[Leadership]:
-    newest = quorum.newest
-    older = _older_copy(copies, quorum)
-    start = newest.start_offset if older is None else older.start_offset
-    end = newest.end_offset
-    image, begin = _first_image(snapshot, quorum, start, end)
-    image.apply_log(_entries(snapshot, newest, older, begin), quorum.committed_end)
-    return mark_sole_isr(image.leaderships(), _course(image, copies, quorum), epochs)
-
-
 def _course(image: MetadataImage, copies: Sequence[MetadataCopy], quorum: Quorum) -> ClusterCourse:
     ends: dict[int, int] = {}
     for copy in copies:
@@ -85,49 +88,6 @@ def _course(image: MetadataImage, copies: Sequence[MetadataCopy], quorum: Quorum
             ends[copy.node_id] = max(ends.get(copy.node_id, 0), quorum.agreed[copy.log.path])
     committed = quorum.newest.end_offset if quorum.committed_end is None else quorum.committed_end
     return ClusterCourse(image.brokers, image.elr_levels, ends, committed)
-
-
-def _entries(snapshot: Snapshot, newest: MetadataCopy, older: MetadataCopy | None, begin: int) -> Iterator[Entry]:
-    if older is not None:
-        yield from older.entries(snapshot, begin, newest.start_offset)
-    yield from newest.entries(snapshot, max(begin, newest.start_offset))
-
-
-def _older_copy(copies: Sequence[MetadataCopy], quorum: Quorum) -> MetadataCopy | None:
-    """The copy of the same log that reaches back furthest and up to where the newest one begins."""
-    newest = quorum.newest
-    fitting = [
-        copy
-        for copy in copies
-        if copy.start_offset < newest.start_offset <= quorum.agreed[copy.log.path] and copy.pieces and not copy.problems
-    ]
-    return min(fitting, key=lambda copy: (copy.start_offset, copy.log.path), default=None)
-
-
-def _first_image(snapshot: Snapshot, quorum: Quorum, start: int, end: int) -> tuple[MetadataImage, int]:
-    """The state that the log's records are applied to, and the offset from which they are."""
-    if start == 0:
-        return MetadataImage(), 0
-    for one in quorum.snapshots:
-        if start <= one.end_offset <= end:
-            image = MetadataImage()
-            if image.apply_snapshot(_snapshot_entries(snapshot, one), one.end_offset):
-                return image, one.end_offset
-    raise FormatError(
-        quorum.newest.log.path,
-        None,
-        f"a complete .checkpoint file that ends between offset {start}, where the log begins, and {end}",
-        "none",
-        "copy the .checkpoint files of __cluster_metadata-0 as well",
-    )
-
-
-def _snapshot_entries(snapshot: Snapshot, one: StateSnapshot) -> list[Entry]:
-    with snapshot.open_file(one.path) as stream:
-        headers, damage, _ = scan_headers(stream, stream.seek(0, 2), 0)
-        if damage:
-            return []  # without its footer it is refused, and the next one is tried
-        return list(read_entries(stream, one.path, headers))
 
 
 def _configured_voters(snapshot: Snapshot, copy: MetadataCopy, ignored: list[QuarantineRow]) -> tuple[int, ...] | None:

@@ -30,11 +30,15 @@ _GREATEST_BLOCKS, _GREATEST_MEMBERS = 1 << 16, 1000
 
 
 class CodecError(ValueError):
-    """Compressed bytes that cannot be expanded: broken, of an unknown codec, or larger than the bound."""
+    """Compressed bytes that cannot be expanded: broken, or of an unknown codec."""
+
+
+class ExpansionError(CodecError):
+    """Compressed bytes that are larger than the bound when they are expanded; Kafka may well expand them."""
 
 
 def decompress(codec: int, data: bytes | memoryview, limit: int = GREATEST_EXPANSION) -> bytes:
-    """`data` expanded by the codec number of the attributes (0–4); raises CodecError.
+    """`data` expanded by the codec number of the attributes (0–4); raises CodecError, past the bound ExpansionError.
 
     At most `limit` bytes, and less of little data: no records compress by more than `_GREATEST_RATIO`, but bombs do.
     """
@@ -50,8 +54,8 @@ def decompress(codec: int, data: bytes | memoryview, limit: int = GREATEST_EXPAN
         raise CodecError(f"{CODEC_NAMES[codec]} data cannot be expanded: {error}") from error
 
 
-def _too_large(limit: int) -> CodecError:
-    return CodecError(f"expands to more than {limit} bytes")
+def _too_large(limit: int) -> ExpansionError:
+    return ExpansionError(f"expands to more than {limit} bytes")
 
 
 def _gunzip(data: bytes, limit: int) -> bytes:
@@ -70,7 +74,7 @@ def _gunzip(data: bytes, limit: int) -> bytes:
         # Java's GZIPInputStream takes what follows a member for another one only if it begins as one.
         if not data.startswith(b"\x1f\x8b"):
             return b"".join(parts)
-    raise CodecError(f"more than {_GREATEST_MEMBERS} gzip members")
+    raise ExpansionError(f"has more than {_GREATEST_MEMBERS} gzip members")
 
 
 def _unsnap(data: bytes, limit: int) -> bytes:
@@ -143,7 +147,7 @@ def _unzstd(data: bytes, limit: int) -> bytes:
 
 
 def _bound_zstd(data: bytes, limit: int) -> int:
-    """What the frames expand to at most, by the headers of their blocks (RFC 8878); raises CodecError past `limit`.
+    """What the frames expand to at most, by the headers of their blocks (RFC 8878); raises ExpansionError past `limit`.
 
     Kafka writes frames without their content size. A block says what it holds, or expands to 128 KiB at most, so that
     nothing has to be allocated because the data says so.
@@ -169,8 +173,10 @@ def _bound_zstd(data: bytes, limit: int) -> int:
             bound += size if kind in (_RAW, _RLE) else _GREATEST_ZSTD_BLOCK
             certain += size if kind in (_RAW, _RLE) else 0
             blocks += 1
-            if kind == _RESERVED or blocks > _GREATEST_BLOCKS:
+            if kind == _RESERVED:
                 raise CodecError(f"zstd block {blocks} cannot be")
+            if blocks > _GREATEST_BLOCKS:
+                raise ExpansionError(f"has more than {_GREATEST_BLOCKS} zstd blocks")
             if certain > limit:
                 raise _too_large(limit)
         position += 4 if has_checksum else 0

@@ -15,13 +15,15 @@ from replica_audit.model import OpenTransaction, SegmentSummary
 if TYPE_CHECKING:
     import numpy as np
 
+    from replica_audit.batch_header import Batch
+
 
 class TransactionFinder:
     """Follows the transactional batches of one file in their order."""
 
     def __init__(self) -> None:
         self._open: dict[int, OpenTransaction] = {}
-        self._ended: set[int] = set()
+        self._ended: dict[int, int] = {}
 
     def watch(self, batches: np.ndarray) -> None:
         """Take the next array of `BATCH_DTYPE`; batches with a wrong checksum are ignored."""
@@ -33,31 +35,60 @@ class TransactionFinder:
         for producer, epoch, base, last, timestamp, attributes in zip(
             *(rows[name].tolist() for name in names), strict=True
         ):
-            if attributes & CONTROL:
-                self._open.pop(producer, None)
-                self._ended.add(producer)
-                continue
             known = self._open.get(producer)
+            if attributes & CONTROL:
+                if known is not None and epoch >= known.last_epoch:
+                    del self._open[producer]
+                self._ended[producer] = max(epoch, self._ended.get(producer, epoch))
+                continue
             self._open[producer] = _joined(known, OpenTransaction(producer, epoch, epoch, base, last, timestamp))
 
     def open_transactions(self) -> tuple[OpenTransaction, ...]:
         """Those whose last batch in the file is not a marker, by producer id."""
         return tuple(self._open[producer] for producer in sorted(self._open))
 
-    def ended_producers(self) -> tuple[int, ...]:
-        """Producers with a marker in the file: what earlier files left open of them is over."""
-        return tuple(sorted(self._ended))
+    def ended_producers(self) -> tuple[tuple[int, int], ...]:
+        """(producer id, greatest epoch of its markers in the file): what earlier files left open of it up to that epoch is
+        over.
+        """
+        return tuple(sorted(self._ended.items()))
 
 
 def open_at_end(segments: Iterable[SegmentSummary]) -> dict[int, OpenTransaction]:
     """The transactions that a log of `segments`, in order of base offset, leaves open, by producer id."""
     found: dict[int, OpenTransaction] = {}
     for segment in segments:
-        for producer in segment.ended_producers:
-            found.pop(producer, None)
+        for producer, epoch in segment.ended_producers:
+            if producer in found and epoch >= found[producer].last_epoch:
+                del found[producer]
         for transaction in segment.open_transactions:
             found[transaction.producer_id] = _joined(found.get(transaction.producer_id), transaction)
     return found
+
+
+def next_part(transaction: OpenTransaction, batches: Iterable[Batch]) -> Batch | None:
+    """The batch with which a transaction goes on in `batches`, in order of offset: more of its data, or its marker.
+
+    A marker has the epoch of the data or a later one: the coordinator raises it as it aborts for a timeout, and with
+    KIP-890 at every end. None where nothing is there of the producer, or its next transaction comes first.
+    """
+    for batch in batches:
+        is_part = batch.magic >= 2 and batch.attributes & TRANSACTIONAL and batch.crc_valid
+        if not is_part or batch.producer_id != transaction.producer_id:
+            continue
+        if batch.is_control:
+            return batch if batch.producer_epoch >= transaction.last_epoch else None
+        return batch if batch.producer_epoch == transaction.last_epoch else None
+    return None
+
+
+def marker_of(transaction: OpenTransaction, batches: Iterable[Batch]) -> Batch | None:
+    """The marker that ends a transaction in `batches`, in order of offset; None where they do not have it."""
+    remaining = iter(batches)
+    part = next_part(transaction, remaining)
+    while part is not None and not part.is_control:
+        part = next_part(transaction, remaining)
+    return part
 
 
 def _joined(known: OpenTransaction | None, later: OpenTransaction) -> OpenTransaction:

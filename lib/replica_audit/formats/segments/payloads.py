@@ -13,9 +13,9 @@ import numpy as np
 
 from replica_audit.batch_header import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from replica_audit.formats.segments.batches import HEADER_BYTES, HEADER_DTYPE, MAGIC_AT, PREFIX_BYTES
-from replica_audit.formats.segments.codecs import GREATEST_EXPANSION, decompress
+from replica_audit.formats.segments.codecs import GREATEST_EXPANSION, ExpansionError, decompress
 from replica_audit.formats.segments.legacy import entry_content, entry_timestamp, parse_wrapper, wrapped_value
-from replica_audit.formats.segments.record_fields import RecordError, read_records
+from replica_audit.formats.segments.record_fields import RecordError, UnexpandedError, read_records
 
 _LEGACY_PREFIX = struct.Struct(">qiIbb")
 _INNER = struct.Struct(">qi")
@@ -45,8 +45,9 @@ class Payload(NamedTuple):
 def decode_payloads(entry: bytes, limit: int = GREATEST_EXPANSION) -> Iterator[Payload]:
     """The records of one whole entry of any magic, one after the other; a retained empty batch has none.
 
-    `limit` bounds the bytes that a compressed entry expands to. Raises RecordError, at the record in question, for an entry
-    that Kafka could not read either: an unknown or broken codec, lengths or counts that do not fit, offsets outside the batch.
+    `limit` bounds the bytes that a compressed entry expands to; UnexpandedError past them. Raises RecordError, at the
+    record in question, for an entry that Kafka could not read either: an unknown or broken codec, lengths or counts that
+    do not fit, offsets outside the batch.
     """
     if len(entry) <= MAGIC_AT:
         raise RecordError(f"{len(entry)} bytes are not a batch")
@@ -55,6 +56,8 @@ def decode_payloads(entry: bytes, limit: int = GREATEST_EXPANSION) -> Iterator[P
         yield from _decode_new(entry, limit) if magic >= 2 else _decode_legacy(entry, magic, limit)
     except RecordError:
         raise
+    except ExpansionError as error:
+        raise UnexpandedError(str(error)) from None
     except UnicodeError:
         # Its own text would have the bytes.
         raise RecordError("the name of a header is not UTF-8") from None

@@ -19,6 +19,10 @@ class RecordError(ValueError):
     """A batch whose records cannot be decoded, though its checksum may be right; the text says why, without content."""
 
 
+class UnexpandedError(RecordError):
+    """A batch that is not expanded, for it expands to more than the bound: Kafka may well decode it."""
+
+
 def read_records(data: bytes, count: int) -> Iterator[RecordFields]:
     """The fields of the `count` records that fill `data`.
 

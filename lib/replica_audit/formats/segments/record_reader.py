@@ -12,6 +12,7 @@ import numpy as np
 
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.segments.batches import LEAST_ENTRY_BYTES, MAGIC_AT, PREFIX_BYTES
+from replica_audit.formats.segments.record_fields import UnexpandedError
 from replica_audit.formats.segments.records import RECORD_DTYPE, RecordError, RecordHasher, decode_records
 
 _OFFSET = struct.Struct(">q")
@@ -44,7 +45,8 @@ class RecordRows:
 
     rows: np.ndarray
     unread: tuple[tuple[RecordRequest, str], ...] = ()
-    """With the reason: a file that is gone, cannot be read, or is not the one that was scanned."""
+    """With the reason: a file that is gone, cannot be read, or is not the one that was scanned; a batch that is too large
+    to be expanded."""
     undecodable: tuple[tuple[RecordRequest, str], ...] = ()
     """With the reason: read, but Kafka could not decode their records."""
 
@@ -79,6 +81,9 @@ class RecordReader:
                 continue
             try:
                 rows = decode_records(entry, self.hasher)
+            except UnexpandedError as error:
+                unread.append((request, f"the batch {error}, and is left as it is"))
+                continue
             except RecordError as error:
                 undecodable.append((request, str(error)))
                 continue

@@ -15,9 +15,9 @@ import numpy as np
 
 from replica_audit.batch_header import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from replica_audit.formats.segments.batches import HEADER_BYTES, HEADER_DTYPE, MAGIC_AT, PREFIX_BYTES
-from replica_audit.formats.segments.codecs import GREATEST_EXPANSION, decompress
+from replica_audit.formats.segments.codecs import GREATEST_EXPANSION, ExpansionError, decompress
 from replica_audit.formats.segments.legacy import entry_content, entry_timestamp, parse_wrapper, wrapped_value
-from replica_audit.formats.segments.record_fields import RecordError, read_records
+from replica_audit.formats.segments.record_fields import RecordError, UnexpandedError, read_records
 
 #: One record. Absent is -1. `key`, `content` and `headers` are keyed hashes; `content` covers key and value, so that
 #: it stays the same when a record is converted to a format without headers.
@@ -89,8 +89,9 @@ class RecordHasher:
 def decode_records(entry: bytes, hasher: RecordHasher, limit: int = GREATEST_EXPANSION) -> np.ndarray:
     """The records of one whole entry of any magic, as `RECORD_DTYPE` in their order; a retained empty batch has none.
 
-    `limit` bounds the bytes that a compressed entry expands to. Raises RecordError for an entry that Kafka could not
-    read either: an unknown or broken codec, lengths or counts that do not fit, offsets outside the batch.
+    `limit` bounds the bytes that a compressed entry expands to; UnexpandedError past them. Raises RecordError for an
+    entry that Kafka could not read either: an unknown or broken codec, lengths or counts that do not fit, offsets outside
+    the batch.
     """
     if len(entry) <= MAGIC_AT:
         raise RecordError(f"{len(entry)} bytes are not a batch")
@@ -99,6 +100,8 @@ def decode_records(entry: bytes, hasher: RecordHasher, limit: int = GREATEST_EXP
         rows = _decode_new(entry, hasher, limit) if magic >= 2 else _decode_legacy(entry, magic, hasher, limit)
     except RecordError:
         raise
+    except ExpansionError as error:
+        raise UnexpandedError(str(error)) from None
     except ValueError as error:
         raise RecordError(str(error)) from None
     except struct.error:

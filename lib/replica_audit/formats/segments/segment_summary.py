@@ -29,6 +29,8 @@ __all__ = [
     "summary_to_json",
 ]
 
+_GREATEST_PRODUCER_EPOCH = (1 << 15) - 1
+
 
 class Summariser:
     """Builds the `SegmentSummary` of one file from the items of `scan_segment`, in their order.
@@ -166,6 +168,11 @@ def summary_from_json(text: str) -> SegmentSummary:
         ("open_transactions", OpenTransaction),
     ):
         fields[name] = tuple(kind(**one) for one in fields[name])
-    fields["ended_producers"] = tuple(fields["ended_producers"])
+    fields["ended_producers"] = tuple(map(_ended, fields["ended_producers"]))
     fields["unproven"] = tuple(fields.get("unproven", ()))
     return SegmentSummary(**fields)
+
+
+def _ended(entry: int | list[int]) -> tuple[int, int]:
+    """An entry of `ended_producers`; earlier versions wrote the producer id alone, whose markers ended everything."""
+    return (entry, _GREATEST_PRODUCER_EPOCH) if isinstance(entry, int) else (entry[0], entry[1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
 from replica_audit.formats.files.storage import GREATEST_AHEAD, Snapshot
@@ -32,8 +32,10 @@ from replica_audit.formats.log_dirs.owners import (
     find_log_dirs,
     identify_log_dir,
 )
+from replica_audit.formats.log_dirs.put_aside import DIRECTORY_KINDS, PutAside, of_known_topics, read_put_aside
 from replica_audit.formats.log_dirs.replica_dirs import OffsetFile, read_epochs, read_offset_files, read_replica
 from replica_audit.formats.metadata.reading import read_metadata
+from replica_audit.formats.metadata.stale import copy_moments
 from replica_audit.formats.snapshots.file_kinds import is_put_beside, kind_by_name
 from replica_audit.formats.snapshots.whose_files import (
     find_broker_logs,
@@ -44,7 +46,7 @@ from replica_audit.formats.snapshots.whose_files import (
     segment_key,
 )
 from replica_audit.formats.stand_ins.described_replicas import Found, read_stand_ins
-from replica_audit.model import QuarantineRow, ReplicaDir, TopicPartition
+from replica_audit.model import Leadership, QuarantineRow, ReplicaDir, TopicPartition
 from replica_audit.wording import count
 
 #: Directories of a log dir that are expected there though they are not partitions.
@@ -80,6 +82,7 @@ class _Discovery:
         self._orphans: list[OffsetCheckpoint] = []
         self._metadata_logs: list[MetadataLog] = []
         self._topics: set[str] = set()
+        self._put_aside: list[PutAside] = []
         self._unread: dict[tuple[int, TopicPartition], list[Folder]] = defaultdict(list)
         self._offset_files: dict[str, dict[str, OffsetFile]] = {}
 
@@ -97,9 +100,10 @@ class _Discovery:
         foreign = [one for one in log_dirs if one.cluster_id not in (None, cluster_id)]
         for log_dir, folder in zip(log_dirs, found, strict=True):
             self._look_into(log_dir, folder, log_dir_paths, log_dir in foreign)
-        metadata = read_metadata(self._snapshot, self._metadata_logs, self._epochs_of)
-        leaderships, leadership_files = read_leaderships(self._root, metadata, self._is_wanted)
         manifest = self._root.read("manifest.json", "manifest", parse_manifest)
+        moments = copy_moments(manifest, log_dirs)
+        metadata = read_metadata(self._snapshot, self._metadata_logs, self._epochs_of, moments)
+        leaderships, leadership_files = read_leaderships(self._root, metadata, self._is_wanted)
         self._kinds.update(self._root.kinds)
         self._quarantine += [*metadata.quarantine, *self._root.quarantine]
         dumps = [entry.path for entry in self._files if self._kind(entry.path) == "dump_text"]
@@ -110,6 +114,8 @@ class _Discovery:
         logs = (entry for entry in self._files if self._kind(entry.path) == "broker_log")
         broker_logs, unowned = find_broker_logs(logs, log_dirs)
         self._quarantine += unowned
+        duplicates = find_duplicates(self._replicas)
+        self._add_put_aside(leaderships)
         self._tell_problems()
         return Inventory(
             cluster_id=cluster_id,
@@ -117,7 +123,7 @@ class _Discovery:
             foreign_log_dirs=tuple(foreign),
             replicas=tuple(sorted(self._replicas, key=replica_key)),
             segments=tuple(sorted(self._segments, key=segment_key)),
-            duplicates=find_duplicates(self._replicas),
+            duplicates=duplicates,
             orphan_checkpoints=tuple(self._orphans),
             metadata_logs=tuple(self._metadata_logs),
             leaderships=leaderships,
@@ -181,7 +187,9 @@ class _Discovery:
             self._note_files(child, parsed.kind, is_foreign)
             if parsed.kind == "current" and parsed.topic_partition:
                 partitions.append((parsed.topic_partition, child))
-            elif parsed.kind == "metadata" and not is_foreign:
+            if parsed.kind in ("current", *DIRECTORY_KINDS) and parsed.topic_partition and not is_foreign:
+                self._look_for_put_aside(log_dir, child, parsed.kind, parsed.topic_partition)
+            if parsed.kind == "metadata" and not is_foreign:
                 self._metadata_logs.append(metadata_log_in(log_dir, child))
             elif parsed.kind == "other" and name not in _KNOWN_DIRECTORIES:
                 reason = "this directory is not a partition: Kafka refuses to start with it"
@@ -198,6 +206,20 @@ class _Discovery:
             self._quarantine.append(ignored_row("META-FOREIGN-DIR", folder.path or ".", reason, log_dir.broker_id))
         elif log_dir.broker_id is not None and log_dir.kind == "broker":
             self._read_replicas(log_dir, log_dir.broker_id, folder, partitions)
+
+    def _look_for_put_aside(self, log_dir: LogDir, child: Folder, kind: str, at: TopicPartition) -> None:
+        if log_dir.broker_id is not None and log_dir.kind == "broker":
+            self._put_aside += read_put_aside(self._snapshot, child, log_dir, log_dir.broker_id, kind, at)
+
+    def _add_put_aside(self, leaderships: Iterable[Leadership]) -> None:
+        """Take the copies that Kafka has put aside of the partitions that are wanted."""
+        told = [(one.topic_id, TopicPartition(one.topic, one.partition)) for one in leaderships]
+        told += [(one.topic_id, one.topic_partition) for one in self._replicas]
+        wanted = [(topic_id, at) for topic_id, at in told if self._is_wanted(at.topic)]
+        topics = {(topic_id, at.partition): at.topic for topic_id, at in wanted if topic_id is not None}
+        for one in of_known_topics(self._put_aside, topics, [at for _, at in wanted]):
+            self._replicas.append(one.replica)
+            self._segments += one.segments
 
     def _read_replicas(
         self, log_dir: LogDir, broker_id: int, folder: Folder, partitions: list[tuple[TopicPartition, Folder]]

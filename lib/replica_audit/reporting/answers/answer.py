@@ -9,7 +9,8 @@ from typing import Any
 from replica_audit.answering.by_partition import Row
 from replica_audit.answering.losses import PlaceLoss
 from replica_audit.answering.outcome import Outcome, WorstCase, find_outcome
-from replica_audit.reporting.answers.condition_text import tell_doubts, tell_urgent
+from replica_audit.deciding.election_plan import advise
+from replica_audit.reporting.answers.condition_text import tell_compared, tell_doubts, tell_needed, tell_urgent
 from replica_audit.reporting.answers.first_step_text import tell_first_steps
 from replica_audit.reporting.answers.headlines import NO_PARTITION, count_records, tell_headline
 from replica_audit.reporting.phrases.layout import clean, render_count
@@ -84,20 +85,29 @@ def build_answer(results: Results, verdict: Mapping[str, Any]) -> Answer:
     if outcome is None:
         return Answer("unknown", plain_text(NO_PARTITION.say()), (), tuple(_untrusted(verdict)), ())
     urgent, doubts = tell_urgent(outcome.conditions), list(tell_doubts(outcome.conditions, results))
+    needed = tell_needed(outcome.conditions)
+    compared = tell_compared(outcome.conditions, outcome.kind) if outcome.is_calm else ()
     # Where something is lost for certain, what may have been lost besides comes below.
-    lines = [tell_headline(outcome), *urgent, *(doubts if outcome.is_calm else ()), *_since(results)]
+    lines = [
+        tell_headline(outcome),
+        *needed,
+        *urgent,
+        *(() if outcome.is_loss else doubts),
+        *compared,
+        *_since(results),
+    ]
     return Answer(
         tone=outcome.tone,
         headline=" ".join(plain_text(line) for line in lines),
         cases=tuple(map(_case, outcome.cases[:CASE_LIMIT])),
         more=(
-            *(() if outcome.is_calm else doubts),
+            *(doubts if outcome.is_loss else ()),
             *((end_sentence(clean(row["message"] or row["code"])),) for row in outcome.unplaced[:CASE_LIMIT]),
             *_sums(outcome),
             *_others(outcome),
             *_untrusted(verdict),
         ),
-        first_steps=tuple(tell_first_steps(results, outcome)),
+        first_steps=tuple(tell_first_steps(results, advise(results))),
     )
 
 

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from replica_audit.answering.conditions import Conditions, election_times, place_of, places_of
 from replica_audit.moments import render_time
 from replica_audit.reporting.phrases.layout import render_count
-from replica_audit.reporting.phrases.sentences import Sentence, Template, name_partitions, verb
+from replica_audit.reporting.phrases.sentences import (
+    Sentence,
+    Template,
+    capitalise,
+    name_brokers,
+    name_partitions,
+    verb,
+)
 from replica_audit.results import Results
 
 NO_LEADER = Template("{partitions} {have} no leader: {places}.")
@@ -18,6 +25,22 @@ PAST_ELECTIONS = Template(
     "Unclean elections, the last on {day}, may have lost records in {places}; these files cannot tell."
 )
 GONE = Template("Records that an earlier audit saw in {places} are gone from every replica.")
+NEEDED = Template(
+    "{brokers} {was} not captured and may hold committed records of {places}: {act}; add {copies} and audit again."
+)
+NEEDED_WHOLE = Template(
+    "{brokers} {was} not captured whole and may hold more committed records of {places}: {act}; add {copies} and audit again."
+)
+LOGGED_CUTS = Template(
+    "{brokers} cut {logs} below {marks} high watermark in {places}; these files cannot tell what was lost by it."
+)
+RESTART_CUTS = Template(
+    "When {brokers} {starts}, {it} {cuts} committed records off {logs} in {places}; only a leader that stays up has them."
+)
+SECOND_COPIES = Template("A second copy on {brokers} was not compared in {places}.")
+ALONE = Template("Only one replica of {places} is in the snapshot, and nothing was compared with it.")
+SINGLE = Template("There is one replica of {places}, and nothing to compare with it.")
+UNASSIGNED = Template("Nothing says which brokers have a replica of {places}, so one that is not here may hold more.")
 NO_FILES = Template("What {replicas} of {places} {hold} is not known: the files are missing or could not be read.")
 
 
@@ -35,6 +58,34 @@ def tell_urgent(conditions: Conditions) -> Iterator[Sentence]:
         yield template.say(offset=offset, places=name_partitions(places))
 
 
+def tell_needed(conditions: Conditions) -> Iterator[Sentence]:
+    """A sentence for replicas that were not captured and may hold committed records, those of the most partitions first."""
+    for one in conditions.needed:
+        several = len(one.brokers) > 1
+        logs = "their logs" if several else "its log"
+        start = f"do not start {'them' if several else 'it'} before {logs} {'are' if several else 'is'} copied"
+        unknown = f"if {'they are' if several else 'it is'} down, {start}"
+        acts = {True: f"copy {logs}", False: start, None: unknown}
+        yield (NEEDED_WHOLE if one.in_part else NEEDED).say(
+            brokers=capitalise(name_brokers(one.brokers)),
+            was=verb(len(one.brokers), "was", "were"),
+            places=name_partitions(one.places),
+            act=acts[one.is_up],
+            copies=verb(len(one.brokers), "it", "them"),
+        )
+
+
+def tell_compared(conditions: Conditions, kind: str) -> Iterator[Sentence]:
+    """A sentence for what was compared with nothing, or may be missing without anything saying so; `kind` is the outcome's."""
+    compared = conditions.compared
+    if compared.alone and kind != "alone":
+        yield ALONE.say(places=name_partitions(compared.alone))
+    if compared.single and kind != "single":
+        yield SINGLE.say(places=name_partitions(compared.single))
+    if compared.unassigned:
+        yield UNASSIGNED.say(places=name_partitions(compared.unassigned))
+
+
 def tell_doubts(conditions: Conditions, results: Results) -> Iterator[Sentence]:
     """A sentence for what may be lost, or is, though the captured replicas agree."""
     if conditions.gone:
@@ -44,6 +95,28 @@ def tell_doubts(conditions: Conditions, results: Results) -> Iterator[Sentence]:
         day = render_time(max(times))[:10] if times else "a day that is not known"
         template = PAST_ELECTION if len(conditions.past) == 1 else PAST_ELECTIONS
         yield template.say(day=day, places=name_partitions(places_of(conditions.past)))
+    if conditions.cuts:
+        brokers = sorted({row["broker_id"] for row in conditions.cuts if row["broker_id"] is not None})
+        yield LOGGED_CUTS.say(
+            brokers=capitalise(name_brokers(brokers)) if brokers else "A broker",
+            logs=verb(len(brokers) or 1, "its log", "their logs"),
+            marks=verb(len(brokers) or 1, "its own", "their own"),
+            places=name_partitions(places_of(conditions.cuts)),
+        )
+    if conditions.restart_cuts:
+        brokers = sorted({row["broker_id"] for row in conditions.restart_cuts})
+        yield RESTART_CUTS.say(
+            brokers=name_brokers(brokers),
+            starts=verb(len(brokers), "starts", "start"),
+            it=verb(len(brokers), "it", "they"),
+            cuts=verb(len(brokers), "cuts", "cut"),
+            logs=verb(len(brokers), "its log", "their logs"),
+            places=name_partitions(places_of(conditions.restart_cuts)),
+        )
+    if conditions.compared.second_copies:
+        places = [place for place, _ in conditions.compared.second_copies]
+        brokers = sorted({broker_id for _, broker_id in conditions.compared.second_copies})
+        yield SECOND_COPIES.say(brokers=name_brokers(brokers), places=name_partitions(list(dict.fromkeys(places))))
     if conditions.no_files:
         replicas = {(*place_of(row), row["broker_id"]) for row in conditions.no_files}
         count = len(replicas)

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import shlex
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from replica_audit.deciding.plan_parts import Candidate, Decision, Plan, Prediction, Step
-from replica_audit.reporting.phrases.layout import align_columns, clean, paint, render_range, text_width, wrap
-from replica_audit.reporting.phrases.sentences import capitalise, join_some, verb
+from replica_audit.deciding.plan_parts import Candidate, Decision, Held, Plan, Prediction, Step
+from replica_audit.reporting.answers.decision_text import tell_decisions
+from replica_audit.reporting.phrases.layout import align_columns, clean, paint, text_width, wrap
+from replica_audit.reporting.phrases.sentences import join_some, join_words, name_partitions, verb
 from replica_audit.wording import count
 
 STANDING_WORDS = {
-    "leader": "leads",
+    "leader": "leader",
     "isr": "in sync",
     "elr": "eligible",
     "last_known": "led last",
-    "out_of_sync": "unclean",
+    "out_of_sync": "out of sync",
     "unknown": "not known",
     "unassigned": "not assigned",
 }
+
+#: Directories that are named.
+PATH_LIMIT = 4
 
 _RIGHTS = {
     "stays": "it leads and stays",
@@ -32,69 +37,89 @@ _RIGHTS = {
 
 def render_plan(plan: Plan, colour: bool = False) -> str:
     """The plan as text."""
-    lines: list[str] = []
-    for decision in plan.decisions:
-        lines += [*_decision(decision, colour), ""]
-    for conflict in plan.conflicts:
-        lines += [*wrap(f"{clean(conflict.topic)}-{conflict.partition}: no plan: {conflict.reason}."), ""]
-    if not plan.decisions and not plan.conflicts:
+    if not plan.decisions and not plan.conflicts and not plan.steps:
         return "Nothing needs to be decided: every partition has a leader, and no replica differs from it."
+    lines: list[str] = []
+    known = {(one.topic, one.partition): one for one in plan.decisions}
+    for told in tell_decisions(plan):
+        same: dict[tuple, list[Decision]] = defaultdict(list)
+        for place in told.places:
+            if place in known:
+                same[tuple(_table(known[place]))].append(known[place])
+        lines += [
+            paint(clean(name_partitions(told.places, len(told.places))), "head", colour),
+            *wrap(told.sentence, "  "),
+        ]
+        for table, decisions in same.items():
+            lines += [*table, *_kafka(decisions), ""]
+        lines += [] if same else [""]
     lines += _brokers(plan)
-    if not plan.changes_leaders:
+    if plan.is_at_rest:
         lines.append("Nothing needs to be done: every leader is the best choice.")
-    for held in plan.keep_down:
-        lines += wrap(
-            f"Once broker {held.broker_id} is down, do not start it before step {held.until_step} is done: {held.reason}."
-        )
+    lines += _keep_down(plan.keep_down)
     if plan.steps:
         lines += ["", paint("The plan", "head", colour)]
         lines += [line for step in plan.steps for line in _step(step)]
+        lines += ["", *_elsewhere(plan)]
     if plan.alternatives:
         lines += ["", *_alternatives(plan)]
     return "\n".join(lines).rstrip()
 
 
-def tell_decision(decision: Decision) -> str:
-    """The decision in a sentence or two: whom to let lead, what it loses, and where that can be taken from before."""
-    stays = decision.procedure == "none"
-    choice = f"broker {decision.candidate_id}"
-    text = f"let {choice} go on leading" if stays else f"elect {choice}"
-    if decision.salvage:
-        ranges = [
-            f"{render_range(one.start_offset, one.end_offset)} from broker {one.broker_id}" for one in decision.salvage
-        ]
-        text += f" and salvage {join_some(ranges, 3, 'range')} first"
-    each = all(one.lost_records for one in decision.candidates if one.standing != "unassigned")
-    if each and len(decision.candidates) > 1:
-        text = f"each choice loses something: {text}"
-    elif stays and not decision.salvage:
-        text = "nothing needs to be done"
-    return f"{capitalise(text)}. {capitalise(decision.reason)}."
+def _table(decision: Decision) -> list[str]:
+    heading = ["candidate", "would lead as", "log end", "lost", "committed", "possibly", "transactions cut", "groups"]
+    rows = [_row(one, decision) for one in decision.candidates]
+    return list(align_columns([heading, *rows], right=range(2, 8), indent="  "))
 
 
-def _decision(decision: Decision, colour: bool) -> Iterator[str]:
-    yield paint(f"{clean(decision.topic)}-{decision.partition}", "head", colour)
-    yield from wrap(tell_decision(decision), "  ")
-    heading = ["candidate", "clean", "log end", "lost", "committed", "possibly", "transactions cut", "groups"]
-    rows = [_row(one, decision.candidate_id) for one in decision.candidates]
-    yield from align_columns([heading, *rows], right=range(2, 8), indent="  ")
-    if decision.kafka_choice_id is not None and decision.kafka_choice_right is not None:
-        right = _RIGHTS[decision.kafka_choice_right]
-        yield from wrap(f"As things are, Kafka chooses broker {decision.kafka_choice_id}: {right}.", "  ")
-    elif decision.procedure != "none":
-        yield from wrap("As things are, Kafka elects nobody.", "  ")
+def _kafka(decisions: Sequence[Decision]) -> Iterator[str]:
+    """Whom Kafka would elect, of decisions that are alike."""
+    said: dict[str, list[str]] = defaultdict(list)
+    for one in decisions:
+        if one.kafka_choice_id is not None and one.kafka_choice_right is not None:
+            text = f"As things are, Kafka chooses broker {one.kafka_choice_id}: {_RIGHTS[one.kafka_choice_right]}."
+        elif one.procedure != "none":
+            text = "As things are, Kafka elects nobody."
+        else:
+            continue
+        said[text].append(f"{one.topic}-{one.partition}")
+    for text, places in said.items():
+        of = f"{clean(join_some(places, 4, 'partition'))}: " if len(said) > 1 else ""
+        yield from wrap(f"{of}{text}", "  ")
 
 
-def _row(one: Candidate, chosen: int) -> list[str]:
-    most = "<=" if one.lost_at_most and one.lost_records else ""
-    mark = "*" if one.candidate_id == chosen else " "
+def _keep_down(held: Sequence[Held]) -> Iterator[str]:
+    for one in held:
+        state = f"Broker {one.broker_id} is down: leave it down until step {one.until_step} is done"
+        if not one.is_down:
+            state = f"Once broker {one.broker_id} is down, do not start it before step {one.until_step} is done"
+        yield from wrap(f"{state}: {one.reason}.")
+
+
+def _elsewhere(plan: Plan) -> Iterator[str]:
+    """How brokers are started and stopped where Kafka's scripts do not do it."""
+    if any(step.action in ("start", "stop") for step in plan.steps):
+        yield from wrap(
+            "Where systemd runs the brokers, stop and start them with systemctl on each host. Under Strimzi, scale the Cluster "
+            "Operator to 0 replicas first, since it brings back a pod that is deleted: to stop a broker save its pod's "
+            "manifest (kubectl get pod POD -o yaml) and delete the pod, to start it create the pod again."
+        )
+
+
+def _row(one: Candidate, decision: Decision) -> list[str]:
+    mark = "*" if one.candidate_id == decision.candidate_id else " "
+    bound = "at least " if decision.depends_on else "at most " if one.lost_at_most else ""
+
+    def number(lost: int) -> str:
+        return f"{bound}{lost}" if lost or decision.depends_on else "0"
+
     return [
         f"{mark} broker {one.candidate_id}",
         STANDING_WORDS[one.standing],
         str(one.log_end_offset),
-        f"{most}{one.lost_records}",
-        f"{most}{one.lost_committed}",
-        f"{most}{one.lost_possible}",
+        number(one.lost_records),
+        number(one.lost_committed),
+        number(one.lost_possible),
         str(one.cut_transactions),
         "-" if one.groups_hit is None else str(one.groups_hit),
     ]
@@ -108,7 +133,7 @@ def _brokers(plan: Plan) -> Iterator[str]:
         f"down otherwise: {_ids([one for one in plan.down if one not in cleanly and one not in plan.unknown])}"
     )
     if plan.unknown:
-        parts.append(f"not known and taken to be down: {_ids(plan.unknown)} (--up says it)")
+        parts.append(f"not known: {_ids(plan.unknown)} (--up says it)")
     yield from wrap(f"Brokers {'; '.join(parts)}.")
 
 
@@ -127,14 +152,27 @@ def _step(step: Step) -> Iterator[str]:
         yield f"   {clean(more[-1])}' > {name}"
     for command in step.commands:
         yield from wrap_command(command, "   ")
+    if step.snapshot:
+        yield from wrap(tell_snapshot(step.snapshot), "   ")
     for text in tell_predictions(step.after):
         yield from wrap(text, "   ", "     ")
     if step.irreversible:
         yield from wrap(f"cannot be undone: {step.irreversible[0].lower()}{step.irreversible[1:]}.", "   ", "     ")
 
 
+def tell_snapshot(paths: Sequence[str]) -> str:
+    """Directories of the snapshot that have what a step copies."""
+    named = [*paths[:PATH_LIMIT], *(["other directories"] if len(paths) > PATH_LIMIT else [])]
+    return f"This snapshot has them in {join_words(named)}: keep it."
+
+
 def wrap_command(command: str, indent: str) -> Iterator[str]:
-    """A command for a POSIX shell in lines that are short enough, each but the last with a backslash at its end."""
+    """A command for a POSIX shell in lines that are short enough, each but the last with a backslash at its end; a comment
+    is one line.
+    """
+    if command.startswith("#"):
+        yield f"{indent}{clean(command)}"
+        return
     line = indent
     for number, word in enumerate(map(shlex.quote, shlex.split(clean(command)))):
         longer = f"{line}{' ' if number else ''}{word}"

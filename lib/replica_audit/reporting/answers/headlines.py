@@ -32,6 +32,8 @@ BEHIND = Template("Nothing is lost; replicas are behind or out of sync in {where
 BEHIND_ONLY = Template("The captured replicas agree, but some are behind or out of sync in {where}.")
 PEACE = Template("All is well: {all_are} consistent.")
 AGREE = Template("The captured replicas agree in {where}.")
+ALONE = Template("Nothing was compared{in_where}: only one replica{of_each} is in the snapshot.")
+SINGLE = Template("Nothing was compared{in_where}: {each} has one replica.")
 
 #: By the kind of an outcome.
 _HEADLINES = {
@@ -54,6 +56,8 @@ _HEADLINES = {
     "behind_only": BEHIND_ONLY,
     "peace": PEACE,
     "agree": AGREE,
+    "alone": ALONE,
+    "single": SINGLE,
 }
 
 
@@ -62,6 +66,8 @@ def tell_headline(outcome: Outcome) -> Sentence:
     total, holders = outcome.total, outcome.holders
     where = _where(outcome.affected, len(outcome.partitions))
     values = {"where": where, "all_are": f"{where} {verb(outcome.affected, 'is', 'are')}"}
+    if outcome.kind in ("alone", "single"):
+        values.update(_name_each(outcome.affected, len(outcome.partitions)))
     if outcome.kind == "perhaps":
         values["records"] = count_records(total, total.records, "record")
         values.update(exist=verb(total.records, "exists", "exist"), brokers=name_brokers(sorted(holders)))
@@ -74,8 +80,24 @@ def tell_headline(outcome: Outcome) -> Sentence:
 
 
 def count_records(total: Total, count: int, noun: str) -> str:
-    """A number of lost records and its noun: 41 records; At most 41 committed records."""
-    return f"{'At most ' if total.at_most else ''}{render_count(count, noun)}"
+    """A number of lost records and its noun: 41 records; At most 41 committed records; About 41 records."""
+    about = {(True, False): "At most ", (False, True): "At least ", (True, True): "About "}
+    return f"{about.get((total.at_most, total.at_least), '')}{render_count(count, noun)}"
+
+
+def _name_each(count: int, of: int) -> dict[str, str]:
+    """The words for partitions each of which has one copy in the snapshot."""
+    if count == of:
+        return {
+            "in_where": "",
+            "of_each": verb(of, "", " of each partition"),
+            "each": verb(of, "the only partition", "each partition"),
+        }
+    return {
+        "in_where": f" in {_where(count, of)}",
+        "of_each": verb(count, " of it", " of each"),
+        "each": verb(count, "it", "each"),
+    }
 
 
 def _where(count: int, of: int) -> str:

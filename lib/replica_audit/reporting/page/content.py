@@ -19,7 +19,10 @@ from replica_audit.answering.finding_groups import group_facts
 from replica_audit.answering.readers_and_writers import Hits, find_hits, hit_rows, writer_rows
 from replica_audit.auditing.audits.earlier_audit import Earlier
 from replica_audit.auditing.findings.catalogue import CATALOGUE, SEVERITIES, VERDICTS
-from replica_audit.reporting.answers.first_step_text import tell_advice
+from replica_audit.deciding.election_plan import advise
+from replica_audit.deciding.mending import name_remedy
+from replica_audit.model import Place
+from replica_audit.reporting.answers.decision_text import tell_decisions
 from replica_audit.reporting.page.columns import encode_column
 from replica_audit.reporting.stories.story import tell_story
 from replica_audit.results import Results
@@ -55,7 +58,8 @@ _OFFSETS = {
 
 def build_overview(results: Results, earlier: Earlier | None) -> dict[str, Any]:
     """Columns of every partition in the order of `worst_partitions`: what the table shows, filters and sorts by."""
-    rows = [_overview_row(partition, rows, earlier) for partition, rows in rows_by_partition(results)]
+    told = {place: one.sentence for one in tell_decisions(advise(results)) for place in one.places}
+    rows = [_overview_row(partition, rows, earlier, told) for partition, rows in rows_by_partition(results)]
     names = list(rows[0]) if rows else []
     return {name: encode_column([row[name] for row in rows]) for name in names}
 
@@ -87,7 +91,7 @@ def build_codes(results: Results) -> dict[str, dict[str, str]]:
     return {code.code: {name: getattr(code, name) for name in texts} for code in known}
 
 
-def _overview_row(partition: Row, rows: Rows, earlier: Earlier | None) -> dict[str, Any]:
+def _overview_row(partition: Row, rows: Rows, earlier: Earlier | None, told: Mapping[Place, str]) -> dict[str, Any]:
     found = present(rows["findings"])
     worst = next(iter(worst_first(found)), None)
     change = compare_partition(partition, rows["findings"], earlier)
@@ -108,7 +112,7 @@ def _overview_row(partition: Row, rows: Rows, earlier: Earlier | None) -> dict[s
         "under": partition["under_replicated"],
         "severity": None if worst is None else SEVERITIES.index(worst["severity"]),
         "code": None if worst is None else worst["code"],
-        "advice": None if worst is None else tell_advice(worst["code"], found, rows["replicas"], rows["elections"]),
+        "advice": _advice(worst, found, told.get((partition["topic"], partition["partition"]))),
         "codes": sorted({row["code"] for row in found}),
         "brokers": sorted({row["broker_id"] for row in found if row["broker_id"] is not None}),
         "new": change.new,
@@ -116,6 +120,14 @@ def _overview_row(partition: Row, rows: Rows, earlier: Earlier | None) -> dict[s
         "resolved": change.resolved,
         "before": None if change.before is None else VERDICTS.index(change.before),
     }
+
+
+def _advice(worst: Row | None, found: Sequence[Row], decision: str | None) -> str | None:
+    """What is decided of a partition, else what to do about its worst finding; None for a code of another version."""
+    if worst is None or decision is not None:
+        return decision
+    known = CATALOGUE.get(worst["code"])
+    return None if known is None else name_remedy(known.remedy, [row for row in found if row["code"] == worst["code"]])
 
 
 def _piece(items: Sequence[tuple[Row, Rows]], protocol: str, hits: Hits) -> dict[str, Any]:

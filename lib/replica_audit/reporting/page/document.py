@@ -14,6 +14,7 @@ from replica_audit.answering.changes import compare_partition, count_moves, has_
 from replica_audit.answering.losses import count_held
 from replica_audit.auditing.audits.earlier_audit import Earlier
 from replica_audit.auditing.findings.catalogue import SEVERITIES, VERDICTS
+from replica_audit.command_line import render_command
 from replica_audit.reporting.answers.answer import VERDICT_WORDS, Answer, build_answer
 from replica_audit.reporting.answers.what_to_do import WhatToDo
 from replica_audit.reporting.page.columns import encode_column, pack, portable
@@ -25,7 +26,7 @@ from replica_audit.reporting.page.content import (
     count_findings,
     number_facts,
 )
-from replica_audit.reporting.phrases.command_lines import render_command, split_words
+from replica_audit.reporting.phrases.command_lines import split_words
 from replica_audit.reporting.phrases.layout import clean, render_count, render_interval, render_lost, render_size
 from replica_audit.results import Results
 

@@ -21,7 +21,7 @@ _LEFT = {
     "open_transaction": "of transactions that no marker ends (--include-aborted takes them too)",
     "ahead": "past the leader's end in its own epoch: the copies may be of different moments (--include-ahead takes them too)",
     "cleaned": "removed by the cleaner on the leader, or not yet copied when it was compacted",
-    "below_log_start": "below the leader's log start: deleted by retention or DeleteRecords",
+    "below_log_start": "below the log start of the leader or of the copy: deleted by retention or DeleteRecords",
     "control": "that end transactions (control records)",
     "repeated": "that a log holds twice",
 }
@@ -42,7 +42,10 @@ def render_salvage(head: Mapping[str, Any], target: str, colour: bool = False) -
             lines.append(f"... {count(len(rows) - len(shown), 'more line')}, in manifest.json")
         about = _about(holding)
         lines += ["", *about] if about else []
+    lines += _beside_plan(partitions)
     lines += _left(partitions, head["internal_partitions"])
+    if head["unexpanded"]:
+        lines += ["", *_unexpanded(head["unexpanded"], head["payloads"])]
     if head["unread"]:
         lines += ["", *_unread(head["unread"], colour)]
     lines += ["", *wrap(_written(totals, holding, target))]
@@ -50,13 +53,18 @@ def render_salvage(head: Mapping[str, Any], target: str, colour: bool = False) -
 
 
 def _headline(head: Mapping[str, Any], holding: Sequence[Mapping[str, Any]]) -> str:
-    looked = count(len(head["partitions"]), "partition")
+    looked = f"{count(len(head['partitions']), 'partition')} looked into"
+    one = len(holding) < 2
+    logs = "its leader's log" if one else "their leaders' logs"
+    if head["plan"] is not None:
+        logs = "the log of the leader that the plan chose" if one else "the logs of the leaders that the plan chose"
+    if not holding and (head["unread"] or head["unexpanded"]):
+        return f"No record was found that is not in {logs}, but not everything could be read ({looked})."
     if not holding:
-        return f"No copy holds a record that its leader's log does not have ({looked} looked into)."
+        return f"No copy in the snapshot holds a record that is not in {logs} ({looked})."
     records = count(head["totals"]["records"], "record")
     are = "is" if head["totals"]["records"] == 1 else "are"
-    logs = "its leader's log" if len(holding) == 1 else "their leaders' logs"
-    return f"{records} of {count(len(holding), 'partition')} {are} in a copy and not in {logs} ({looked} looked into)."
+    return f"{records} of {count(len(holding), 'partition')} {are} in a copy and not in {logs} ({looked})."
 
 
 def _cells(row: Mapping[str, Any], epoch: Mapping[str, Any]) -> list[str]:
@@ -100,6 +108,20 @@ def _about(holding: Sequence[Mapping[str, Any]]) -> list[str]:
     return [line for text in lines for line in wrap(text)]
 
 
+def _beside_plan(partitions: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Where the records are not as many as the plan says, why that may be."""
+    known = [row for row in partitions if row.get("planned_loss") is not None]
+    planned, records = (sum(row[name] for row in known) for name in ("planned_loss", "records"))
+    if planned == records:
+        return []
+    counts = f"The plan counts {count(planned, 'record')} as lost"
+    if planned < records:
+        others = "the others are in copies that Kafka has put aside, or in replicas that the plan does not cut"
+    else:
+        others = "what is not among these is named below"
+    return ["", *wrap(f"{counts}; {others}.")]
+
+
 def _left(partitions: Sequence[Mapping[str, Any]], internal: Sequence[str]) -> list[str]:
     counted: Counter[str] = Counter()
     for row in partitions:
@@ -120,6 +142,24 @@ def _left(partitions: Sequence[Mapping[str, Any]], internal: Sequence[str]) -> l
         are = "was" if len(internal) == 1 else "were"
         text = f"{count(len(internal), 'partition')} of Kafka's own topics {are} not looked into; --topic NAME has them, too"
         lines += ["", *wrap(f"{text}.")]
+    return lines
+
+
+def _unexpanded(unexpanded: Sequence[Mapping[str, Any]], payloads: bool) -> list[str]:
+    """Batches that are too large to be expanded, and where they were copied."""
+    records = sum(row["records"] or 0 for row in unexpanded)
+    size = f"{count(len(unexpanded), 'batch', 'batches')} of {count(records, 'record')}"
+    copied = sum(row["copied_to"] is not None for row in unexpanded)
+    first = unexpanded[0]
+    are = "is" if len(unexpanded) == 1 else "are"
+    lines = wrap(
+        f"{size} {are} not in the leader's log either, and {are} not expanded: {first['file']} at offset "
+        f"{first['start_offset']} {first['reason']}."
+    )
+    if copied:
+        return lines + wrap("Copied as they are, below segments/*.unexpanded; restore does not produce them.")
+    if payloads:
+        return lines + wrap("Not copied: --form segments, or no --form, copies them as they are.")
     return lines
 
 

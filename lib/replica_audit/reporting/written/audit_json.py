@@ -1,4 +1,4 @@
-"""audit.json: every report table as an array, one row a line, the same bytes for the same answers.
+"""audit.json: every report table as an array, one row a line, then decisions and steps; the same bytes for the same answers.
 
 ASCII only, so that a file name in another encoding than UTF-8 still makes a valid file.
 """
@@ -6,11 +6,13 @@ ASCII only, so that a file name in another encoding than UTF-8 still makes a val
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from replica_audit.deciding.election_plan import advise
+from replica_audit.deciding.plan_parts import plan_object
 from replica_audit.results import Results
 from replica_audit.tables import REPORT_TABLES, Column, row_order
 
@@ -32,7 +34,14 @@ def render_audit_json_parts(results: Results, verdict: Mapping[str, Any] | None 
     # What differs from run to run is in verdict.json.
     audit = {name: value for name, value in results.audit.items() if name != "table_versions"}
     head = {"audit": _ordered(audit), **({} if verdict is None else {"verdict": verdict})}
-    return _render_parts(head, REPORT_TABLES, {table: results.rows(table) for table in REPORT_TABLES})
+    tables = {table: results.rows(table) for table in REPORT_TABLES}
+    return _render_parts(head, REPORT_TABLES, tables, lambda: _advice(results))
+
+
+def _advice(results: Results) -> Mapping[str, Sequence[Any]]:
+    """Decisions and steps, as plan.json has them."""
+    plan = plan_object(advise(results))
+    return {name: plan[name] for name in ("decisions", "steps")}
 
 
 def render_tables(
@@ -44,14 +53,16 @@ def render_tables(
 
     Raises ValueError as `render_audit_json` does.
     """
-    return "".join(_render_parts(head, columns, tables))
+    return "".join(_render_parts(head, columns, tables, dict))
 
 
 def _render_parts(
     head: Mapping[str, Any],
     columns: Mapping[str, tuple[Column, ...]],
     tables: Mapping[str, Sequence[Mapping[str, Any]]],
+    lists: Callable[[], Mapping[str, Sequence[Any]]],
 ) -> Iterator[str]:
+    """The members of `head`, the tables, and what `lists` gives when these are written, an item a line."""
     yield f'{{\n"schema_version": {SCHEMA_VERSION}'
     for name, value in head.items():
         yield f',\n"{name}": {_render(value, name)}'
@@ -63,6 +74,10 @@ def _render_parts(
             yield row
             first = False
         yield "]" if first else "\n]"
+    for name, items in lists().items():
+        yield f',\n"{name}": ['
+        yield ",".join(f"\n{_render(item, name)}" for item in items)
+        yield "\n]" if items else "]"
     yield "\n}\n"
 
 

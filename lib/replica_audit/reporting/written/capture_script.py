@@ -39,37 +39,160 @@ STEPS = (
     ),
 )
 
+#: After these steps a segment that vanished is looked at; `settle` gets the files with which a partition is copied again.
+_THEN = {
+    "segments": "\n  settle '*-*' '-not -name leader-epoch-checkpoint'",
+    "metadata": "\n  settle __cluster_metadata-0 ''",
+}
+
 _HEAD = """\
 #!/usr/bin/env bash
 # Capture for replica-audit, to be read before it is run: it only reads on the brokers and writes below {to}.
 # Those that follow go first, the broker that leads most last. Needs bash, GNU tar and find{ssh}.
+# Ends with 1 where a copy is incomplete, and manifest.json says which one.
+{{
 set -euo pipefail
+exec </dev/null
+export LC_ALL=C
 TO={quoted_to}
-mkdir -p "$TO"
-entries=()
+if [ -e "$TO" ] && [ -n "$(ls -A "$TO")" ]; then
+  echo "$TO is not empty: give a new directory, so that two captures are not mixed" >&2
+  exit 2
+fi
+WORK=$(mktemp -d)
+trap 'rm -rf "$WORK"' EXIT
+partial=0
 
-# copy HOST DIR NAME FIND...: the files that FIND selects, in the order of their names; HOST - is this machine.
+quote() {{ printf %s "$1" | sed "s/'/'\\\\\\\\''/g; 1s/^/'/; \\$s/\\$/'/"; }}
+
+# on HOST DIR COMMAND: runs the command in a directory of a host; HOST - is this machine.
+on() {{
+  local command="cd $(quote "$2") || exit 3; $3"
+  if [ "$1" = - ]; then bash -o pipefail -c "$command"
+  else ssh -n "$1" "env LC_ALL=C bash -o pipefail -c $(quote "$command")"; fi
+}}
+
+# reach BROKER HOST DIR: stops where a log dir cannot be entered, before anything is copied.
+reach() {{ on "$2" "$3" true || {{ echo "broker $1: $3 cannot be entered" >&2; exit 3; }}; }}
+
+# note PATH REASON: the copy of this log dir is incomplete in PATH.
+note() {{ printf '%s\\t%s\\n' "$1" "$2" >>"$WORK/incomplete"; }}
+
+# copy FIND...: the files of the log dir that FIND selects, in the order of their names.
 copy() {{
-  local host=$1 from=$2 name=$3 select=$4
-  local archive="tar --create --null --no-recursion --ignore-failed-read --warning=no-file-changed --files-from=-"
-  local list="find . $select -print0 | LC_ALL=C sort -z"
-  local command="cd $(printf %q "$from") || exit 3; $list | $archive || [ \\$? -eq 1 ]"
-  mkdir -p "$TO/$name"
-  {{
-    if [ "$host" = - ]; then bash -o pipefail -c "$command"
-    else ssh "$host" "bash -o pipefail -c $(printf %q "$command")"; fi
-  }} | tar --extract --preserve-permissions --directory="$TO/$name"
+  local list="find -L . -ignore_readdir_race $1 -print0 | sort -z"
+  local archive="tar --create --null --no-recursion --dereference --ignore-failed-read --warning=no-file-changed"
+  # Status 1 of tar: a file changed, shrank or vanished; what it says of each is looked at below.
+  on "$host" "$from" "$list | $archive --files-from=- || [ \\$? -eq 1 ]" 2>"$WORK/said" \\
+    | tar --extract --preserve-permissions --directory="$TO/$name" \\
+    || note . "the copy broke off"
+  local line path
+  while IFS= read -r line; do
+    path=${{line#*: }}
+    path=${{path%%: *}}
+    path=${{path#"'"}}
+    path=${{path%"'"}}
+    case $line in
+      *"tar: ./"*": No such file or directory" | *"tar: ./"*": File removed before we read it") gone "${{path#./}}" ;;
+      *"tar: ./"*".log: File shrank by "*) again+=("${{path#./}}") ;;
+      *"tar: ./"*": File shrank by "*) ;;
+      *"tar: ./"* | *"find: "*) echo "$line" >&2; note "${{path#./}}" "could not be read" ;;
+      *"tar: Exiting with failure status"*) ;;
+      *) echo "$line" >&2 ;;
+    esac
+  done <"$WORK/said"
+}}
+
+# gone PATH: a file vanished before it was read; of anything but a segment nothing is missed.
+gone() {{ case $1 in *.log) vanished+=("$1") ;; esac; }}
+
+# settle PARTITIONS FIND: what vanished under retention is put aside, as Kafka does with a segment that it is about to
+# delete; a partition whose files changed otherwise (compaction, truncation) is copied again.
+settle() {{
+  local try file partition segment partitions
+  for try in 1 2 3 last; do
+    for file in "$TO/$name"/$1/*.index "$TO/$name"/$1/*.timeindex; do
+      [ ! -e "$file" ] || [ -e "${{file%.*}}.log" ] || vanished+=("${{file#"$TO/$name/"}}")
+    done
+    for file in ${{vanished[@]+"${{vanished[@]}}"}}; do
+      partition=${{file%%/*}}
+      segment=${{file##*/}}
+      segment=${{segment%%.*}}
+      if grep -q "^$partition/$segment[.]log"$'\\t' "$WORK/incomplete"; then
+        : # it is there and cannot be read, which is noted
+      elif ! on "$host" "$from/$partition" ls >"$WORK/left"; then
+        note "$partition" "its directory vanished while it was copied"
+      elif begins_after "$segment"; then
+        put_aside "$TO/$name/$partition" "$segment"
+      else
+        again+=("$file")
+      fi
+    done
+    vanished=()
+    [ "${{#again[@]}}" -gt 0 ] || return 0
+    [ "$try" != last ] || break
+    partitions=$(printf '%s\n' "${{again[@]%%/*}}" | sort -u)
+    again=()
+    for partition in $partitions; do
+      rm -rf "${{TO:?}}/$name/$partition"
+      copy "-mindepth 2 -type f -path ./$partition/\\* $2"
+    done
+  done
+  for file in "${{again[@]}}"; do note "$file" "changed each time it was copied"; done
+  again=()
+}}
+
+# begins_after SEGMENT: the oldest segment that is left in the partition is newer.
+begins_after() {{
+  local oldest
+  oldest=$(grep -E '^[0-9]{{20}}[.]log$' "$WORK/left" | sort | head -n 1)
+  [ -n "$oldest" ] && [[ $oldest > $1.log ]]
+}}
+
+# put_aside DIR SEGMENT: the files of this segment and of all before it are no longer part of the log.
+put_aside() {{
+  local file base
+  for file in "$1"/[0-9]*; do
+    base=${{file##*/}}
+    [[ $file == *.deleted || ${{base%%.*}} > $2 ]] || mv "$file" "$file.deleted"
+  done
 }}
 now() {{ date -u +%Y-%m-%dT%H:%M:%S.%3NZ; }}
 
+# copied_files: each file of the copy with its size and SHA-256, as JSON.
+copied_files() {{
+  (cd "$TO/$name" && find . -type f -printf '%s\\t%p\\n' && find . -type f -print0 | sort -z | xargs -0 -r sha256sum) \\
+    | awk -F '\\t' 'NF == 2 {{ size[$2] = $1; next }}
+        /^[0-9a-f]+  / {{
+          path = substr($0, 67); if (!(path in size)) next
+          told = substr(path, 3); gsub(/["\\\\]/, "\\\\\\\\&", told)
+          printf "%s\\n  {{\\"path\\": \\"%s\\", \\"size_bytes\\": %s, \\"sha256\\": \\"%s\\"}}", comma, told, size[path], substr($0, 1, 64)
+          comma = "," }}'
+}}
+
 # copy_log_dir BROKER HOST DIR NAME: one log dir, in the order in which nothing is proven too much.
 copy_log_dir() {{
-  local broker=$1 host=$2 from=$3 name=$4 started
+  local broker=$1 host=$2 from=$3 name=$4 started finished files missing vanished=() again=()
   started=$(now)
+  mkdir -p "$TO/$name"
+  : >"$WORK/incomplete"
 {steps}
-  local entry='{{"broker_id": %s, "log_dir": "%s", "started": "%s", "finished": "%s", "kind": "{kind}"}}'
-  entries+=("$(printf "$entry" "$broker" "$name" "$started" "$(now)")")
+  finished=$(now)
+  files=$(copied_files)
+  missing=$(sort -u "$WORK/incomplete" | sed 's|\\(.*\\)\\t\\(.*\\)|{{"path": "\\1", "reason": "\\2"}}|; $!s|$|,|')
+  if [ -n "$missing" ]; then
+    partial=1
+    sort -u "$WORK/incomplete" | sed "s|^|incomplete: broker $broker: |; s|\\t|: |" >>"$WORK/told"
+  fi
+  {{
+    [ ! -s "$WORK/entries" ] || printf ',\\n'
+    printf '{{"broker_id": %s, "log_dir": "%s", "started": "%s", "finished": "%s", "kind": "{kind}",' \\
+      "$broker" "$name" "$started" "$finished"
+    printf ' "incomplete": [%s], "files": [%s]}}' "$missing" "$files"
+  }} >>"$WORK/entries"
 }}
+: >"$WORK/entries"
+: >"$WORK/told"
 """
 
 _TAIL = """
@@ -78,10 +201,17 @@ _TAIL = """
 # 7. The times of the copies tell a replica that was copied early from one that lost records.
 {{
   printf '{{"schema_version": 1, "quiesced": %s,{version} "brokers": [\\n' {quiesced}
-  (IFS=$'\\n'; echo "${{entries[*]}}" | sed '$!s/$/,/')
-  printf ']}}\\n'
-}} > "$TO/manifest.json"
+  cat "$WORK/entries"
+  printf '\\n]}}\\n'
+}} >"$TO/manifest.json"
+if [ "$partial" = 1 ]; then
+  cat "$WORK/told" >&2
+  echo "copied to $TO, but not all of it: copy these again; the audit says what it cannot know without them" >&2
+  exit 1
+fi
 echo "copied to $TO; now: replica-audit run $TO"
+exit 0
+}}
 """
 
 
@@ -116,21 +246,25 @@ def render_capture_script(
     """
     remote = any(broker.host for broker in brokers)
     steps = [
-        f'  # {number}. {title}: {why}\n  copy "$host" "$from" "$name" {shlex.quote(select)}'
+        f"  # {number}. {title}: {why}\n  copy {shlex.quote(select)}{_THEN.get(title, '')}"
         for number, (title, why, select) in enumerate(STEPS, 1)
     ]
     ssh = ", and ssh" if remote else ""
     parts = [_HEAD.format(to=to, quoted_to=shlex.quote(to), ssh=ssh, steps="\n".join(steps), kind=kind)]
-    for broker in brokers:
-        for path, name in broker.copies():
-            parts.append(shlex.join(("copy_log_dir", str(broker.broker_id), broker.host or "-", path, name)))
+    copies = [(str(one.broker_id), one.host or "-", path, name) for one in brokers for path, name in one.copies()]
+    parts += [shlex.join(("reach", broker_id, host, path)) for broker_id, host, path, _ in copies]
+    parts.append('mkdir -p "$TO"')
+    parts += [shlex.join(("copy_log_dir", *copy)) for copy in copies]
     command = f"kafka-topics.sh --bootstrap-server {shlex.quote(bootstrap or 'HOST:9092')} --describe"
-    describe = f'{command} > "$TO/kafka-topics-describe.txt"'
+    listing = '"$TO/kafka-topics-describe.txt"'
+    describe = f"{command} >{listing}"
     tail = _TAIL.format(
         describe=describe,
         version=f' "kafka_version": "{kafka_version}",' if kafka_version else "",
         quiesced="null" if kind == "live" else "true",
     )
     if bootstrap:
-        tail = tail.replace(f"#    {describe}", describe)
+        failed = 'echo "incomplete: no listing of the topics" >>"$WORK/told"'
+        taken = f"{describe} || {{ partial=1; rm -f {listing}; {failed}; }}"
+        tail = tail.replace(f"#    {describe}", taken)
     return "\n".join(parts) + "\n" + tail

@@ -64,7 +64,10 @@ def render_markdown(results: Results, verdict: Mapping[str, Any], todo: WhatToDo
 def _what_to_do(todo: WhatToDo) -> str:
     """The choices, and below a fold the steps with their commands."""
     lines = ["**What to do**", ""]
-    lines += [f"- {code_span(f'{one.topic}-{one.partition}')}: {escape(one.sentence)}" for one in todo.choices]
+    for one in todo.choices:
+        named = [code_span(f"{topic}-{partition}") for topic, partition in one.places]
+        more = f" and {render_count(one.more, 'more partition')}" if one.more else ""
+        lines.append(f"- {', '.join(named)}{more}: {escape(one.sentence)}")
     if todo.left_out:
         lines.append(f"- and {render_count(todo.left_out, 'more partition')}: {code_span(todo.command)}")
     if not todo.steps:

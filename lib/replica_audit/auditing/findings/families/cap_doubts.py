@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.comparing.provenance import open_question, why_not_comparable
 from replica_audit.auditing.findings.code import Code
+from replica_audit.auditing.findings.families.meta_copies import explained_by_skew, overtaken_text
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding
 from replica_audit.formats.stand_ins.second_hand import UNPROVEN
 
@@ -73,15 +74,14 @@ def skew(
 
 def _outdated(case: Case) -> Iterator[Finding]:
     reference = case.reference
-    if reference.outdated:
+    older = reference.outdated
+    if older is not None and explained_by_skew(case, older):
         yield finding(
             CAP_SKEW,
-            f"leadership by {reference.source} names broker {reference.leader_id}; broker {reference.facts.broker_id}, in sync then, "
-            f"has records of leader epoch {reference.leader_epoch}, which that leader does not know: the leadership given is older than "
-            f"the logs, so broker {reference.facts.broker_id} is compared with, and the in-sync replicas count as unknown",
+            overtaken_text(case, older),
             confidence="likely",
             broker_id=reference.facts.broker_id,
-            evidence=[Evidence("leadership", reference.source)],
+            evidence=[Evidence("leadership", older.source)],
         )
     if reference.predates:
         yield finding(

@@ -143,6 +143,15 @@ def judge_copy(facts: ReplicaFacts) -> Iterator[Finding]:
 
 def _missing_replicas(case: Case) -> Iterator[Finding]:
     needed = case.needed_replicas
+    if case.is_alone and not needed:
+        yield finding(
+            CAP_MISSING_REPLICA,
+            f"nothing was compared: broker {case.reference.facts.broker_id} has the only copy in the snapshot, and nothing "
+            "says which other brokers have a replica",
+            evidence=[
+                Evidence("file", "the only copy", case.reference.facts.broker_id, case.reference.facts.directory.path)
+            ],
+        )
     present = {facts.broker_id for facts in (*case.replicas, *case.foreign, *case.set_aside)}
     named = case.leadership.named if case.leadership is not None else frozenset()
     for broker_id in sorted((named | needed.keys()) - present):

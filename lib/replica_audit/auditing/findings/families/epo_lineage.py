@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.findings.code import Code
+from replica_audit.auditing.findings.families.meta_copies import explained_by_skew
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding
 from replica_audit.auditing.findings.shared import entries_text
 from replica_audit.auditing.replicas.shared_range import shared_end, shared_start
@@ -137,7 +138,8 @@ def _unknown_epochs(case: Case, item: Comparison) -> Iterator[Finding]:
 
 def _ahead_of_metadata(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     leadership, last = case.leadership, facts.last_leader_epoch
-    if leadership is None:
+    older = case.reference.outdated
+    if leadership is None or (older is not None and not explained_by_skew(case, older)):
         return
     newest = leadership.leader_epoch
     if newest is not None and last is not None and last > newest:

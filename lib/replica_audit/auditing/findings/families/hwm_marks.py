@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 HWM_CP_ABOVE_LEO = Code(
     "HWM-CP-ABOVE-LEO",
     severities=("critical", "high"),
+    traits=("saved_first",),
     verdicts=("COMMITTED_LOSS", "LATENT_CORRUPTION"),
     summary="A replica's checkpointed high watermark lies past its log end",
     meaning="The replica once had records up to its checkpoint, committed ones, and has lost its tail: an "
@@ -53,6 +54,7 @@ HWM_ABOVE_ISR_PREFIX = Code(
 HWM_UNDER_MIN_ISR = Code(
     "HWM-UNDER-MIN-ISR",
     severities=("medium",),
+    traits=("saved_first",),
     verdicts=(),
     summary="Fewer in-sync replicas than min.insync.replicas",
     meaning="Producers with acks=all are refused. From 3.7 the high watermark stands still; before, it goes on "
@@ -83,7 +85,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     directory, end = facts.directory, facts.log_end_offset
     checkpoint, recovery_point = directory.high_watermark_checkpoint, directory.recovery_point_checkpoint
     if checkpoint is not None and is_tail_lost(case.reference, case.replicas, facts):
-        holders = [other for other in case.replicas if _has_up_to(case, other, checkpoint)]
+        holders = [other for other in case.copies if _has_up_to(case, other, checkpoint)]
         gone = facts is case.reference.facts and case.quiesced and not holders
         yield finding(
             HWM_CP_ABOVE_LEO,
@@ -133,7 +135,7 @@ def _has_up_to(case: Case, facts: ReplicaFacts, offset: int) -> bool:
     """Whether a replica reaches `offset` with records that are not of a lineage that the reference has left."""
     left = any(
         part.start_offset < offset <= part.end_offset
-        for item in case.comparisons
+        for item in (*case.comparisons, *case.beside)
         if item.follower is facts
         for part in item.stretches
     )
@@ -142,7 +144,7 @@ def _has_up_to(case: Case, facts: ReplicaFacts, offset: int) -> bool:
 
 def _gone_from(case: Case, end: int) -> str:
     """What no replica has past `end`, in words."""
-    ends = [facts.log_end_offset for facts in case.replicas if _has_up_to(case, facts, facts.log_end_offset)]
+    ends = [facts.log_end_offset for facts in case.copies if _has_up_to(case, facts, facts.log_end_offset)]
     reached = max(ends, default=end)
     if reached <= end:
         return "; no replica here has the records between"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.comparing.cause import promised_in_all
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding
-from replica_audit.auditing.findings.shared import log_line
+from replica_audit.auditing.findings.shared import log_line, name_copy
 from replica_audit.auditing.leadership.election_causes import describe, past_elections
 from replica_audit.auditing.leadership.logged_events import lineage_entries, place, unclean_elections
 from replica_audit.wording import count
@@ -53,11 +53,12 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _unclean(case: Case, leadership: Leadership, past: PastElections, election: Election) -> Finding:
-    left: dict[int, list[Run]] = {}
-    for item in case.comparisons:
+    left: dict[str, list[Run]] = {}
+    for item in (*case.comparisons, *case.beside):
+        holder = name_copy(item.follower) if item in case.beside else f"broker {item.follower.broker_id}"
         for run in item.runs:
             if run.cause is not None and run.batches and election in run.cause.elections:
-                left.setdefault(item.follower.broker_id, []).append(run)
+                left.setdefault(holder, []).append(run)
     start = past.start_of(election.leader_epoch)
     end = max((run.end_offset for runs in left.values() for run in runs), default=None)
     began = "" if start is None else f"; its epoch begins at offset {start}"
@@ -70,7 +71,7 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
         )
     ]
     if left:
-        parts = [f"broker {broker} still has {_loss(runs)}" for broker, runs in sorted(left.items())]
+        parts = [f"{holder} still has {_loss(runs)}" for holder, runs in left.items()]
         nowhere = f"none of this is on broker {case.reference.facts.broker_id}"
         message = f"{describe(election)}{began}; {'; '.join(parts)}; {nowhere}"
         evidence.append(considered("healed: no, they are cut as soon as their broker follows"))

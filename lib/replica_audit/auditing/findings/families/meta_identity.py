@@ -72,23 +72,12 @@ META_FOREIGN_DIR = Code(
     remedy="Take the directory out of the snapshot, or find out why it is mounted there.",
     traps="",
 )
-META_FORK = Code(
-    "META-FORK",
-    severities=("critical",),
-    verdicts=("COMMITTED_DIVERGENCE",),
-    summary="The controllers' metadata logs differ below what a majority has",
-    meaning="The quorum has two histories: topics, leaders and ISRs depend on which controller is asked.",
-    proof="The offsets, the epochs on either side, and the controllers that hold each.",
-    remedy="Stop changing metadata. Copy all controllers' directories and keep the majority's history.",
-    traps="An uncommitted tail on a single controller is normal.",
-)
 CODES = (
     META_NO_LEADER,
     META_ISR_UNKNOWN,
     META_TOPICID_MISMATCH,
     META_DUP_DIR,
     META_FOREIGN_DIR,
-    META_FORK,
 )
 
 
@@ -159,6 +148,5 @@ def _topic_ids(case: Case) -> Iterator[Finding]:
 
 
 def of_input(row: Mapping) -> Finding | None:
-    """Of a quarantine row without a partition; None where it does not concern identity."""
-    code = next((code for code in (META_FOREIGN_DIR, META_FORK) if code.code == row["code"]), None)
-    return None if code is None else unusable_input(code, row)
+    """Of a quarantine row of a log dir of another cluster or node; None for any other row."""
+    return unusable_input(META_FOREIGN_DIR, row) if row["code"] == META_FOREIGN_DIR.code else None

@@ -25,7 +25,7 @@ REP_UNDER_REPLICATED = Code(
     summary="The ISR is smaller than the assignment",
     meaning="A replica is down or behind; the partition has less redundancy than it was given.",
     proof="The ISR and the assignment.",
-    remedy="Bring the missing brokers back, or find out why they do not keep up.",
+    remedy="Find out why the other replicas are not in sync: their brokers are down, or do not keep up.",
     traps="A reassignment in progress.",
 )
 REP_LAG = Code(

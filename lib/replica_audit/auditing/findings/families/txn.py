@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding, offsets
-from replica_audit.batch_header import CONTROL, TRANSACTIONAL
 from replica_audit.closed_sets import Confidence
-from replica_audit.formats.segments.open_transactions import open_at_end
+from replica_audit.formats.segments.open_transactions import marker_of, open_at_end
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
@@ -49,7 +48,8 @@ CODES = (
 
 
 #: States in which the coordinator is still going to write markers.
-_PENDING = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+_PREPARED = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+_PENDING = ("Ongoing", *_PREPARED)
 
 
 def judge(case: Case) -> Iterator[Finding]:
@@ -175,12 +175,14 @@ def _marker_lost(
 
 
 def _marker_in_conflict(item: Comparison, transaction: OpenTransaction) -> Batch | None:
-    for part in item.alignment.differences:
-        if not part.conflicting:
-            continue
-        for batch in part.batches:
-            bits = CONTROL | TRANSACTIONAL
-            ends_it = batch.attributes & bits == bits and batch.producer_id == transaction.producer_id
-            if ends_it and batch.base_offset > transaction.last_offset and batch.crc_valid:
-                return batch
-    return None
+    """The marker of a transaction among the follower's conflicting batches; one below its last record is of an earlier one."""
+    parts = (part for part in item.alignment.differences if part.conflicting)
+    marker = marker_of(transaction, (batch for part in parts for batch in part.batches))
+    return marker if marker is not None and marker.base_offset > transaction.last_offset else None
+
+
+def is_marker_due(case: Case, producer_id: int) -> bool:
+    """Whether the coordinator, by its log, has yet to write this partition's marker of a producer's transaction."""
+    state = case.transactions.get(producer_id)
+    place = (case.topic_partition.topic, case.topic_partition.partition)
+    return state is not None and state.state in _PREPARED and place in state.partitions

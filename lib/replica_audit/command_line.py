@@ -1,0 +1,22 @@
+"""Commands of this program that an answer tells its reader to run, as a POSIX shell takes them."""
+
+from __future__ import annotations
+
+import shlex
+
+from replica_audit.redaction import redact
+from replica_audit.results import Results
+
+#: What stands for a snapshot whose place nobody knows.
+UNKNOWN_PLACE = "SNAPSHOT"
+
+
+def render_command(results: Results, command: str, *arguments: object) -> str:
+    """`replica-audit command SNAPSHOT arguments…` with the snapshot of `results` as it was given, each word quoted.
+
+    Credentials in a URI are left out: a report is passed on.
+    """
+    place = redact(results.location or UNKNOWN_PLACE)
+    # A relative path that begins with a dash would be taken for an option.
+    place = f"./{place}" if place.startswith("-") else place
+    return shlex.join(["replica-audit", command, place, *map(str, arguments)])

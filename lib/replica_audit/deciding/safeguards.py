@@ -1,0 +1,205 @@
+"""What comes before anything else of a plan: copies of what may be lost, and brokers that stay as they are meanwhile.
+
+Nothing here starts, stops or elects anything; each step only keeps a later one possible.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from replica_audit.deciding.decisions import Matrix
+from replica_audit.deciding.kafka_commands import copy_command
+from replica_audit.deciding.plan_parts import Decision, Step
+from replica_audit.deciding.present_state import PresentState, Row
+from replica_audit.deciding.step_list import list_places
+from replica_audit.model import Place
+from replica_audit.results import Results
+from replica_audit.wording import brokers as name_brokers
+from replica_audit.wording import count
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Records of one partition that a broker has and that are gone once it follows the log that the others are compared with."""
+
+    place: Place
+    records: int
+    committed: int
+    directories: tuple[str, ...]
+    """In the snapshot, relative to it; none where only a text or table tells of them."""
+
+
+def safeguard_steps(
+    results: Results,
+    matrix: Matrix,
+    state: PresentState,
+    decisions: Sequence[Decision],
+    about: Collection[Place] | None,
+) -> Iterator[Step]:
+    """Steps without numbers, most urgent first: what was not captured, what only one broker holds, who has to stay up.
+
+    Only those for the partitions that the plan is `about`, where it is not about all.
+    """
+    yield from _capture(matrix, state, about)
+    yield from _copy(matrix, state, decisions, about)
+    yield from _keep_up(results, state, about)
+
+
+def _capture(matrix: Matrix, state: PresentState, about: Collection[Place] | None) -> Iterator[Step]:
+    """Replicas that were not captured and without which nothing is certain, by broker."""
+    missing: dict[int, list[Place]] = defaultdict(list)
+    for place, brokers in sorted(matrix.needed.items()):
+        for broker in brokers if about is None or place in about else ():
+            missing[broker].append(place)
+    for broker, places in sorted(missing.items()):
+        may = f"it was not captured and may hold committed records of {list_places(places)}"
+        then = "Add the copy to the snapshot and audit again"
+        yield _step(
+            "capture",
+            f"{_hold([broker], state)}: {may}. {then}",
+            brokers=[broker],
+            partitions=places,
+            commands=[copy_command(broker, places)],
+        )
+
+
+def _copy(
+    matrix: Matrix, state: PresentState, decisions: Sequence[Decision], about: Collection[Place] | None
+) -> Iterator[Step]:
+    """What is gone as soon as a broker follows, then what else exists only once or is lost by the choice."""
+    holdings = _find_holdings(matrix, about)
+    groups: dict[tuple, list[int]] = defaultdict(list)
+    for broker, held in holdings.items():
+        numbers = tuple((one.place, one.records, one.committed) for one in held)
+        is_all = all(one.records == matrix.lost.get(one.place) for one in held)
+        groups[numbers if is_all else broker, _liveness(broker, state)].append(broker)
+    for _, brokers in sorted(groups.items(), key=lambda item: min(item[1])):
+        held = holdings[min(brokers)]
+        places = [one.place for one in held]
+        yield _step(
+            "copy",
+            f"{_hold(brokers, state)}: {_tell_holding(brokers, held, matrix)}",
+            brokers=sorted(brokers),
+            partitions=places,
+            commands=[copy_command(broker, places) for broker in sorted(brokers)[:1]],
+            snapshot=[directory for one in held for directory in one.directories],
+        )
+    wanted: dict[int, list[Place]] = defaultdict(list)
+    for decision in decisions:
+        place = (decision.topic, decision.partition)
+        sources = {one.broker_id for one in decision.salvage}
+        for broker, rows in matrix.rows[place].items():
+            copied = any(one.place == place for one in holdings.get(broker, ()))
+            if not copied and (broker in sources or rows[broker]["only_here"]):
+                wanted[broker].append(place)
+    if wanted:
+        yield _step(
+            "copy",
+            f"Copy these directories of {name_brokers(sorted(wanted))} before anything is started or stopped: they have "
+            "records that no other replica has, or that the choice loses",
+            brokers=sorted(wanted),
+            partitions=sorted({place for places in wanted.values() for place in places}),
+            commands=[copy_command(broker, places) for broker, places in sorted(wanted.items())],
+        )
+
+
+def _find_holdings(matrix: Matrix, about: Collection[Place] | None) -> dict[int, list[Holding]]:
+    """By broker what it loses under the log that the others are compared with, most committed records first."""
+    found: dict[int, list[Holding]] = defaultdict(list)
+    for place, replicas in sorted(matrix.replicas.items()):
+        if about is not None and place not in about:
+            continue
+        reference = matrix.reference(place)
+        for broker, row in sorted(replicas.items()):
+            cut = None if reference is None else matrix.rows.get(place, {}).get(reference, {}).get(broker)
+            # Without costs any of it may be cut.
+            if row["lost_held"] and broker != reference and (cut is None or cut["lost_held"]):
+                here = () if row["clean_shutdown"] is None else (f"{row['log_dir']}/{place[0]}-{place[1]}",)
+                found[broker].append(Holding(place, row["lost_held"], row["lost_committed_held"] or 0, here))
+    return dict(sorted(found.items(), key=lambda item: (-sum(one.committed for one in item[1]), item[0])))
+
+
+def _keep_up(results: Results, state: PresentState, about: Collection[Place] | None) -> Iterator[Step]:
+    """Leaders that have committed records which a member of the ISR lacks: it leads next if they stop."""
+    members: dict[tuple[int, int], list[Place]] = defaultdict(list)
+    for row in results.rows("findings"):
+        place = (row["topic"], row["partition"])
+        if row["code"] != "REP-ISR-SHORT" or row["status"] == "resolved" or not (about is None or place in about):
+            continue
+        registration = state.partitions.get(place)
+        leader = None if registration is None else registration.leader_id
+        if leader is not None and leader not in state.down:
+            members[leader, row["broker_id"]].append(place)
+    for (leader, member), places in sorted(members.items()):
+        yield _step(
+            "keep_up",
+            f"Keep broker {leader} up until broker {member} has caught up in {list_places(places)}: broker {member} is in sync "
+            f"without all that is committed. If broker {leader} must stop, stop broker {member} first",
+            brokers=[leader],
+            partitions=places,
+        )
+
+
+def _liveness(broker: int, state: PresentState) -> str:
+    return "up" if broker in state.up else "unknown" if broker in state.unknown else "down"
+
+
+def _hold(brokers: Sequence[int], state: PresentState) -> str:
+    """What to do with brokers of one liveness until the log directory (of one of them) is copied."""
+    several = len(brokers) > 1
+    whose = "the log directory of one of them" if several else "its log directory"
+    name = f"broker {' or '.join(map(str, sorted(brokers)))}"
+    liveness = _liveness(min(brokers), state)
+    if liveness == "down":
+        return f"Do not start {name} before {whose} is copied"
+    if liveness == "up":
+        return f"Copy the log directory of {name} now"
+    return f"If {name} is down, do not start it before {whose} is copied; if it is up, copy the directory now"
+
+
+def _tell_holding(brokers: Sequence[int], held: Sequence[Holding], matrix: Matrix) -> str:
+    records, committed = sum(one.records for one in held), sum(one.committed for one in held)
+    if committed == records:
+        said = count(records, "committed record")
+    else:
+        rest = f", {committed} of them committed," if committed else ", perhaps acknowledged,"
+        said = count(records, "record") + rest
+    several = len(brokers) > 1
+    holds, follow = ("each holds the same", "they follow") if several else ("it holds", "it follows")
+    gone = "it is deleted" if records == 1 else "they are deleted"
+    lacking = _who_lacks([one.place for one in held], matrix)
+    return f"{holds} {said} that {lacking} not have, in {list_places(one.place for one in held)}; {gone} as soon as {follow}"
+
+
+def _who_lacks(places: Iterable[Place], matrix: Matrix) -> str:
+    """Subject and verb: the leader, or who stands in for leaders that were not captured, or do not exist."""
+    references = {place: matrix.reference(place) for place in places}
+    rows: Mapping[Place, Row] = {
+        place: matrix.replicas[place][one] for place, one in references.items() if one is not None
+    }
+    if all(row["role"] == "leader" for row in rows.values()):
+        return "the leader does"
+    compared = set(references.values())
+    return f"broker {compared.pop()} does" if len(compared) == 1 else "the logs that they are compared with do"
+
+
+def _step(
+    action: str,
+    text: str,
+    *,
+    brokers: Iterable[int],
+    partitions: Iterable[Place],
+    commands: Iterable[str] = (),
+    snapshot: Iterable[str] = (),
+) -> Step:
+    return Step(
+        number=0,
+        action=action,
+        text=text,
+        brokers=tuple(brokers),
+        partitions=tuple(partitions),
+        commands=tuple(commands),
+        snapshot=tuple(snapshot),
+    )

@@ -1,0 +1,177 @@
+"""Controllers' copies of the metadata log that lack what was committed (META-STALE): a restored backup, a lost disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from replica_audit.formats.inventory import CopiedLogDir, LogDir, Manifest, MetadataLog
+from replica_audit.formats.metadata.copies import MetadataCopy
+from replica_audit.formats.metadata.quorum import Quorum
+from replica_audit.formats.metadata.sole_isr import EpochFiles
+from replica_audit.model import Leadership, PartitionState, QuarantineRow
+
+#: Clocks of nodes that were copied by different machines may differ by this.
+_CLOCKS_DIFFER_MS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class CopyMoments:
+    """When the copies of a snapshot were made."""
+
+    at_rest: bool = False
+    """Nothing was written meanwhile: all are of one moment (F.0, "Quiesced")."""
+    copies: tuple[CopiedLogDir, ...] = ()
+
+    def is_after(self, log: MetadataLog, time_ms: int) -> bool:
+        """Whether a copy was begun after `time_ms`, or is of the same moment as those that have what was written then."""
+        begun = [
+            one.started_ms
+            for one in self.copies
+            if one.started_ms is not None and (one.log_dir == log.log_dir or one.broker_id == log.node_id)
+        ]
+        return self.at_rest or any(begin >= time_ms + _CLOCKS_DIFFER_MS for begin in begun)
+
+
+def copy_moments(manifest: Manifest | None, log_dirs: Iterable[LogDir]) -> CopyMoments:
+    """From the manifest; where it does not say whether the cluster was at rest, every broker's clean-shutdown flag does."""
+    copies = manifest.brokers if manifest is not None else ()
+    if manifest is not None and manifest.quiesced is not None:
+        return CopyMoments(manifest.quiesced, copies)
+    flags = [one.clean_shutdown for one in log_dirs if one.kind == "broker"]
+    return CopyMoments(bool(flags) and all(flags), copies)
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a broker does only once the metadata that tells it to is committed."""
+
+    end_offset: int
+    """The metadata log was committed to here."""
+    first_ms: int
+    """When the first record that some voters lack was written, by the controller's clock."""
+    proof: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """The copies of voters that lack committed metadata, though no skew explains it."""
+
+    copies: tuple[MetadataCopy, ...]
+    applied: Applied
+    holders: tuple[int, ...]
+    """Nodes whose copies have it."""
+
+
+def settle(
+    quorum: Quorum,
+    copies: Sequence[MetadataCopy],
+    leaderships: Iterable[Leadership],
+    epochs: EpochFiles | None,
+    moments: CopyMoments,
+) -> tuple[Quorum, Stale | None]:
+    """The quorum with what brokers applied counted as committed, and who lacks it.
+
+    `leaderships` are of the whole newest copy. One voter that lags behind a majority, and copies of a running cluster that
+    were made before a record was written, are not stale.
+    """
+    voted = quorum.committed_end
+    if voted is None or voted >= quorum.newest.end_offset or quorum.forks:
+        return quorum, None
+    states = [
+        (one, state)
+        for one in leaderships
+        for state in one.history
+        if _end(state) > voted and state.occasion != "snapshot"
+    ]
+    applied = (_applied(states, epochs) if epochs is not None else None) or _held_by_no_voter(
+        quorum, copies, states, moments
+    )
+    if applied is None:
+        return quorum, None
+    settled = replace(quorum, committed_end=max(voted, applied.end_offset))
+    ends = {copy.log.path: quorum.agreed[copy.log.path] for copy in copies}
+    holding = {copy.node_id for copy in copies if ends[copy.log.path] >= applied.end_offset}
+    lacking = [copy for copy in copies if copy.node_id in quorum.voters and copy.node_id not in holding]
+    if len(quorum.voters) - len({copy.node_id for copy in lacking}) > len(quorum.voters) // 2:
+        return settled, None
+    stale = tuple(
+        copy
+        for copy in lacking
+        if ends[copy.log.path] == copy.end_offset and moments.is_after(copy.log, applied.first_ms)
+    )
+    holders = tuple(sorted(node for node in holding if node is not None))
+    return settled, Stale(stale, applied, holders) if stale else None
+
+
+def mark_lacking(leaderships: Sequence[Leadership], stale: Stale) -> list[Leadership]:
+    """The same, with `lacked_by` on the states that stale copies do not have."""
+
+    def marked(state: PartitionState) -> PartitionState:
+        nodes = {copy.node_id for copy in stale.copies if copy.end_offset <= state.metadata_offset}
+        known = tuple(sorted(node for node in nodes if node is not None))
+        return state if state.uncommitted or not known else replace(state, lacked_by=known)
+
+    return [replace(one, history=tuple(map(marked, one.history))) for one in leaderships]
+
+
+def stale_rows(stale: Stale, newest: MetadataCopy) -> Iterator[QuarantineRow]:
+    """A row for each stale copy."""
+    nodes = ", ".join(map(str, stale.holders))
+    have = f"node {nodes} has" if len(stale.holders) == 1 else f"nodes {nodes} have"
+    for copy in stale.copies:
+        reason = (
+            f"it ends at offset {copy.end_offset}, and the metadata log was committed at least to {stale.applied.end_offset}: "
+            f"{stale.applied.proof}; {have} it, to {newest.end_offset}. It is "
+            "from before that: restored from a backup, say. A quorum of such copies forgets what came after"
+        )
+        yield QuarantineRow(copy.node_id, copy.log.path, None, None, "META-STALE", reason)
+
+
+def _end(state: PartitionState) -> int:
+    # Known while the metadata log is read, of which this is a part.
+    assert state.batch_end is not None
+    return state.batch_end
+
+
+def _applied(states: Iterable[tuple[Leadership, PartitionState]], epochs: EpochFiles) -> Applied | None:
+    """The latest of these states that a broker's files show: a directory of its topic id, or an entry of its epoch."""
+    shown = []
+    for one, state in states:
+        topic_id, name = one.topic_id, f"{one.topic}-{one.partition}"
+        for broker in state.replicas:
+            entries = None if topic_id is None else epochs(broker, one.topic, one.partition, topic_id)
+            if entries is None:
+                continue
+            if state.occasion == "created":
+                what = f"a directory of {name}, topic id {topic_id}"
+            elif _begins_epoch(one, state) and state.leader_epoch in {epoch for epoch, _ in entries}:
+                what = f"leader epoch {state.leader_epoch} of {name}"
+            else:
+                continue
+            shown.append((_end(state), state.time_ms, f"broker {broker} has {what}, of record {state.metadata_offset}"))
+            break
+    if not shown:
+        return None
+    end, _, proof = max(shown)
+    return Applied(end, min(time for _, time, _ in shown), proof)
+
+
+def _begins_epoch(one: Leadership, state: PartitionState) -> bool:
+    """Whether a partition's leader epoch came with this state, so that nobody can know it from an earlier one."""
+    return all(other.leader_epoch < state.leader_epoch for other in one.history[: one.history.index(state)])
+
+
+def _held_by_no_voter(
+    quorum: Quorum,
+    copies: Sequence[MetadataCopy],
+    states: Sequence[tuple[Leadership, PartitionState]],
+    moments: CopyMoments,
+) -> Applied | None:
+    """What brokers have and no voter, where all voters are here: brokers have nothing but what a leader had before."""
+    of_voters = {copy.node_id: quorum.agreed[copy.log.path] for copy in copies if copy.node_id in quorum.voters}
+    end = quorum.newest.end_offset
+    if not moments.at_rest or set(of_voters) != set(quorum.voters) or max(of_voters.values()) >= end or not states:
+        return None
+    proof = "brokers have it, and can have it from a controller only, but all of these are shorter"
+    return Applied(end, min(state.time_ms for _, state in states), proof)

@@ -1,0 +1,151 @@
+"""Copies that neither lead nor follow: -future, -stray, -delete, `.deleted` segments, a second disk (DIV-BESIDE)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
+from tests.auditing.test_leadership_history import COMMON, UNCLEAN_TO_2, change, scene
+from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
+
+UNIQUE = "5ce01f624f974a48b95f875be0c0e41b"
+NEW = Broker([*COMMON, *written(50, 60, 1, "new ")], high_watermark=50)
+OLD = [*COMMON, *written(50, 56, 0, "old ")]
+#: How a copy lies beside the replicas, and its role in the answers.
+PLACES = ("future", "stray", "delete", "deleted", "duplicate")
+
+
+def beside(
+    path: Path, broker: int, place: str, batches: list[bytes], topic_id: str | None = TOPIC_ID
+) -> Callable[[], None]:
+    """Writes a copy of broker `broker` beside its replica, or without one, on its second disk."""
+
+    def write() -> None:
+        end = int.from_bytes(batches[-1][:8], "big") + int.from_bytes(batches[-1][23:27], "big") + 1
+        disk = path / f"broker-{broker}" / "b"
+        files = PartitionFiles(TOPIC, 0, tuple(batches), ((0, 0),), end, end, topic_id=topic_id)
+        write_log_dir(disk, broker, (files,))
+        current = disk / files.name
+        if place == "deleted":
+            for one in current.glob("*.log"):
+                one.rename(one.with_name(one.name + ".deleted"))
+        if place in ("future", "stray", "delete"):
+            current.rename(disk / f"{files.name}.{UNIQUE}-{place}")
+        for one in disk.glob("*-checkpoint"):
+            one.unlink()
+
+    return write
+
+
+def with_copy(path: Path, place: str, batches: list[bytes] = OLD, broker: int = 1, **options) -> Answer:
+    """Broker 2 was elected uncleanly after broker 1, of which nothing is left but a copy beside."""
+    return both(path, {2: NEW, 3: NEW}, beside(path, broker, place, batches, **options))
+
+
+def both(path: Path, brokers: dict[int, Broker], write: Callable[[], None], moves=UNCLEAN_TO_2) -> Answer:
+    # `scene` writes its metadata log before the audit; the copy has to be there before.
+    write()
+    return scene(path, brokers, *moves)
+
+
+def rows_beside(answer: Answer) -> list[tuple]:
+    rows = [row for row in answer.tables["replicas"] if row["role"] in PLACES]
+    return [(row["broker_id"], row["role"], row["lost_held"], row["lost_only_here"]) for row in rows]
+
+
+@pytest.mark.parametrize("place", ["future", "stray", "delete"])
+def test_records_of_a_copy_that_kafka_put_aside_are_held(tmp_path: Path, place: str) -> None:
+    answer = with_copy(tmp_path, place)
+    assert rows_beside(answer) == [(1, place, 6, 6)]
+    (partition,) = answer.tables["partitions"]
+    assert (partition["lost_records"], answer.verdict) == (6, "WILL_LOSE_ON_TRUNCATION")
+    assert answer.one("DIV-BESIDE", 1) == ("high", "proven", 50, 56)
+    assert f"{TOPIC}-0.{UNIQUE}-{place} of broker 1 has 6 records of epoch 0 at offsets 50 to 55" in str(answer)
+    assert "no replica here" not in str(answer)
+    for row in answer.tables["elections"]:
+        assert (row["lost_records"], row["lost_possible"]) == (6, 6)
+        (copy,) = row["beside"]
+        assert (copy["broker_id"], copy["start_offset"], copy["end_offset"], copy["lost_held"]) == (1, 50, 56, 6)
+
+
+@pytest.mark.parametrize("place", ["deleted", "duplicate"])
+def test_segments_that_kafka_deletes_and_a_second_disk_are_held_too(tmp_path: Path, place: str) -> None:
+    answer = both(tmp_path, {1: NEW, 2: NEW, 3: NEW}, beside(tmp_path, 1, place, OLD))
+    # The directory that has nothing else left is a second replica of the broker, and empty.
+    assert (1, place, 6, 6) in rows_beside(answer), answer
+    assert answer.tables["partitions"][0]["lost_records"] == 6
+    assert answer.one("DIV-BESIDE", 1)[2:] == (50, 56)
+
+
+def test_what_a_replica_holds_as_well_is_counted_once(tmp_path: Path) -> None:
+    answer = both(tmp_path, {1: Broker(OLD, high_watermark=55), 2: NEW}, beside(tmp_path, 3, "stray", OLD))
+    (partition,) = answer.tables["partitions"]
+    assert (partition["lost_records"], partition["lost_committed"]) == (6, 5)
+    assert rows_beside(answer) == [(3, "stray", 6, 0)]
+    assert answer.one("DIV-BESIDE", 3)[0] == "critical"
+    held = {row["broker_id"]: row["lost_committed_held"] for row in answer.tables["replicas"]}
+    assert held[1] == held[3] == 5
+
+
+@pytest.mark.parametrize("place", ["future", "stray", "delete"])
+@pytest.mark.parametrize(
+    "batches",
+    [[*COMMON, *written(50, 60, 1, "new ")], COMMON, COMMON[:-2], [*COMMON, *written(50, 55, 1, "new ")]],
+    ids=["equal", "older", "shorter", "behind"],
+)
+def test_a_copy_that_lacks_nothing_is_nothing_to_tell(tmp_path: Path, place: str, batches: list[bytes]) -> None:
+    answer = with_copy(tmp_path, place, batches)
+    assert rows_beside(answer) == [(1, place, 0, 0)]
+    assert not answer.found("DIV-BESIDE") and answer.verdict in ("CONSISTENT", "LAGGING"), answer
+    assert answer.tables["partitions"][0]["lost_records"] == 0
+
+
+@pytest.mark.parametrize("topic_id", [make_uuid("another"), None])
+def test_a_copy_of_another_topic_of_that_name_is_left_out(tmp_path: Path, topic_id: str | None) -> None:
+    answer = with_copy(tmp_path, "stray", topic_id=topic_id)
+    assert rows_beside(answer) == [] and answer.tables["partitions"][0]["lost_records"] == 0
+
+
+def test_what_a_clean_election_left_behind_is_not_lost(tmp_path: Path) -> None:
+    write = beside(tmp_path, 1, "stray", OLD)
+    answer = both(tmp_path, {2: NEW, 3: NEW}, write, [change(leader=2, isr=(2, 3))])
+    assert answer.tables["partitions"][0]["lost_records"] == 0 and not answer.found("DIV-BESIDE"), answer
+
+
+def test_records_below_the_leaders_log_start_are_not_lost(tmp_path: Path) -> None:
+    purged = Broker([*written(60, 70, 1, "new ")], high_watermark=60, log_start=60, first_base_offset=60)
+    answer = both(tmp_path, {2: purged, 3: purged}, beside(tmp_path, 1, "stray", OLD))
+    assert answer.tables["partitions"][0]["lost_records"] == 0 and not answer.found("DIV-BESIDE"), answer
+
+
+@pytest.mark.parametrize(("quiesced", "lost"), [(True, 6), (None, 0)])
+@pytest.mark.parametrize("checkpoint", [50, 56])
+def test_a_future_copy_that_is_longer_than_its_log_shows_a_lost_tail(
+    tmp_path: Path, quiesced: bool | None, lost: int, checkpoint: int
+) -> None:
+    """As long as the two were copied at one moment: a move goes on in a running broker."""
+    whole = [*COMMON, *written(50, 56, 0)]
+    beside(tmp_path, 1, "future", whole)()
+    leader = Broker(COMMON, high_watermark=checkpoint, recovery_point=40)
+    answer = audit(tmp_path, {1: leader, 2: Broker(COMMON)}, quiesced=quiesced, isr=(1, 2))
+    (partition,) = answer.tables["partitions"]
+    assert partition["lost_records"] == lost, answer
+    if lost:
+        assert partition["lost_committed"] == checkpoint - 50
+        assert answer.one("DIV-BESIDE", 1)[0] == ("critical" if checkpoint > 50 else "high")
+        assert answer.found("DIV-BESIDE")[0]["message"].endswith("it is cut to the current log when the broker starts")
+        (own,) = [row for row in answer.tables["elections"] if row["candidate_id"] == row["broker_id"] == 1]
+        assert (own["lost_records"], own["lost_committed"]) == (6, checkpoint - 50)
+        assert [(one["start_offset"], one["lost_held"]) for one in own["beside"]] == [(50, 6)]
+        assert "no replica here has" not in str(answer)
+
+
+def test_copies_are_in_no_answer_on_who_is_in_sync_or_behind(tmp_path: Path) -> None:
+    (tmp_path / "bare").mkdir()
+    bare = scene(tmp_path / "bare", {2: NEW, 3: NEW}, *UNCLEAN_TO_2)
+    answer = with_copy(tmp_path / "with", "stray", COMMON[:-2])
+    for table in ("high_watermarks", "truncations", "divergences", "group_offsets"):
+        assert answer.tables[table] == bare.tables[table]
+    assert [row["max_lag_records"] for row in answer.tables["partitions"]] == [0]

@@ -1,0 +1,133 @@
+"""Leadership that is older than the logs: who leads by the newest evidence, and when that is META-STALE (F.0, F.7)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
+from tests.support import metadata_log as write
+
+COMMON = written(0, 50, 0)
+OLD = Broker([*COMMON, *written(50, 72, 1, "old ")], high_watermark=72)
+#: Elected after `OLD` had led, and has written nothing since.
+ELECTED = Broker(COMMON, epochs=[(0, 0), (2, 50)], high_watermark=50)
+LAGGING = Broker(COMMON, high_watermark=50)
+AHEAD = Broker([*COMMON, *written(50, 70, 1)], high_watermark=70)
+
+
+def controller(path: Path) -> Callable[[], None]:
+    """Broker 0 leads in epoch 0, by a controller's copy that knows no more."""
+
+    def written_down() -> None:
+        begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (0, 1, 2), 0)]
+        log = write.leader_change(0, 100, (100,)) + write.batch(1, begin)
+        write.write_metadata_log(path, "controller-100", 100, {0: log})
+
+    return written_down
+
+
+def zookeeper(path: Path) -> Callable[[], object]:
+    """The same by ZooKeeper."""
+    state = {"leader": 0, "leader_epoch": 0, "isr": [0, 1, 2]}
+    assigned = {"partitions": {"0": [0, 1, 2]}}
+    znodes = {f"/brokers/topics/{TOPIC}/partitions/0/state": state, f"/brokers/topics/{TOPIC}": assigned}
+    return lambda: (path / "zookeeper.json").write_text(json.dumps(znodes))
+
+
+def by(path: Path, source: str, brokers: dict[int, Broker], quiesced: bool | None) -> Answer:
+    """Audited with broker 0 as the leader of epoch 0, all in sync, by `source`."""
+    path.mkdir(parents=True)
+    options = {"leader": 0, "isr": (0, 1, 2), "quiesced": quiesced}
+    if source in ("topics_describe", "user"):
+        return audit(path, brokers, source=source, leader_epoch=0 if source == "user" else None, **options)
+    made = {"metadata_log": controller, "zookeeper": zookeeper}[source](path)
+    return audit(path, brokers, source="inferred", before_audit=made, **options)
+
+
+SOURCES = ("metadata_log", "zookeeper", "topics_describe", "user")
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_source_that_the_logs_have_overtaken_names_no_leader_and_nobody_in_sync(tmp_path, source):
+    """Committed since: offsets 50 to 69, which broker 0 lacks."""
+    brokers = {0: LAGGING, 1: AHEAD, 2: AHEAD}
+    at_rest, running = (by(tmp_path / str(one), source, brokers, one) for one in (True, None))
+    for answer in (at_rest, running):
+        row = answer.tables["partitions"][0]
+        assert (row["leader_id"], row["leader_epoch"], row["isr"]) == (1, 1, None), answer
+        assert answer.mark["leadership_source"] == "inferred"
+    assert at_rest.one("META-STALE")[:2] == ("high", "proven")
+    elects = source in ("metadata_log", "zookeeper")
+    assert at_rest.verdict == ("WILL_LOSE_ON_TRUNCATION" if elects else "INCONCLUSIVE")
+    assert running.one("CAP-SKEW")[0] == "info" and not running.codes("high"), running
+    assert not at_rest.found("CAP-SKEW") and not running.found("META-STALE")
+
+
+@pytest.mark.parametrize("named", [0, 1, 2])
+def test_who_was_elected_last_leads_though_it_wrote_nothing_whomever_a_listing_names(tmp_path, named):
+    """Broker 0 led epoch 1 and had 22 records committed; broker 1 was elected without them."""
+    answer = audit(tmp_path, {0: OLD, 1: ELECTED, 2: LAGGING}, leader=named)
+    row = answer.tables["partitions"][0]
+    assert (row["leader_id"], row["leader_epoch"], row["lost_records"]) == (1, 2, 22), answer
+    assert answer.verdict == "COMMITTED_LOSS" and answer.interval != (72, 72)
+
+
+@pytest.mark.parametrize("source", ["topics_describe", "user"])
+def test_leaders_move_as_brokers_are_stopped_after_a_listing(tmp_path, source):
+    stopped = {
+        0: Broker(COMMON, clean_shutdown=True),
+        1: Broker([*COMMON, *written(50, 60, 1)], clean_shutdown=True),
+        2: Broker([*COMMON, *written(50, 60, 1)], clean_shutdown=True),
+    }
+    answer = by(tmp_path / "rest", source, stopped, True)
+    assert answer.found("CAP-SKEW") and not answer.found("META-STALE"), answer
+    idle = {one: Broker(COMMON, epochs=[(0, 0), (1, 50)], clean_shutdown=True) for one in range(3)}
+    assert not by(tmp_path / "idle", source, idle, True).codes("medium")
+
+
+def test_one_changed_header_deposes_nobody(tmp_path):
+    changed = Broker([*COMMON[:-1], *written(45, 50, 6)], epochs=[(0, 0)])
+    answer = audit(tmp_path, {0: Broker(COMMON), 1: changed, 2: Broker(COMMON)}, leader=0, quiesced=True)
+    assert answer.tables["partitions"][0]["leader_id"] == 0
+    assert not answer.found("META-STALE")
+
+
+def two_copies(path: Path, *later: bytes) -> Callable[[], None]:
+    """A controller's copy, and broker 1's with what came `later`."""
+
+    def written_down() -> None:
+        begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (0, 1, 2), 0)]
+        log = write.leader_change(0, 100, (100,)) + write.batch(1, begin)
+        write.write_metadata_log(path, "controller-100", 100, {0: log})
+        more = b"".join(write.batch(3 + at, [one], time_ms=write.TIME_MS + 1) for at, one in enumerate(later))
+        write.write_metadata_log(path, "broker-1", 1, {0: log + more})
+
+    return written_down
+
+
+def test_a_controller_that_lacks_an_election_is_told_of_each_partition_and_of_its_copy(tmp_path):
+    """Broker 1 leads by its own copy; a cluster that started with the controller's would cut 20 committed records."""
+    moves = write.change(TOPIC_ID, leader=1, isr=(1, 2))
+    brokers = {0: LAGGING, 1: AHEAD, 2: AHEAD}
+    answer = audit(tmp_path, brokers, source="inferred", quiesced=True, before_audit=two_copies(tmp_path, moves))
+    row = answer.tables["partitions"][0]
+    assert (row["leader_id"], row["leader_epoch"], row["isr"]) == (1, 1, [1, 2]), answer
+    assert answer.verdict == "WILL_LOSE_ON_TRUNCATION"
+    of_copy, of_partition = sorted(answer.found("META-STALE"), key=lambda one: one["topic"] is not None)
+    assert (of_copy["severity"], of_copy["broker_id"], of_copy["topic"]) == ("high", 100, None)
+    assert of_partition["message"].startswith(
+        "controller 100 lacks the newest metadata of this partition: broker 1 leads in leader epoch 1, with brokers 1 and 2 in "
+        "sync; by what it has, broker 0 leads in leader epoch 0"
+    )
+
+
+def test_a_config_that_a_controller_lacks_concerns_its_copy_only(tmp_path):
+    moves = write.config(2, TOPIC, "min.insync.replicas", "2")
+    brokers = {0: LAGGING, 1: LAGGING, 2: LAGGING}
+    answer = audit(
+        tmp_path, brokers, leader=0, source="inferred", quiesced=True, before_audit=two_copies(tmp_path, moves)
+    )
+    assert [row["topic"] for row in answer.found("META-STALE")] == [None], answer

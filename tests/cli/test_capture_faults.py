@@ -1,0 +1,294 @@
+"""The script of `capture-plan` where something goes otherwise than planned: files that vanish, shrink or cannot be read."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from tests.support.encoder import Record, encode_batch
+from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
+
+from replica_audit.cli.main import main
+from replica_audit.config import Settings
+from replica_audit.local.audit import audit_one, open_snapshot
+from replica_audit.model import TopicPartition
+
+AT = TopicPartition("orders", 0)
+NOBODY = 65534
+
+
+def plan(capsys, *arguments):
+    assert main(["capture-plan", *map(str, arguments)]) == 0
+    return capsys.readouterr().out
+
+
+def run(script, **options):
+    return subprocess.run(["bash"], input=script, capture_output=True, text=True, timeout=120, **options)
+
+
+def log_dir(path: Path, broker_id: int, segments: int = 4) -> Path:
+    """A log dir with one partition, whose records lie in `segments` segments of ten offsets."""
+    batches = [
+        encode_batch(offset, [Record(None, b"%d" % index) for index in range(10)], 0)
+        for offset in range(0, 10 * segments, 10)
+    ]
+    files = PartitionFiles("orders", 0, (batches[0],), ((0, 0),), 10 * segments, 0, topic_id=make_uuid("orders"))
+    write_log_dir(path, broker_id, [files], cluster_id=make_uuid("c"), directory_id=make_uuid(f"d{broker_id}"))
+    for index, batch in enumerate(batches):
+        name = path / "orders-0" / f"{10 * index:020}"
+        name.with_suffix(".log").write_bytes(batch)
+        for suffix in (".index", ".timeindex"):
+            name.with_suffix(suffix).write_bytes(b"")
+    return path
+
+
+def changing(directory: Path, command: str, *, at: str, after: str = "true") -> dict[str, str]:
+    """An environment whose tar does `command` in the log dir before it reads files named like `at`, and `after` when some
+    of what it read was written.
+    """
+    place = directory / "bin"
+    place.mkdir()
+    tar = place / "tar"
+    tar.write_text(f"""#!/bin/bash
+[ "$1" = --create ] || exec {shutil.which("tar")} "$@"
+list=$(mktemp); cat > $list
+if tr '\\0' '\\n' < $list | grep -q '{at}'; then
+{command}
+{shutil.which("tar")} "$@" < $list | (head -c 1000000; {after}; cat)
+exit ${{PIPESTATUS[0]}}
+fi
+exec {shutil.which("tar")} "$@" < $list
+""")
+    tar.chmod(0o755)
+    return {**os.environ, "PATH": f"{place}:{os.environ['PATH']}"}
+
+
+def manifest_of(to):
+    return json.loads((to / "manifest.json").read_text())
+
+
+def audited(to):
+    return audit_one(str(to), AT, Settings())
+
+
+@pytest.fixture
+def sources(tmp_path):
+    return {number: log_dir(tmp_path / f"data {number}", number) for number in (1, 2)}
+
+
+def arguments(sources, to):
+    return [*(f"{number}={path}" for number, path in sources.items()), "--to", to]
+
+
+def codes(results):
+    return {row["code"] for row in results.tables["findings"]}
+
+
+def test_a_target_that_is_not_empty_is_refused(capsys, tmp_path, sources):
+    to = tmp_path / "to"
+    to.mkdir()
+    (to / "kept").write_text("x")
+    done = run(plan(capsys, *arguments(sources, to)))
+    assert done.returncode == 2 and "not empty" in done.stderr and [one.name for one in to.iterdir()] == ["kept"]
+
+
+def test_the_manifest_has_size_and_hash_of_every_file(capsys, tmp_path, sources):
+    to = tmp_path / "to"
+    done = run(plan(capsys, *arguments(sources, to)))
+    assert done.returncode == 0, done.stderr
+    for one in manifest_of(to)["brokers"]:
+        told = {file["path"] for file in one["files"]}
+        assert told == {
+            str(p.relative_to(to / one["log_dir"])) for p in (to / one["log_dir"]).rglob("*") if p.is_file()
+        }
+        assert one["incomplete"] == []
+    assert audited(to).audit["verdict"] == "CONSISTENT"
+
+
+@pytest.mark.parametrize("name", ["00000000000000000010.log", "leader-epoch-checkpoint"])
+@pytest.mark.parametrize("change", ["one byte", "shorter", "gone"])
+def test_a_file_that_changed_since_is_not_read(capsys, tmp_path, sources, name, change):
+    to = tmp_path / "to"
+    assert run(plan(capsys, *arguments(sources, to))).returncode == 0
+    file = to / "broker-2" / "orders-0" / name
+    data = file.read_bytes()
+    if change == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(data[:-1] + (b"" if change == "shorter" else bytes([data[-1] ^ 1])))
+    found = audited(to)
+    assert "CAP-UNREADABLE" in codes(found) and found.audit["verdict"] == "INCONCLUSIVE"
+    (message,) = [row["message"] for row in found.tables["findings"] if row["code"] == "CAP-UNREADABLE"]
+    assert "broker 2" in message
+    (reason,) = [row["reason"] for row in found.tables["quarantine"] if row["path"] == f"broker-2/orders-0/{name}"]
+    assert "manifest.json" in reason
+
+
+def test_indexes_may_be_left_out_later(capsys, tmp_path, sources):
+    to = tmp_path / "to"
+    assert run(plan(capsys, *arguments(sources, to))).returncode == 0
+    for file in to.rglob("*index"):
+        file.unlink()
+    assert audited(to).audit["verdict"] == "CONSISTENT"
+
+
+def piped_over_ssh(directory: Path) -> dict[str, str]:
+    """An ssh that reads its standard input to the end unless told not to, and runs the command here by a plain sh."""
+    place = directory / "bin"
+    place.mkdir()
+    ssh = place / "ssh"
+    ssh.write_text(
+        '#!/bin/sh\nif [ "$1" = -n ]; then shift; exec </dev/null; fi\ncat >/dev/null\nshift; exec sh -c "$*"\n'
+    )
+    ssh.chmod(0o755)
+    return {**os.environ, "PATH": f"{place}:{os.environ['PATH']}"}
+
+
+def test_piped_into_bash_every_broker_is_copied_over_ssh(capsys, tmp_path):
+    place = tmp_path / "it's a disk"
+    sources = {number: log_dir(place / str(number), number) for number in (1, 2)}
+    to = tmp_path / "to"
+    script = plan(capsys, *(f"{number}@host={path}" for number, path in sources.items()), "--to", to)
+    done = run(script, env=piped_over_ssh(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert len(manifest_of(to)["brokers"]) == 2 and audited(to).audit["verdict"] == "CONSISTENT"
+
+
+def test_a_script_that_is_cut_short_does_nothing(capsys, tmp_path, sources):
+    to = tmp_path / "to"
+    script = plan(capsys, *arguments(sources, to))
+    assert run(script[: len(script) // 2]).returncode != 0 and not to.exists()
+    assert run(script.rstrip().removesuffix("}")).returncode != 0 and not to.exists()
+
+
+@pytest.mark.parametrize("gone", [1, 2])
+@pytest.mark.parametrize("at", ["[.]index", "[.]log"])
+def test_segments_that_retention_deletes_meanwhile_are_no_longer_part_of_the_log(capsys, tmp_path, sources, gone, at):
+    """As a broker does: files are renamed first, the oldest segments go first, and a new one is begun."""
+    to = tmp_path / "to"
+    renamed = " ".join(
+        f"for f in orders-0/{10 * index:020}.*; do case $f in *.deleted) ;; *) mv $f $f.deleted;; esac; done;"
+        for index in range(gone)
+    )
+    done = run(plan(capsys, *arguments(sources, to)), env=changing(tmp_path, renamed, at=at))
+    assert done.returncode == 0, done.stderr
+    found = audited(to)
+    assert found.audit["verdict"] == "CONSISTENT" and not codes(found) & {
+        "CAP-MISSING-SEGMENT",
+        "CAP-UNREADABLE",
+        "LOG-GAP",
+    }
+    assert {row["log_start_offset"] for row in found.tables["replicas"]} == {10 * gone}
+
+
+def test_a_segment_that_retention_deletes_while_older_ones_are_read(capsys, tmp_path, sources):
+    """The oldest was read already when all but the newest two go: what was copied of them is put aside."""
+    to = tmp_path / "to"
+    script = plan(capsys, *arguments(sources, to))
+    deleted = "rm -f orders-0/000000000000000000[01]0.log"
+    done = run(script, env=changing(tmp_path, deleted, at="0010[.]log"))
+    assert done.returncode == 0, done.stderr
+    assert audited(to).audit["verdict"] == "CONSISTENT"
+    assert list((to / "broker-1" / "orders-0").glob("*.index.deleted"))
+
+
+def test_segments_that_compaction_replaces_are_copied_again(capsys, tmp_path, sources):
+    to = tmp_path / "to"
+    # Two segments become one: the first is replaced, the second vanishes.
+    merged = (
+        "cd orders-0; [ ! -e 00000000000000000020.log ] || { cat 00000000000000000010.log 00000000000000000020.log > m; "
+        "mv m 00000000000000000010.log; rm 00000000000000000020.*; }; cd .."
+    )
+    done = run(plan(capsys, *arguments(sources, to)), env=changing(tmp_path, merged, at="0020[.]log"))
+    assert done.returncode == 0, done.stderr
+    found = audited(to)
+    assert found.audit["verdict"] == "CONSISTENT" and "CAP-MISSING-SEGMENT" not in codes(found)
+
+
+def test_a_log_that_is_cut_while_it_is_copied_is_copied_again(capsys, tmp_path, sources):
+    to = tmp_path / "to"
+    # A tail that does not fit into the pipe keeps tar waiting while the file is cut.
+    for path in sources.values():
+        with open(path / "orders-0" / "00000000000000000030.log", "ab") as file:
+            file.truncate(1 << 23)
+    cut = "truncate -s 50 orders-0/00000000000000000030.log"
+    done = run(plan(capsys, *arguments(sources, to)), env=changing(tmp_path, "true", at="0030[.]log", after=cut))
+    assert done.returncode == 0, done.stderr
+    for number in sources:
+        assert (to / f"broker-{number}" / "orders-0" / "00000000000000000030.log").stat().st_size == 50
+
+
+def test_a_directory_that_vanishes_makes_the_copy_incomplete(capsys, tmp_path, sources):
+    to = tmp_path / "to"
+    moved = "[ ! -e orders-0 ] || case $PWD in *2) mv orders-0 orders-0.0123456789abcdef0123456789abcdef-delete;; esac"
+    done = run(plan(capsys, *arguments(sources, to)), env=changing(tmp_path, moved, at="[.]log"))
+    assert done.returncode == 1 and "broker 2: orders-0" in done.stderr
+    assert [one["incomplete"] == [] for one in manifest_of(to)["brokers"]] == [True, False]
+    assert audited(to).audit["verdict"] == "INCONCLUSIVE"
+
+
+@pytest.mark.parametrize("what", ["file", "directory"])
+def test_what_cannot_be_read_makes_the_copy_incomplete(capsys, what):
+    """Run by a user who may not read everything; all else is copied."""
+    top = Path(tempfile.mkdtemp(prefix="replica-audit-"))
+    try:
+        sources = {number: log_dir(top / f"data{number}", number) for number in (1, 2)}
+        kept = sources[2] / "orders-0"
+        (kept / "00000000000000000010.log" if what == "file" else kept).chmod(0)
+        top.chmod(0o777)
+        to = top / "to"
+        user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+        done = run(plan(capsys, *arguments(sources, to)), **user, cwd="/")
+        assert done.returncode == 1 and "incomplete: broker 2: orders-0" in done.stderr
+        assert "broker 1" not in done.stderr
+        (told,) = manifest_of(to)["brokers"][1]["incomplete"]
+        assert told["path"] == ("orders-0/00000000000000000010.log" if what == "file" else "orders-0")
+        found = audited(to)
+        assert found.audit["verdict"] == "INCONCLUSIVE"
+        assert any(
+            row["code"] == "CAP-UNREADABLE"
+            and row["broker_id"] == 2
+            and "incomplete" in str(found.tables["quarantine"])
+            for row in found.tables["findings"]
+        )
+    finally:
+        (top / "data2" / "orders-0").chmod(0o700)
+        shutil.rmtree(top)
+
+
+def test_a_copy_that_breaks_off_is_not_taken_for_a_whole_one(capsys, tmp_path, sources):
+    to = tmp_path / "to"
+    broken = "case $PWD in *2) exit 255;; esac"
+    done = run(plan(capsys, *arguments(sources, to)), env=changing(tmp_path, broken, at="[.]log"))
+    assert done.returncode == 1 and "broker 2" in done.stderr and "broker 1" not in done.stderr
+    assert audited(to).audit["verdict"] == "INCONCLUSIVE"
+    _, inventory = open_snapshot(str(to), (), None)
+    assert {one.broker_id for one in inventory.replicas} == {1, 2}
+
+
+def test_a_listing_that_cannot_be_taken_does_not_cost_the_manifest(capsys, tmp_path, sources):
+    to = tmp_path / "to"
+    done = run(plan(capsys, *arguments(sources, to), "--bootstrap-server", "nowhere:1"), env=no_kafka(tmp_path))
+    assert done.returncode == 1 and "no listing" in done.stderr
+    assert manifest_of(to)["brokers"] and not (to / "kafka-topics-describe.txt").exists()
+
+
+def no_kafka(directory):
+    place = directory / "bin"
+    place.mkdir()
+    (place / "kafka-topics.sh").write_text("#!/bin/sh\nexit 1\n")
+    (place / "kafka-topics.sh").chmod(0o755)
+    return {**os.environ, "PATH": f"{place}:{os.environ['PATH']}"}
+
+
+def test_links_to_other_places_are_followed(capsys, tmp_path, sources):
+    to = tmp_path / "to"
+    shutil.move(sources[1] / "orders-0", tmp_path / "elsewhere")
+    (sources[1] / "orders-0").symlink_to(tmp_path / "elsewhere")
+    assert run(plan(capsys, *arguments(sources, to))).returncode == 0
+    assert (to / "broker-1" / "orders-0" / "00000000000000000000.log").is_file()

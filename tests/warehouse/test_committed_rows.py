@@ -1,0 +1,135 @@
+"""A warehouse whose last commit of a table is gone: Delta reads on, and the stage's counts tell."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.support.fixtures import FIXTURES
+
+from replica_audit.answering.verdict import build_verdict
+from replica_audit.cli.main import main
+from replica_audit.config import Settings
+from replica_audit.errors import EngineError
+from replica_audit.local.audit import audit_all
+from replica_audit.warehouse.answer_tables import REPORTED_TABLES, load_results
+from replica_audit.warehouse.attempts import record_attempt
+from replica_audit.warehouse.committed_rows import check_large, committed_counts
+from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.earlier_rows import earlier_rows
+from replica_audit.warehouse.past import load_earlier, load_history
+from replica_audit.warehouse.verified_rows import verified_rows
+
+INGESTED = ("quarantine", "partition_states")
+SNAPSHOT = {
+    "uri": "s", "location": "/nowhere", "last_changes": None, "manifest": None, "log_dir_count": 1, "replica_count": 1,
+    "segment_count": 1, "size_bytes": 1, "inventory": {},
+}  # fmt: skip
+IGNORED = {
+    "broker_id": None, "path": "x", "position": None, "length": None, "code": "INPUT-IGNORED", "reason": "no input",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def unclean():
+    return audit_all(str(FIXTURES / "diverged-unclean"), Settings(topics=("ledger",)))
+
+
+def write(warehouse: Warehouse, results, *, counted: bool) -> None:
+    """What an ingest and an audit leave, with or without counts (as an earlier version)."""
+    of_ingest = {"cluster_id": "c", "snapshot_id": "s", "ingest_id": "i"}
+    of_audit = {"cluster_id": "c", "snapshot_id": "s", "audit_id": "a"}
+    rows = {table: results.rows(table) for table in INGESTED}
+    rows["quarantine"] = [*rows["quarantine"], {**IGNORED, "topic": None, "partition": None}]
+    rows["snapshots"] = [SNAPSHOT]
+    for table, of_table in rows.items():
+        warehouse.append(table, of_table, of_ingest)
+    counts = {table: len(of_table) for table, of_table in rows.items()} if counted else None
+    record_attempt(warehouse, "ingest", "finished", started="2026-01-01", audit_id=None, row_counts=counts, **of_ingest)
+    for table in REPORTED_TABLES:
+        warehouse.append(table, results.rows(table), of_audit)
+    counts = {table: len(results.rows(table)) for table in REPORTED_TABLES} if counted else None
+    record_attempt(warehouse, "audit", "finished", started="2026-01-02", ingest_id="i", row_counts=counts, **of_audit)
+
+
+def lose_last_commit(place: Path, table: str) -> int:
+    """Take away the newest commit of a table; how many it has left."""
+    commits = sorted((place / table / "_delta_log").glob("*.json"))
+    commits.pop().unlink()
+    return len(commits)
+
+
+@pytest.mark.parametrize("table", [*INGESTED, "snapshots", *REPORTED_TABLES])
+def test_a_lost_commit_ends_with_4_and_never_ok(tmp_path, capsys, unclean, table):
+    warehouse = Warehouse(str(tmp_path))
+    write(warehouse, unclean, counted=True)
+    before = load_results(warehouse, None, "high")
+    if table != "snapshots" and not before.rows(table):
+        pytest.skip("no rows in this capture")
+    assert build_verdict(before, "high")["exit_status"] == 1
+    lose_last_commit(tmp_path, table)
+    with pytest.raises(EngineError, match=f"{table} has 0 rows of this .*, expected"):
+        load_results(warehouse, None, "high")
+    assert main(["report", "--warehouse", str(tmp_path), "--report", str(tmp_path / "r")]) == 4
+    assert "is damaged" in capsys.readouterr().err
+
+
+def test_past_audits_are_checked_too(tmp_path, unclean):
+    write(Warehouse(str(tmp_path / "whole")), unclean, counted=True)
+    later = {"cluster_id": "c", "finished": "9999"}
+    readers = {
+        "findings": [
+            load_history,
+            lambda one: load_earlier(one, later),
+            lambda one: earlier_rows(one, "c", {("ledger", 0)}),
+        ],
+        "partitions": [load_history, lambda one: load_earlier(one, later), lambda one: verified_rows(one, "a", "c")],
+        "divergences": [lambda one: earlier_rows(one, "c", {("ledger", 0)})],
+        "replicas": [lambda one: verified_rows(one, "a", "c")],
+    }
+    for table, of_table in readers.items():
+        place = tmp_path / table
+        shutil.copytree(tmp_path / "whole", place)
+        for read in of_table:
+            if table != "replicas":
+                read(Warehouse(str(tmp_path / "whole")))
+        lose_last_commit(place, table)
+        for read in of_table:
+            with pytest.raises(EngineError, match="is damaged"):
+                read(Warehouse(str(place)))
+
+
+def test_large_tables_are_counted_by_their_commits(tmp_path, unclean):
+    warehouse = Warehouse(str(tmp_path))
+    write(warehouse, unclean, counted=True)
+    number = len(unclean.rows("findings"))
+    assert warehouse.count_rows("findings", "a") == number > 0 == warehouse.count_rows("findings", "b")
+    run = {"stage": "audit", "audit_id": "a", "ingest_id": "i", "row_counts": {"findings": number + 1}}
+    with pytest.raises(EngineError, match="is damaged"):
+        check_large(warehouse, run, ["findings"], "a")
+    check_large(warehouse, {**run, "row_counts": {"findings": number}}, ["findings"], "a")
+
+
+def test_rows_of_an_earlier_version_are_read_as_before(tmp_path, unclean):
+    warehouse = Warehouse(str(tmp_path))
+    write(warehouse, unclean, counted=False)
+    assert build_verdict(load_results(warehouse, None, "high"), "high")["exit_status"] == 1
+    lose_last_commit(tmp_path, "truncations")
+    assert load_results(warehouse, None, "high").rows("truncations") == []
+
+
+def test_a_table_without_the_column_of_counts_gets_it(tmp_path, unclean):
+    """`audits` as a version wrote it that kept the counts of an ingest in its options."""
+    assert committed_counts({"options": json.dumps({"rows": {"segments": 2}})}) == {"segments": 2}
+    assert committed_counts({"options": None, "row_counts": None}) == {}
+    assert committed_counts({"row_counts": [("segments", 3)], "options": "{}"}) == {"segments": 3}
+
+
+def test_committed_loss_without_a_finding_is_a_fault_of_the_program(tmp_path, unclean):
+    warehouse = Warehouse(str(tmp_path))
+    write(warehouse, replace(unclean, tables={**unclean.tables, "findings": []}), counted=False)
+    with pytest.raises(EngineError, match="internal error: ledger-0 is COMMITTED_LOSS"):
+        load_results(warehouse, None, "high")
