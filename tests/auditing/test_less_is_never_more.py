@@ -93,12 +93,14 @@ def the_mark_stays_inside(of_whole: Results, part: Results) -> Iterator[str]:
 
 
 def elections_never_become_surer(of_whole: Results, part: Results) -> Iterator[str]:
-    """A candidate loses no less than the whole proves, unless the part names what it lacks."""
+    """A candidate loses no less than the whole proves, unless the part names a replica that it needs, or cannot tell."""
     for place, rows in part.rows_of("elections").items():
         before = {row["candidate_id"]: row for row in of_whole.rows_of("elections").get(place, ())}
+        if needs(part, place) or one(part, "partitions", place)["verdict"] == "INCONCLUSIVE":
+            continue
         for row in rows:
             candidate = row["candidate_id"]
-            if row["broker_id"] != candidate or candidate not in before or needs(part, place):
+            if row["broker_id"] != candidate or candidate not in before or before[candidate]["lost_at_most"]:
                 continue
             told, proven = row["lost_committed"] + row["lost_possible"], before[candidate]["lost_committed"]
             if told < proven:
