@@ -37,7 +37,7 @@ Protocol = Literal["high-watermark", "kip-101", "kip-279", "fetch"]
 LeadershipSource = Literal["metadata_log", "zookeeper", "topics_describe", "user", "inferred"]
 
 #: What began a state of a partition.
-Occasion = Literal["snapshot", "created", "changed", "configured", "elr_cleared"]
+Occasion = Literal["snapshot", "created", "changed", "configured", "elr_cleared", "deleted"]
 
 #: Whether every other assigned replica was fenced; later: not at once, or not for all of it.
 OthersFenced = Literal["throughout", "later", "no"]
@@ -63,7 +63,7 @@ SegmentSource = Literal["segment", "dump_text", "batch_table", "record_table"]
 DifferenceKind = Literal["epoch", "content", "hole_here", "hole_there", "batching", "format"]
 
 #: What shows that records were committed: a high watermark in a checkpoint, or that their leader was alone in the ISR.
-ProofKind = Literal["checkpoint", "sole_isr"]
+ProofKind = Literal["checkpoint", "lost_tail", "sole_isr"]
 
 #: What is wrong with a batch that both logs hold (`CorruptPair`).
 PairDamage = Literal["crc", "blind"]

@@ -318,7 +318,7 @@ class PartitionState:
     metadata_offset: int
     """Of the record; for the occasion `snapshot` the snapshot's end."""
     occasion: Occasion
-    """snapshot, created, changed, configured or elr_cleared."""
+    """snapshot, created, changed, configured, elr_cleared or deleted (with its topic: the last state)."""
     leader_id: int | None
     leader_epoch: int
     partition_epoch: int
@@ -366,6 +366,11 @@ class Leadership:
     """Every state since the metadata log begins, oldest first, tentative ones last; () from any other source."""
     fenced: tuple[int, ...] | None = None
     """Assigned brokers that were fenced, stopping or not registered at the end; None when unknown."""
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether the topic was deleted: what is left of the partition is waiting to be removed."""
+        return bool(self.history) and self.history[-1].occasion == "deleted"
 
     @property
     def is_tiered(self) -> bool:

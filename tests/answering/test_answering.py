@@ -167,6 +167,13 @@ def test_what_an_audit_comes_to(verdict: str, values: dict, code: str, kind: str
     assert (found.kind, found.worst, found.affected) == (kind, verdict, 1)
 
 
+@pytest.mark.parametrize(("time", "kind"), [(1_700_000_000_000, "none_lacked"), (None, "equal_content")])
+def test_equal_records_are_what_producers_sent_only_where_they_have_equal_times(time: int | None, kind: str) -> None:
+    runs = [{**run(2, 8, (3, 4)), "code": "DIV-EPOCH", "first_timestamp_ms": time}]
+    rows = [partition(verdict="UNCOMMITTED_DIVERGENCE", lost_records=0)]
+    assert outcome(rows, [finding("DIV-EPOCH", "medium")], divergences=runs).kind == kind
+
+
 def test_peace_is_for_audits_that_could_read_everything() -> None:
     calm = [partition(lost_records=0, lost_committed=0)]
     assert (outcome(calm).kind, outcome(calm).tone) == ("peace", "good")

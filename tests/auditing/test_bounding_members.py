@@ -19,7 +19,7 @@ def log(end: int, high_watermark: int, epochs: tuple[tuple[int, int], ...] = ((0
     """One record a batch; an epoch begins where `epochs` say so, in the file as well."""
     starts = [*(start for _, start in epochs), end]
     parts = [
-        written(start, min(until, end), epoch, step=1)
+        written(start, min(until, end), epoch, f"{epoch} ", step=1)
         for (epoch, start), until in zip(epochs, starts[1:])
         if start < min(until, end)
     ]

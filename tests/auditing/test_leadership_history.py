@@ -45,11 +45,7 @@ def test_the_metadata_log_goes_before_the_listing():
     for capture in KRAFT:
         for partition, results in some(audit_capture(capture).items()):
             sources = {row["leadership_source"] for row in results.tables["high_watermarks"]}
-            # Deleted partitions of an earlier life of a topic are in neither.
-            assert sources == {"metadata_log"} or (capture, partition) == ("recreated-1-before", "orders-2"), (
-                capture,
-                partition,
-            )
+            assert sources == {"metadata_log"}, (capture, partition)
 
 
 @pytest.mark.parametrize("capture", [name for name in KRAFT if name in EXPECTED])

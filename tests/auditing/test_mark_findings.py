@@ -17,14 +17,15 @@ from replica_audit.protocol.lineage import Lineage
 
 
 def copy(broker_id: int, end: int = 30, mark: int | None = None, recovery_point: int | None = None, *, clean: bool = False,
-         end_is_open: bool = False) -> Any:  # fmt: skip
-    """As much of a replica's facts as these rules look at."""
+         end_is_open: bool = False, epochs: tuple[tuple[int, int], ...] | None = ((0, 0),),
+         held: tuple[tuple[int, int], ...] = ((0, 0),)) -> Any:  # fmt: skip
+    """As much of a replica's facts as these rules look at: `epochs` of its file, `held` of its batches."""
     directory = SimpleNamespace(
-        high_watermark_checkpoint=mark, recovery_point_checkpoint=recovery_point, clean_shutdown=clean,
+        high_watermark_checkpoint=mark, recovery_point_checkpoint=recovery_point, clean_shutdown=clean, checkpoint_epochs=epochs,
         high_watermark_file=SimpleNamespace(path="marks"), recovery_point_file=SimpleNamespace(path="points"),
     )  # fmt: skip
     return SimpleNamespace(broker_id=broker_id, key=(broker_id, ""), directory=directory, log_end_offset=end,
-                           end_is_open=end_is_open, last_leader_epoch=0, lineage=Lineage(((0, 0),)))  # fmt: skip
+                           end_is_open=end_is_open, last_leader_epoch=0, lineage=Lineage(held))  # fmt: skip
 
 
 def found(*copies: Any, leader: int = 0, quiesced: bool = False, stretches: Sequence[OffsetRange] = (), leads: bool = True,
@@ -72,13 +73,36 @@ def test_a_checkpoint_past_the_log_end_says_what_no_replica_has(other_end: int, 
     ("stretch", "held"),
     [((35, 45), False), ((39, 45), False), ((35, 40), False), ((40, 45), True), ((42, 45), True), ((35, 39), True)],
 )
-def test_records_of_a_lineage_that_the_leader_has_left_are_not_the_lost_ones(stretch, held) -> None:
-    (one,) = found(copy(1, 30, 40), copy(2, 45), stretches=[OffsetRange(*stretch)])
+def test_without_an_epoch_file_records_of_a_lineage_that_the_leader_has_left_are_not_the_lost_ones(
+    stretch, held
+) -> None:
+    (one,) = found(copy(1, 30, 40, epochs=None), copy(2, 45), stretches=[OffsetRange(*stretch)])
     assert ("no replica here has" in one.message) is not held
 
 
+@pytest.mark.parametrize(
+    ("epochs", "held", "text"),
+    [
+        (((0, 0),), ((0, 0),), ""),
+        (((0, 0), (2, 30)), ((0, 0), (2, 30)), ""),
+        (((0, 0), (2, 35)), ((0, 0), (2, 35)), ""),
+        (((0, 0), (2, 40)), ((0, 0),), ""),
+        (((0, 0), (2, 35)), ((0, 0),), "; no replica here has the records from 35 on"),
+        (((0, 0),), ((0, 0), (2, 35)), "; no replica here has the records from 35 on"),
+        (((0, 0), (2, 30)), ((0, 0),), "; no replica here has the records between"),
+        (((0, 0),), ((0, 0), (1, 20)), "; no replica here has the records between"),
+    ],
+)
+@pytest.mark.parametrize("left", [False, True])
+def test_the_lost_records_are_those_of_the_epochs_that_the_file_still_has(epochs, held, text, left) -> None:
+    """Also where the leader goes on in another epoch there."""
+    stretches = [OffsetRange(28, 45)] if left else []
+    (one,) = found(copy(1, 30, 40, epochs=epochs), copy(2, 45, held=held), stretches=stretches)
+    assert one.message == f"broker 1: its high watermark was 40, its log ends at 30{text}"
+
+
 def test_where_all_others_end_earlier_nobody_has_what_lies_past_the_end_of_a_replica() -> None:
-    (one,) = found(copy(1, 20), copy(2, 30, 40), stretches=[OffsetRange(15, 30)])
+    (one,) = found(copy(1, 20), copy(2, 30, 40, epochs=None), stretches=[OffsetRange(15, 30)])
     assert one.message.endswith("its log ends at 30; no replica here has the records between")
 
 

@@ -26,8 +26,9 @@ from replica_audit.answering.by_partition import rows_by_partition, told_protoco
 from replica_audit.answering.verdict import build_verdict
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_all
-from replica_audit.reporting.answers import answer, condition_text, headlines
+from replica_audit.reporting.answers import answer, capture_text, condition_text, headlines
 from replica_audit.reporting.answers.answer import build_answer
+from replica_audit.reporting.answers.capture_text import tell_captures
 from replica_audit.reporting.page.content import build_overview
 from replica_audit.reporting.phrases.sentences import Template, plain_text
 from replica_audit.reporting.stories import agreement_text, difference_text, story
@@ -69,6 +70,7 @@ def say_all(found: Results) -> dict[Template, set[str]]:
     with patch.object(Template, "say", record):
         build_answer(found, build_verdict(found, "high"))
         build_overview(found, None)
+        tell_captures(found)
         for place, rows in rows_by_partition(found):
             tell_story(place, rows, told_protocol(found))
     return said
@@ -173,6 +175,9 @@ TABLE: tuple[tuple[Template, str, str, Callable[[Truth], bool]], ...] = (
     (story.ALL_STOPPED, "diverged-healed",
      "Nobody leads, since all brokers here were stopped cleanly; in sync: none; eligible: 2.",
      lambda t: all("stopped cleanly" in state for state in t["process_state"].values())),
+    (story.DELETED, "recreated-1-before",
+     "The topic was deleted: nobody leads it, and brokers remove what is left of it.",
+     lambda t: "(3 partitions) was deleted" in t["about"] and "orders-2" not in t["leader_isr"]),
     (story.STANDS_IN, "elr-leaderless", "The other replicas are compared with broker 0, which led last.",
      lambda t: t["process_state"]["broker-0"] == "killed (SIGKILL)"),
     (story.NOTHING_COMPARED, "corrupted-batch-missing",
@@ -353,6 +358,31 @@ def _second_replica(**options: Any) -> Callable[[Path], Results]:
     return lambda path: _scenario(path, {1: Broker(SHARED), 2: Broker(SHARED)}, **options)
 
 
+def _equal_without_times(path: Path) -> Results:
+    """The leader has equal records in another epoch, of a producer that sets no times."""
+    return results(
+        [partition(verdict="UNCOMMITTED_DIVERGENCE", lost_records=0, lost_committed=0)],
+        [finding("DIV-EPOCH", "medium")],
+        divergences=[
+            row(
+                "divergences",
+                topic="orders",
+                partition=0,
+                broker_id=1,
+                reference_id=2,
+                start_offset=20,
+                end_offset=25,
+                code="DIV-EPOCH",
+                leader_epoch=2,
+                replica_epoch=1,
+                record_count=5,
+                lost_records=0,
+                lost_committed=0,
+            )
+        ],  # fmt: skip
+    )
+
+
 def _one_replica(**options: Any) -> Callable[[Path], Results]:
     return lambda path: _scenario(path, {1: Broker(SHARED)}, **options)
 
@@ -375,6 +405,15 @@ def _one_has_one_replica(path: Path) -> Results:
         for number, brokers in enumerate(((1,), (1, 2)))
     ]
     return results(rows, replicas=copies, partition_states=states)
+
+
+def _many_captures(path: Path) -> Results:
+    """Seven partitions, each without the replica of another broker."""
+    captures = [
+        row("captures", topic="orders", partition=one, broker_id=one, state="named", missing=["directory"], named_by=[])
+        for one in range(7)
+    ]
+    return results([partition(number=one) for one in range(7)], captures=captures)
 
 
 #: (template, what is made, what is said of it)
@@ -406,6 +445,13 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
     (condition_text.RESTART_CUTS, lambda path: audit_all(str(FIXTURES / "kip101-isr-1-before"), Settings()),
      "When brokers 1 and 2 start, they cut committed records off their logs in kip101-0; only a leader that stays up has "
      "them."),
+    (capture_text.NOT_HERE, _second_replica(replicas=(1, 2, 3)),
+     "Broker 3 not captured, and needed (no history says how it left the in-sync replicas): orders-0."),
+    (capture_text.NOT_HERE, _bare_directory,
+     "Broker 3 captured without *.log, and needed (no history says how it left the in-sync replicas): orders-0."),
+    (capture_text.NOT_HERE, lambda path: audit_all(str(FIXTURES / "lagging"), Settings()),
+     "Broker 2 captured without the partition: __consumer_offsets-0."),
+    (capture_text.MORE_NOT_HERE, _many_captures, "Replicas of 2 more partitions are missing: captures in audit.json."),
     (condition_text.SECOND_COPIES, lambda path: audit_all(str(FIXTURES / "corrupted-same-broker-id"), Settings()),
      "A second copy on broker 0 was not compared in codecs-1."),
     (condition_text.ALONE, lambda path: audit_all(str(FIXTURES / "recreated-1-before"), Settings()),
@@ -425,6 +471,8 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
      "The next truncation or election may lose records in the only partition."),
     (headlines.NONE_LACKED, _rows("UNCOMMITTED_DIVERGENCE", "DIV-EPOCH", "medium", lost_records=0, lost_committed=0),
      "Replicas differ in the only partition, but the leader has every record that producers sent."),
+    (headlines.EQUAL_CONTENT, _equal_without_times,
+     "Replicas differ in the only partition, but the leader has records of equal content."),
     (headlines.UNPROVEN, _rows("UNCOMMITTED_DIVERGENCE", "DIV-EPOCH", "medium"),
      "Replicas differ in the only partition, but only in records that nothing proves committed."),
     (condition_text.HANGING, _rows("CONSISTENT", "TXN-HANGING", "medium", lost_records=0, lost_committed=0),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from replica_audit.answering.by_partition import Row, present, told_protocol, worst_first, worst_partitions
@@ -89,8 +89,10 @@ def find_outcome(results: Results, untrusted: str | None, verdict: Verdict) -> O
         findings[place_of(row)].append(row)
     total, conditions = total_loss(partitions), find_conditions(results)
     codes = {place: frozenset(row["code"] for row in rows) for place, rows in findings.items()}
+    runs = [row for row in results.rows("divergences") if row["code"] == "DIV-EPOCH"]
+    untimed = {place_of(row) for row in runs if row["first_timestamp_ms"] is None}
     uncompared, is_peace = conditions.compared, conditions.is_peace and not untrusted
-    kind, affected = headline_kind(worst, partitions, codes, total, is_peace, uncompared)
+    kind, affected = headline_kind(worst, partitions, codes, total, is_peace, uncompared, untimed)
     counts = Counter(row["verdict"] for row in partitions)
     without_sum = worst in ("WILL_LOSE_ON_TRUNCATION", "UNCOMMITTED_DIVERGENCE") and not total.committed
     countable = worst in ("COMMITTED_LOSS", "COMMITTED_DIVERGENCE", "WILL_LOSE_ON_TRUNCATION")
@@ -123,6 +125,7 @@ def headline_kind(
     total: Total,
     is_peace: bool,
     compared: Compared,
+    untimed: Collection[Place] = (),
 ) -> tuple[str, int]:
     """What the audit comes to, and of how many partitions that is said; `codes` are those of each partition's findings.
 
@@ -130,7 +133,8 @@ def headline_kind(
     - `gone_since` an earlier audit, `gone_for_good`: on no replica here; `lost_markers`: no sound record; `lost_uncounted`
     - `perhaps`: records that nothing proves committed, counted
     - `differ`, `damaged`, `isr_short`, `will_lose`, `undecided`, `left_behind` by a clean election, `unproven`,
-      `none_lacked`: the leader has every record that producers sent
+      `none_lacked`: the leader has every record that producers sent; `equal_content`: in `untimed` partitions that rests on
+      records without times, which equal ones of another producer may have
     - `behind`, `behind_only`, `agree`, `peace`: nothing is lost; the first and the last where all is known
     - `alone`, `single`: one copy is here and was compared with nothing; `single`: the partitions have one replica
     """
@@ -140,7 +144,9 @@ def headline_kind(
     if worst == "UNCOMMITTED_DIVERGENCE":
         is_known = all(row["lost_records"] is not None for row in affected)
         is_left = all("DIV-EPOCH" not in codes.get(place_of(row), ()) for row in affected)
-        kind = "unproven" if not is_known else "left_behind" if is_left else "none_lacked"
+        is_timed = all(place_of(row) not in untimed for row in affected)
+        kept = "none_lacked" if is_timed else "equal_content"
+        kind = "unproven" if not is_known else "left_behind" if is_left else kept
     elif worst == "WILL_LOSE_ON_TRUNCATION":
         only_short = all("REP-ISR-SHORT" in codes.get(place_of(row), ()) for row in affected)
         kind = "isr_short" if only_short else "will_lose"

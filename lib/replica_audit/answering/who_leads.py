@@ -12,8 +12,8 @@ from replica_audit.deciding.present_state import states_of_source
 class Leading:
     """Who leads.
 
-    `kind`: `leads`, `taken` (for the leader: nothing says who leads), `nobody`, `all_stopped` (nobody leads, since all
-    brokers were stopped cleanly) or `nothing_compared` (no replica could be read).
+    `kind`: `leads`, `taken` (for the leader: nothing says who leads), `nobody`, `deleted` (nobody leads, since the
+    topic was deleted), `all_stopped` (nobody leads, since all brokers were stopped cleanly) or `nothing_compared` (no replica could be read).
     """
 
     kind: str
@@ -34,6 +34,8 @@ def find_leading(partition: Row, rows: Rows) -> Leading:
         return Leading("nothing_compared")
     if leader is None:
         states = states_of_source(rows.get("partition_states", ()))
+        if states and states[-1]["occasion"] == "deleted":
+            return Leading("deleted", source)
         stopped = any(row["code"] == "META-NO-LEADER" and row["severity"] == "info" for row in rows["findings"])
         led = [row["leader_id"] for row in states if row["leader_id"] is not None]
         other = "led_last" if led and led[-1] == reference else "newest"

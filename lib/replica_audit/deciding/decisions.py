@@ -221,7 +221,9 @@ def _sources(rows: Mapping[int, Row], replicas: Mapping[int, Row]) -> list[Sourc
 def _beside(row: Row) -> list[Source]:
     """Copies that neither lead nor follow and hold some of what a candidate loses."""
     return [
-        Source(one["broker_id"], one["log_dir"], one["start_offset"], one["end_offset"], one["lost_held"])
+        Source(
+            one["broker_id"], one["log_dir"], one["start_offset"], one["end_offset"], one["lost_held"], one["log_dir"]
+        )
         for one in row["beside"] or ()
     ]
 

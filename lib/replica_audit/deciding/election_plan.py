@@ -52,7 +52,7 @@ def plan_elections(
         # Which decisions are carried out, and so what there is to salvage before, is known only now.
         outcome = make_steps(state, matrix, decisions, tools, [*first, *salvage])
     last = [
-        *restore_steps(outcome.decisions, bootstrap),
+        *restore_steps(outcome.decisions, bootstrap, client_config),
         *mending_steps(results, matrix, outcome.decisions, tools, about),
     ]
     return Plan(

@@ -26,10 +26,13 @@ def decided_rows(
     audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray], asked: Collection[TopicPartition] = ()
 ) -> dict[str, list[dict]]:
     """`report_rows` with `elections` filled: of a partition that is neither consistent nor lagging, has no leader, or is
-    `asked` for. Where nobody leads because every broker was stopped in order, there is nothing to decide.
+    `asked` for. Where nobody leads because every broker was stopped in order, or the topic was deleted, there is nothing to decide.
     """
     rows = report_rows(audit)
     leaderless = any(item.code == META_NO_LEADER.code and item.severity != "info" for item in audit.findings)
+    leadership = audit.evidence.leadership
+    if leadership is not None and leadership.is_deleted:
+        return rows
     if audit.verdict not in CALM or leaderless or audit.evidence.topic_partition in asked:
         rows["elections"] += election_rows(audit, batches)
     return rows

@@ -18,9 +18,11 @@ from replica_audit.auditing.comparing.loss import Piece, committed_ahead, has_da
 from replica_audit.auditing.comparing.runs import Run
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.batch_header import TRANSACTIONAL, Batch, or_absent
 from replica_audit.formats.segments.open_transactions import next_part
 from replica_audit.model import ChunkDigest, OpenTransaction
+from replica_audit.protocol.election import Election
 
 #: Protocols under which a clean election keeps all that was committed.
 _KEEPS_COMMITTED = ("kip-279", "fetch")
@@ -238,20 +240,30 @@ def _of_ahead(case: Case, facts: ReplicaFacts, batch: Batch) -> tuple[int, int]:
 def _of_run(case: Case, run: Run) -> tuple[int, int]:
     """The same of a run that the reference has other records for.
 
-    What a clean election left behind was not committed, as long as the log of the elected one was whole: a recorded high
-    watermark past the run's start says that it was not. Before KIP-279 clean elections lost committed records too.
+    What a clean election left behind was not committed, as long as the log of the elected one was whole: a committed record
+    in the run says that it was not. Before KIP-279 clean elections lost committed records too. Of any other run that may
+    have been committed which all in sync may have had at some time. The present leader's high watermark is one of its own
+    lineage, and has no weight here.
     """
     committed = -1 if run.committed_end is None else run.committed_end
     if run.likely is not None or case.protocol not in _KEEPS_COMMITTED:
         return committed, run.end_offset
-    reached = min(case.high_watermark.reached, run.end_offset)
     cause = run.cause
-    if cause is not None and cause.clean is True and run.committed_end is None:
-        return committed, reached
-    promised = None if cause is None else cause.promised_records
-    if promised is None or promised > run.committed_records:
+    if cause is None or cause.promised_records is None:
         return committed, run.end_offset
-    return committed, max(committed, reached)
+    if cause.clean:
+        whole = cause.excludes_commitment and run.committed_end is None and not _lost_its_tail(case, cause.election)
+        return committed, committed if whole else run.end_offset
+    return committed, run.end_offset if cause.promised_records > run.committed_records else committed
+
+
+def _lost_its_tail(case: Case, election: Election | None) -> bool:
+    """Whether the log of the elected replica shows today that it lost its end."""
+    return election is not None and any(
+        is_tail_lost(case.reference, case.replicas, facts)
+        for facts in case.replicas
+        if facts.broker_id == election.leader_id
+    )
 
 
 def _of_chunk(case: Case, facts: ReplicaFacts, chunk: ChunkDigest) -> Marked:

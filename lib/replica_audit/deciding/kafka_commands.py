@@ -140,8 +140,13 @@ class Tools:
 
 def copy_command(broker_id: int, places: Iterable[Place]) -> str:
     """The copy of partitions' directories, on the broker's host."""
-    names = [f"./{topic}-{partition}" for topic, partition in places]
-    return shlex.join(["tar", "-czf", f"broker-{broker_id}.tgz", "-C", f"LOG_DIR_OF_{broker_id}", "--", *names])
+    return copy_directories(broker_id, [f"{topic}-{partition}" for topic, partition in places])
+
+
+def copy_directories(broker_id: int, names: Iterable[str]) -> str:
+    """The copy of directories below a log dir, on the broker's host; a name that begins with a dash is a name."""
+    named = [f"./{name}" for name in names]
+    return shlex.join(["tar", "-czf", f"broker-{broker_id}.tgz", "-C", f"LOG_DIR_OF_{broker_id}", "--", *named])
 
 
 def election_file(places: Iterable[Place]) -> str:

@@ -33,7 +33,7 @@ def mending_steps(
     ]
     moving = {(one.topic, one.partition) for one in decisions if one.procedure != "none"}
     yield from _transactions(found, matrix, moving, tools)
-    yield from _remedies(found, results, {(one.topic, one.partition) for one in decisions})
+    yield from _remedies(found, results, {(one.topic, one.partition) for one in decisions}, moving)
 
 
 def _transactions(found: Sequence[Row], matrix: Matrix, moving: Collection[Place], tools: Tools) -> Iterator[Step]:
@@ -59,10 +59,16 @@ def _transactions(found: Sequence[Row], matrix: Matrix, moving: Collection[Place
         )
 
 
-def _remedies(found: Sequence[Row], results: Results, decided: Collection[Place]) -> Iterator[Step]:
-    """What the catalogue advises of findings that are loud, a step for each code, worst first."""
+def _remedies(
+    found: Sequence[Row], results: Results, decided: Collection[Place], moving: Collection[Place]
+) -> Iterator[Step]:
+    """What the catalogue advises of findings that are loud, a step for each code, worst first.
+
+    Nothing of partitions that get another leader: what it advises of a replica may be against the plan, and another audit
+    follows.
+    """
     verdicts = {(row["topic"], row["partition"]): row["verdict"] for row in results.rows("partitions")}
-    loud = [row for row in found if _is_loud(row, decided)]
+    loud = [row for row in found if _is_loud(row, decided) and (row["topic"], row["partition"]) not in moving]
     if not loud and not decided:
         # Nothing is loud: what keeps the followers behind is worth a line all the same.
         behind = [row for row in found if verdicts.get((row["topic"], row["partition"])) == "LAGGING"]

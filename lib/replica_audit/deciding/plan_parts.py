@@ -24,6 +24,8 @@ class Source:
     start_offset: int
     end_offset: int
     records: int
+    directory: str | None = None
+    """The copy's own directory in the snapshot where Kafka does not serve from it: -future, -stray, another disk."""
 
 
 @dataclass(frozen=True, slots=True)

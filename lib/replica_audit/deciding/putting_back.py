@@ -32,18 +32,22 @@ def salvage_steps(results: Results, decisions: Sequence[Decision], made_with: Se
         )
 
 
-def restore_steps(decisions: Sequence[Decision], bootstrap: str) -> Iterator[Step]:
+def restore_steps(decisions: Sequence[Decision], bootstrap: str, client_config: str | None) -> Iterator[Step]:
     """One step that produces again what was salvaged; none while a partition of it has no plan."""
     places = _worth_it(decisions)
     if places:
-        command = ["replica-audit", "restore", SALVAGED, "--bootstrap-servers", bootstrap]
+        config = [] if client_config is None else ["--command-config", client_config]
+        command = ["replica-audit", "restore", SALVAGED, "--bootstrap-servers", bootstrap, *config, "--to-original"]
         yield Step(
             number=0,
             action="restore",
             text=f"Put the salvaged records of {list_places(places)} back: they are produced at the end of the log",
             partitions=tuple(places),
-            commands=(shlex.join([*command, "--dry-run"]), shlex.join(command)),
-            before=("Every partition of them has the leader that the plan gives it",),
+            commands=(shlex.join([*command, "--dry-run"]), shlex.join([*command, "--yes"])),
+            before=(
+                "Every partition of them has the leader that the plan gives it",
+                "The dry run shows what you expect: after it nobody is asked",
+            ),
         )
 
 

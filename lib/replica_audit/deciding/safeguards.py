@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from replica_audit.deciding.decisions import Matrix
-from replica_audit.deciding.kafka_commands import copy_command
+from replica_audit.deciding.kafka_commands import copy_command, copy_directories
 from replica_audit.deciding.plan_parts import Decision, Step
 from replica_audit.deciding.present_state import PresentState, Row
 from replica_audit.deciding.step_list import list_places
@@ -86,10 +86,18 @@ def _copy(
             commands=[copy_command(broker, places) for broker in sorted(brokers)[:1]],
             snapshot=[directory for one in held for directory in one.directories],
         )
+    yield from _copy_other(matrix, decisions, holdings)
+    yield from _copy_beside(decisions)
+
+
+def _copy_other(
+    matrix: Matrix, decisions: Sequence[Decision], holdings: Mapping[int, Sequence[Holding]]
+) -> Iterator[Step]:
+    """What else exists only once, or is lost by the choice."""
     wanted: dict[int, list[Place]] = defaultdict(list)
     for decision in decisions:
         place = (decision.topic, decision.partition)
-        sources = {one.broker_id for one in decision.salvage}
+        sources = {one.broker_id for one in decision.salvage if one.directory is None}
         for broker, rows in matrix.rows[place].items():
             copied = any(one.place == place for one in holdings.get(broker, ()))
             if not copied and (broker in sources or rows[broker]["only_here"]):
@@ -103,6 +111,23 @@ def _copy(
             partitions=sorted({place for places in wanted.values() for place in places}),
             commands=[copy_command(broker, places) for broker, places in sorted(wanted.items())],
         )
+
+
+def _copy_beside(decisions: Sequence[Decision]) -> Iterator[Step]:
+    """Copies that Kafka does not serve from, and cuts or deletes once the broker is up."""
+    for decision in decisions:
+        for one in decision.salvage:
+            if one.directory is not None:
+                name = one.directory.rsplit("/", 1)[-1]
+                yield _step(
+                    "copy",
+                    f"Copy {name} of broker {one.broker_id} before the broker is started: it holds {count(one.records, 'record')} "
+                    f"of {decision.topic}-{decision.partition} that the choice loses, and Kafka cuts or deletes it",
+                    brokers=[one.broker_id],
+                    partitions=[(decision.topic, decision.partition)],
+                    commands=[copy_directories(one.broker_id, [name])],
+                    snapshot=[one.directory],
+                )
 
 
 def _find_holdings(matrix: Matrix, about: Collection[Place] | None) -> dict[int, list[Holding]]:

@@ -30,6 +30,9 @@ class Election:
     previous_elr: tuple[int, ...]
     from_last_known: bool
     """Elected as the last known leader, after ISR and eligible leader replicas had become empty."""
+    came_back: bool = False
+    """Nobody had led for want of a live replica, so that it had been down, and may have lost the end of its log. Not so with
+    eligible leader replicas, which one that was killed drops out of (KIP-966)."""
 
 
 def elections(history: Sequence[PartitionState]) -> tuple[Election, ...]:
@@ -61,9 +64,15 @@ def elections(history: Sequence[PartitionState]) -> tuple[Election, ...]:
                 previous_isr=before.isr,
                 previous_elr=before.elr,
                 from_last_known=not eligible and chosen in before.last_known_elr,
+                came_back=_was_leaderless(before, led) and not before.elr and not before.last_known_elr,
             )
         )
     return tuple(found)
+
+
+def _was_leaderless(state: PartitionState, led: PartitionState | None) -> bool:
+    """Whether a state is one that the controller wrote for want of a leader: that begins an epoch."""
+    return state.leader_id is None and led is not None and state.leader_epoch > led.leader_epoch
 
 
 def last_led(history: Sequence[PartitionState]) -> PartitionState | None:

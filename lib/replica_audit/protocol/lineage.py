@@ -84,6 +84,14 @@ class Lineage:
         index = bisect_right(self.entries, offset, key=lambda entry: entry[1])
         return self.entries[index - 1][0] if index else None
 
+    def agrees_to(self, other: Lineage, start_offset: int, end_offset: int) -> int:
+        """Up to where from `start_offset` on, at most to `end_offset`, each offset is of the same epoch in both."""
+        starts = {start for _, start in (*self.entries, *other.entries) if start_offset < start < end_offset}
+        for offset in (start_offset, *sorted(starts)):
+            if self.epoch_for_offset(offset) != other.epoch_for_offset(offset):
+                return offset
+        return max(start_offset, end_offset)
+
     def end_offset_for(self, requested_epoch: int | None, log_end_offset: int) -> tuple[int, int] | None:
         """Answer to OffsetsForLeaderEpoch: (epoch, its end offset), or None for undefined.
 

@@ -22,8 +22,15 @@ class Cause:
     """Records that were promised to producers with acks=all at most; None where that is not known."""
     suspects: int = 1
     """It was that election or one of so many, of whose leaders no log tells any more whether they had the records."""
+    came_back: bool = False
+    """The winner of that election, or of one of the suspects, may have lost the end of its log while it was down."""
     elections: tuple[Election, ...] = ()
     """Every one that left them behind: a deposed leader that comes back uncleanly may have brought them back in between."""
+
+    @property
+    def excludes_commitment(self) -> bool:
+        """Whether what was left behind was not committed: a clean election loses nothing while its winner's log is whole."""
+        return self.clean is True and not self.came_back
 
 
 def promised_in_all(causes: Iterable[Cause | None]) -> int | None:

@@ -115,8 +115,8 @@ def count_run(item: Comparison, run: Run) -> Count:
 
 def is_lost(run: Run) -> bool:
     """Whether records of a run count: not where an election that is known to be clean left them, uncommitted, behind."""
-    clean = run.cause is not None and run.cause.clean is True
-    return run.kind != "hole_here" and not (run.kind == "epoch" and clean and run.committed_end is None)
+    uncommitted = run.cause is not None and run.cause.excludes_commitment and run.committed_end is None
+    return run.kind != "hole_here" and not (run.kind == "epoch" and uncommitted)
 
 
 def _is_known(reference: ReplicaFacts, item: Comparison) -> bool:

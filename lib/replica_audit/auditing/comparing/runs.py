@@ -22,7 +22,8 @@ class Proof:
     """What shows that records were committed."""
 
     kind: ProofKind
-    """checkpoint: a high watermark; sole_isr: their leader was alone in the ISR."""
+    """checkpoint: a high watermark; lost_tail: one past the end of the log that had it; sole_isr: their leader was alone in
+    the ISR."""
     broker_id: int
     """Whose checkpoint, or which leader."""
     text: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from replica_audit.auditing.findings.families import cap_files, chk, meta_copies, meta_identity
+from replica_audit.auditing.findings.families import cap_doubts, cap_files, chk, meta_copies, meta_identity
 from replica_audit.auditing.findings.finding_rows import report_finding
 from replica_audit.formats.log_dirs.names import OFFSET_CHECKPOINTS
 
@@ -35,7 +35,8 @@ class LogDirTally:
             if key[:2] in self._filled
         ]
         for row in unplaced:
-            item = cap_files.of_input(row) or meta_identity.of_input(row) or meta_copies.of_input(row)
+            found_by = (family.of_input(row) for family in (cap_files, meta_identity, meta_copies, cap_doubts))
+            item = next((one for one in found_by if one is not None), None)
             if item is not None and not _is_told_by_partitions(row):
                 found.append((row["path"], item))
         return [report_finding(item, None, name, cluster_id).to_row() for name, item in found]

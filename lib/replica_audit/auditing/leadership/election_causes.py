@@ -89,7 +89,9 @@ def _with_cause(run: Run, past: PastElections, leadership: Leadership) -> Run:
     promised = _promised(run, epoch, suspects if clean is not None else (), past, leadership)
     chosen = named[-1] if clean and named else parted
     of = next((group for group in groups if chosen in group), ())
-    return replace(run, cause=Cause(chosen, clean, promised, max(1, len(of)), named))
+    came_back = any(one.came_back for one in suspects)
+    cause = Cause(chosen, clean, promised, max(1, len(of)), came_back=came_back, elections=named)
+    return replace(run, cause=cause)
 
 
 def _abandonments(run: Run, epoch: int, past: PastElections) -> list[tuple[Election, ...]]:

@@ -66,7 +66,7 @@ def with_frozen_tails(
     comparisons: Sequence[Comparison], reference: Reference, frozen: FrozenEpochs | None
 ) -> tuple[Comparison, ...]:
     """The same, with the offset from which on what a follower has past the reference's end was never committed."""
-    if frozen is None:
+    if frozen is None or reference.outdated:
         return tuple(comparisons)
     replicas = (reference.facts, *(item.follower for item in comparisons))
     return tuple(

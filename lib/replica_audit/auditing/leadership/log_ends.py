@@ -45,6 +45,8 @@ def bounding_ends(
     open_ends: list[str] = []
     if leader.broker_id in members or is_led(reference, leadership):
         reason = why_open(leader, replicas, leadership) or why_down(leader, leadership)
+        if reason is None and (unseen := _may_lead_unseen(reference, replicas)):
+            reason = f"the leadership given is older than the logs, and broker {unseen[0]}, of which no log is here, may lead"
         if reference.predates:
             reason = f"the files of broker {leader.broker_id} were copied before it began to lead in epoch {reference.leader_epoch}"
         if reason is None:
@@ -71,6 +73,13 @@ def bounding_ends(
     absent = {*members, *(() if reference.leader_id is None else (reference.leader_id,))} - here
     open_ends += [f"no usable log of broker {broker_id} is here" for broker_id in sorted(absent)]
     return found, open_ends
+
+
+def _may_lead_unseen(reference: Reference, replicas: Sequence[ReplicaFacts]) -> list[int]:
+    """Assigned brokers without a log here, any of which may lead in an epoch that no other one knows, where nothing newer
+    than the logs says who leads."""
+    assigned = () if reference.outdated is None else reference.outdated.replicas or ()
+    return sorted({*assigned} - {facts.broker_id for facts in replicas})
 
 
 def is_led(reference: Reference, leadership: Leadership | None) -> bool:

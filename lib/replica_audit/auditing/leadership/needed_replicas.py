@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.reference import Reference
     from replica_audit.model import Leadership, PartitionState
 
+#: A clause for each reason why an answer depends on a replica that was not captured.
+WHY_NEEDED: dict[Need, str] = {
+    "elr": "it is eligible to lead",
+    "isr": "nothing here shows that the leader has all that it has",
+    "led_before_unclean": "it led before an unclean election and has not followed since",
+    "isr_before_unclean": "it was in sync before an unclean election and has not followed since",
+    "no_history": "no history says how it left the in-sync replicas",
+}
+
 
 def needed_replicas(
     leadership: Leadership | None,
@@ -26,6 +35,8 @@ def needed_replicas(
     """
     if leadership is None or leadership.replicas is None:
         named = leadership.named if leadership else frozenset()
+        if leadership is None and reference is None:
+            return {}  # no copy and no assignment: there is no answer that a checkpoint file's entry could make less sure
         return {broker_id: "no_history" for broker_id in sorted((named | set(orphaned)) - set(captured))}
     history = [state for state in leadership.history if not state.uncommitted]
     unclean = [one for one in elections(history) if not one.clean]

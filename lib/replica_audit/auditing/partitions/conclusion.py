@@ -31,6 +31,7 @@ from replica_audit.auditing.leadership.frozen_epochs import (
     with_frozen_tails,
 )
 from replica_audit.auditing.leadership.logged_events import of_present_topic, tighten_by_logs
+from replica_audit.auditing.leadership.lost_marks import lost_marks, with_lost_marks
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.auditing.partitions.group_offsets import with_groups
 from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
@@ -100,6 +101,7 @@ def conclude(
     terms = sole_terms(replicas, evidence.leadership, evidence.kafka_version)
     frozen = frozen_epochs(replicas, evidence.leadership, evidence.kafka_version)
     everything = (*kept, *found[len(grouping.followers) :])
+    everything = with_lost_marks(everything, lost_marks(reference, replicas))
     everything = with_causes(with_proofs(everything, terms), reference, evidence.leadership)
     everything = with_frozen_tails(everything, reference, frozen)
     compared, beside = everything[: len(kept)], everything[len(kept) :]

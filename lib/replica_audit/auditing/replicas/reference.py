@@ -39,6 +39,8 @@ class Reference:
     outdated: Leadership | None = None
     """The leadership that was given, where it is older than the logs: a replica knows a later epoch than it, or than the
     leader that it names. Then who leads is inferred from the logs, and what it says of the ISR is not used."""
+    history: tuple[PartitionState, ...] = ()
+    """Committed states of the metadata log, oldest first; () where leadership comes from elsewhere, or is outdated."""
 
     def complete(self, lineage: Lineage) -> Lineage:
         """A lineage of the reference as its leader keeps it: with (leader epoch, log end) where it has not reached that epoch.
@@ -90,6 +92,7 @@ def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | 
         elr=() if given is None else tuple(sorted(given.elr)),
         predates=predates,
         outdated=older,
+        history=() if given is None else tuple(state for state in given.history if not state.uncommitted),
     )
 
 

@@ -87,18 +87,24 @@ class MetadataCopy:
 
     def voters(self, snapshot: Snapshot) -> tuple[int, ...] | None:
         """The voters that its last control record names; None where it has none."""
+        last = next(self._voters_named(snapshot), None)
+        return None if last is None else last[2].ids
+
+    def elections(self, snapshot: Snapshot) -> list[tuple[int, int, int]]:
+        """(offset, controller epoch, who was elected) of its elections, in order."""
+        found = self._voters_named(snapshot)
+        return [(at, epoch, one.leader_id) for at, epoch, one in found if one.leader_id is not None][::-1]
+
+    def _voters_named(self, snapshot: Snapshot) -> Iterator[tuple[int, int, Voters]]:
+        """(offset, controller epoch, record) of the control records that name voters, the last first."""
         for piece in reversed(self.pieces):
             control = piece.headers[(piece.headers["attributes"] & CONTROL) != 0]
             for header in control[::-1]:
                 with snapshot.open_file(piece.path) as stream:
-                    named = [
-                        entry.message.ids
-                        for entry in read_entries(stream, piece.path, np.array([header]))
-                        if isinstance(entry.message, Voters)
-                    ]
-                if named:
-                    return named[-1]
-        return None
+                    entries = list(read_entries(stream, piece.path, np.array([header])))
+                for entry in reversed(entries):
+                    if isinstance(entry.message, Voters):
+                        yield entry.offset, entry.epoch, entry.message
 
 
 def read_copy(snapshot: Snapshot, log: MetadataLog) -> MetadataCopy:

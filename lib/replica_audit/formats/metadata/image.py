@@ -45,8 +45,13 @@ class MetadataImage:
     def __init__(self) -> None:
         self.voters: tuple[int, ...] = ()
         self.features: dict[str, int] = {}
+        self.created: dict[str, str] = {}
+        """Name by topic id of every topic so far, deleted ones too."""
+        self.is_whole = True
+        """Every record since the first was applied; False after a snapshot, which lacks what was deleted before it."""
         self._names: dict[str, str] = {}
         self._states: dict[str, dict[int, list[PartitionState]]] = {}
+        self._deleted: dict[str, dict[int, list[PartitionState]]] = {}
         self._configs: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
         self._brokers: dict[int, tuple[bool, bool]] = {}
         self.brokers: dict[int, list[BrokerEvent]] = defaultdict(list)
@@ -56,6 +61,7 @@ class MetadataImage:
 
     def apply_snapshot(self, entries: Iterable[Entry], end_offset: int) -> bool:
         """Take the state of a snapshot that ends at `end_offset`; False: it has no footer and is not to be used."""
+        self.is_whole = False
         time_ms, complete = 0, False
         for entry in entries:
             if isinstance(entry.message, SnapshotTime):
@@ -95,6 +101,15 @@ class MetadataImage:
                     found.append(self._leadership(topic_id, partition, committed[-1], tuple(states)))
         return sorted(found, key=lambda one: (one.topic, one.partition))
 
+    def deleted(self) -> list[Leadership]:
+        """The same of topics that were deleted: nobody leads them."""
+        found = [
+            leadership_of_history(self.created[topic_id], partition, topic_id, tuple(states), None)
+            for topic_id, partitions in self._deleted.items()
+            for partition, states in partitions.items()
+        ]
+        return sorted(found, key=lambda one: (one.topic, one.partition))
+
     def _leadership(
         self, topic_id: str, partition: int, last: PartitionState, states: tuple[PartitionState, ...]
     ) -> Leadership:
@@ -120,10 +135,10 @@ class MetadataImage:
             self._note_broker(entry, message.broker_id, True, False)
             self._brokers.pop(message.broker_id, None)
         elif isinstance(message, TopicCreated):
-            self._names[message.topic_id] = message.name
+            self._names[message.topic_id] = self.created[message.topic_id] = message.name
             self._states.setdefault(message.topic_id, {})
         elif isinstance(message, TopicRemoved):
-            self._remove(message)
+            self._remove(entry, message)
         elif isinstance(message, FeatureSet):
             self.features[message.name] = message.level
             if message.name == ELR_FEATURE and not self._uncommitted:
@@ -137,11 +152,14 @@ class MetadataImage:
         if not self._uncommitted and (fenced is not None or registered):
             self.brokers[broker_id].append(BrokerEvent(entry.batch_end, fenced, registered))
 
-    def _remove(self, message: TopicRemoved) -> None:
+    def _remove(self, entry: Entry, message: TopicRemoved) -> None:
         # Above what is committed the topic still exists for everybody who has to know.
         if not self._uncommitted:
             name = self._names.pop(message.topic_id, None)
-            self._states.pop(message.topic_id, None)
+            self._deleted[message.topic_id] = self._states.pop(message.topic_id, {})
+            for states in self._deleted[message.topic_id].values():
+                nobody = dict.fromkeys(("isr", "elr", "last_known_elr", "replicas", "directories"), ())
+                self._restate(entry, states, "deleted", leader_id=None, **nobody)
             if name is not None:
                 self._configs.pop((TOPIC_RESOURCE, name), None)
 
@@ -230,7 +248,7 @@ class MetadataImage:
         last = states[-1]
         if all(getattr(last, name) == value for name, value in changes.items()):
             return
-        if last.time_ms == entry.time_ms and last.occasion in ("created", "snapshot"):
+        if last.time_ms == entry.time_ms and last.occasion in ("created", "snapshot") and occasion != "deleted":
             # Configs of a new topic come with it.
             states[-1] = replace(last, **changes)
             return

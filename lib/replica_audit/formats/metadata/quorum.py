@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from replica_audit.formats.metadata.copies import MetadataCopy, StateSnapshot
+
+#: Clocks of nodes may differ by this.
+CLOCKS_DIFFER_MS = 2_000
+
+
+def name_nodes(ids: Iterable[int | None]) -> str:
+    """Brokers and controllers by their ids: node 1; nodes 1, 2 and 100."""
+    known = sorted({one for one in ids if one is not None})
+    listed = ", ".join(map(str, known[:-1]))
+    return f"nodes {listed} and {known[-1]}" if listed else f"node {known[0]}" if known else "a node without an id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +87,7 @@ def _behind(copy: MetadataCopy, newest: MetadataCopy) -> int:
     return copy.end_offset if apart else 0
 
 
-def _parting(one: MetadataCopy, other: MetadataCopy) -> int | None:
+def parting(one: MetadataCopy, other: MetadataCopy) -> int | None:
     """The first offset at which two copies hold different records; None where they hold none."""
     start, end = max(one.start_offset, other.start_offset), min(one.end_offset, other.end_offset)
     mine, theirs = one.keys, other.keys
@@ -93,10 +103,23 @@ def _parting(one: MetadataCopy, other: MetadataCopy) -> int | None:
     return None
 
 
+def find_splice(one: MetadataCopy, other: MetadataCopy) -> tuple[int, int] | None:
+    """Offsets [start, end) in which two logs differ though they have the same records from there on; None without such.
+
+    A log that is cut where it parts from its leader's never does: what differs reaches to its end.
+    """
+    start = parting(one, other)
+    if start is None:
+        return None
+    common = np.intersect1d(one.keys, other.keys)
+    after = common["base_offset"][common["base_offset"] > start]
+    return (start, int(after.min())) if len(after) else None
+
+
 def _agreed_end(one: MetadataCopy, other: MetadataCopy) -> int:
     """Up to where `other` has nothing that contradicts `one`: its end, or where the two part, which may be offset 0."""
-    parting = _parting(one, other)
-    return other.end_offset if parting is None else parting
+    parting_at = parting(one, other)
+    return other.end_offset if parting_at is None else parting_at
 
 
 def _committed_end(
@@ -113,38 +136,41 @@ def _forks(copies: Sequence[MetadataCopy], newest: MetadataCopy, voters: Sequenc
     """Contradictions that no uncommitted tail explains.
 
     A voter's tail that the newest copy does not have is legal as long as nothing shows that it was committed: its node
-    took a snapshot of it, or a majority of the voters hold it. Two records of one epoch at one offset are never legal.
+    took a snapshot of it, or a majority of the voters hold it. Two records of one epoch at one offset are never legal, nor
+    are logs that agree again after they differ.
     """
     found = []
     apart: dict[str, int] = {}
     for copy in copies:
-        parting = _parting(newest, copy) if copy is not newest else None
-        if parting is None:
+        parting_at = parting(newest, copy) if copy is not newest else None
+        if parting_at is None:
             continue
-        apart[copy.log.path] = parting
-        mine, theirs = _epoch_at(copy, parting), _epoch_at(newest, parting)
-        covering = [one for one in copy.snapshots if one.end_offset > parting and one.epoch < newest.epoch]
+        apart[copy.log.path] = parting_at
+        mine, theirs = epoch_at(copy, parting_at), epoch_at(newest, parting_at)
+        covering = [one for one in copy.snapshots if one.end_offset > parting_at and one.epoch < newest.epoch]
         if mine == theirs and mine is not None:
-            found.append(
-                Fork(copy, newest, parting, f"both have records of controller epoch {mine} there, but different ones")
-            )
+            reason = f"both have records of controller epoch {mine} there, but different ones"
+            found.append(Fork(copy, newest, parting_at, reason))
+        elif find_splice(copy, newest) is not None:
+            reason = "further on they have the same records again, and logs that are cut where they part never do"
+            found.append(Fork(copy, newest, parting_at, reason))
         elif covering:
             reason = f"its snapshot {covering[0].path} was taken of what it has there, so that was committed"
-            found.append(Fork(copy, newest, parting, reason))
+            found.append(Fork(copy, newest, parting_at, reason))
     dissenters = [copy for copy in copies if copy.log.path in apart and copy.node_id in voters]
     majority = len(voters) // 2 + 1
     if voters and len(dissenters) >= majority:
         first = min(dissenters, key=lambda copy: copy.log.path)
         together = [copy for copy in dissenters if _agreed_end(copy, first) > apart[first.log.path]]
         if len(together) >= majority and not any(fork.copy is first for fork in found):
-            names = ", ".join(str(copy.node_id) for copy in together)
-            found.append(
-                Fork(first, newest, apart[first.log.path], f"nodes {names}, a majority of the voters, agree on it")
-            )
+            names = name_nodes(copy.node_id for copy in together)
+            reason = f"{names}, a majority of the voters, agree on it, as voters that were seeded from one disk do too"
+            found.append(Fork(first, newest, apart[first.log.path], reason))
     return found
 
 
-def _epoch_at(copy: MetadataCopy, offset: int) -> int | None:
+def epoch_at(copy: MetadataCopy, offset: int) -> int | None:
+    """The controller epoch of the record that a copy has at an offset; None where it has none there."""
     for piece in copy.pieces:
         at = (piece.headers["base_offset"] <= offset) & (offset <= piece.headers["last_offset"])
         if at.any():

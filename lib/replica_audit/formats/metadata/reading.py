@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from replica_audit.formats.files.side_files import is_whole, parse_json, show_value
@@ -11,16 +11,16 @@ from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import MetadataLog
 from replica_audit.formats.metadata.copies import MetadataCopy, read_copy
 from replica_audit.formats.metadata.fields import MessageError
+from replica_audit.formats.metadata.histories import History, find_histories, say_histories
 from replica_audit.formats.metadata.image import MetadataImage
 from replica_audit.formats.metadata.quorum import Fork, Quorum, newest_copy, weigh_copies
 from replica_audit.formats.metadata.replay import replay
 from replica_audit.formats.metadata.sole_isr import ClusterCourse, EpochFiles, mark_sole_isr
-from replica_audit.formats.metadata.stale import CopyMoments, mark_lacking, settle, stale_rows
-from replica_audit.model import Leadership, QuarantineRow
+from replica_audit.formats.metadata.stale import CopyMoments, Stale, mark_lacking, settle, stale_rows
+from replica_audit.model import Leadership, QuarantineRow, ReplicaDir
 
 _QUORUM_HINT = "the voters are taken from the log alone; compare with quorum-state of the other controllers"
 _ASIDE = "; what is known of leadership comes from the other copies"
-_UNKNOWN_MOMENTS = CopyMoments()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +33,24 @@ class MetadataReading:
     """Part of the newest copy could not be read: the leadership may be older than what a listing says."""
 
 
+@dataclass(frozen=True, slots=True)
+class AppliedEvidence:
+    """What shows which metadata brokers had applied, and when copies were made."""
+
+    epochs: EpochFiles | None = None
+    """Entries of the brokers' leader-epoch-checkpoint files."""
+    directories: Sequence[ReplicaDir] = ()
+    """The brokers' partitions."""
+    moments: CopyMoments = CopyMoments()
+
+
+_NO_EVIDENCE = AppliedEvidence()
+
+
 def read_metadata(
-    snapshot: Snapshot,
-    logs: Sequence[MetadataLog],
-    epochs: EpochFiles | None = None,
-    moments: CopyMoments = _UNKNOWN_MOMENTS,
+    snapshot: Snapshot, logs: Sequence[MetadataLog], evidence: AppliedEvidence = _NO_EVIDENCE
 ) -> MetadataReading:
     """Every partition's leadership with its history, from the newest copy and what older copies add before it.
-
-    `epochs` gives entries of the brokers' leader-epoch-checkpoint files, for what they show that a leader had applied;
-    `moments` tells which copies cannot lack a record because they were made before it was written.
 
     Nothing is raised for what cannot be read: CAP-UNREADABLE in `quarantine` where it matters, INPUT-IGNORED where
     another copy makes up for it, META-FORK where copies contradict each other, META-STALE where controllers lack what was
@@ -56,29 +64,91 @@ def read_metadata(
     while usable and reading is None:
         newest = newest_copy(usable)
         try:
-            quorum = weigh_copies(usable, newest.voters(snapshot) or _configured_voters(snapshot, newest, ignored))
-            settled, stale = quorum, None
-            if quorum.committed_end is not None and quorum.committed_end < quorum.newest.end_offset:
-                everything = replay(snapshot, usable, replace(quorum, committed_end=None))
-                settled, stale = settle(quorum, usable, everything.leaderships(), epochs, moments)
-            image = replay(snapshot, usable, settled)
-            found = mark_sole_isr(image.leaderships(), _course(image, usable, settled), epochs)
-            reading = settled, stale, tuple(mark_lacking(found, stale) if stale else found)
+            voters = newest.voters(snapshot) or _configured_voters(snapshot, newest, ignored)
+            reading = _read(snapshot, usable, voters, evidence)
         except (FormatError, MessageError, OSError) as error:
             refused[newest.log.path] = error
             usable = [copy for copy in usable if copy is not newest]
     if reading is None:
         rows = [row for copy in copies for row in _unread(copy, refused.get(copy.log.path), lost=True)]
         return MetadataReading(quarantine=(*rows, *ignored), doubtful=bool(rows))
-    quorum, stale, leaderships = reading
+    quorum, stale = reading.quorum, reading.stale
     rows, doubtful = list(stale_rows(stale, quorum.newest) if stale else ()), False
     for copy in copies:
         # What cannot be read of a copy matters when it may be newer than what was read, and committed.
         reason = refused.get(copy.log.path)
-        newer = copy.reach > quorum.newest.newness and not quorum.whole
+        newer = (
+            copy.reach > quorum.newest.newness
+            and not quorum.whole
+            and all(copy is not one for one in reading.set_aside)
+        )
         doubtful |= newer
         rows += _unread(copy, reason, lost=newer)
-    return MetadataReading(leaderships, (*rows, *ignored, *map(_fork_row, quorum.forks)), doubtful)
+    told = {reading.history_of(fork.copy): fork for fork in reversed(quorum.forks)}
+    forks = (_fork_row(told[number], reading.histories) for number in sorted(told))
+    return MetadataReading(reading.leaderships, (*rows, *ignored, *forks), doubtful)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    quorum: Quorum
+    leaderships: tuple[Leadership, ...]
+    stale: Stale | None
+    histories: tuple[History, ...]
+    set_aside: tuple[MetadataCopy, ...]
+    """Copies of histories that cannot be the right one, where one is left."""
+
+    def history_of(self, copy: MetadataCopy) -> int:
+        """The number of the history that a copy is of."""
+        return next(number for number, one in enumerate(self.histories) if any(copy is of for of in one.copies))
+
+
+def _read(
+    snapshot: Snapshot, copies: Sequence[MetadataCopy], voters: Sequence[int] | None, evidence: AppliedEvidence
+) -> _Reading:
+    """What the copies say, by the only history that can be right where they contradict each other, else by all."""
+    quorum = weigh_copies(copies, voters)
+    parted = any(quorum.agreed[copy.log.path] < copy.end_offset for copy in copies)
+    histories = find_histories(snapshot, copies, voters, evidence.directories) if parted else ()
+    if histories and not quorum.forks:
+        quorum = replace(quorum, forks=_applied_elsewhere(quorum, histories))
+    if not quorum.forks:
+        histories = ()
+    left = [one for one in histories if not one.refused]
+    kept = left[0].copies if len(left) == 1 else tuple(copies)
+    if len(left) == 1:
+        quorum = replace(weigh_copies(kept, voters), forks=quorum.forks)
+    aside = tuple(copy for copy in copies if all(copy is not one for one in kept))
+    settled, stale = quorum, None
+    if quorum.committed_end is not None and quorum.committed_end < quorum.newest.end_offset:
+        everything = replay(snapshot, kept, replace(quorum, committed_end=None))
+        settled, stale = settle(quorum, kept, everything.leaderships(), evidence.epochs, evidence.moments)
+    image = replay(snapshot, kept, settled)
+    found = mark_sole_isr(image.leaderships(), _course(image, kept, settled), evidence.epochs)
+    found = mark_lacking(found, stale) if stale else found
+    left_over = _left_over(image, found, evidence.directories)
+    return _Reading(settled, (*found, *left_over), stale, histories, aside)
+
+
+def _left_over(
+    image: MetadataImage, present: Sequence[Leadership], directories: Sequence[ReplicaDir]
+) -> Iterator[Leadership]:
+    """Partitions of deleted topics of which a broker still has a directory, unless the name is taken again."""
+    taken = {(one.topic, one.partition) for one in present}
+    held = {(one.topic, one.partition, one.topic_id) for one in directories}
+    for one in image.deleted():
+        if (one.topic, one.partition, one.topic_id) in held and (one.topic, one.partition) not in taken:
+            yield one
+
+
+def _applied_elsewhere(quorum: Quorum, histories: Sequence[History]) -> tuple[Fork, ...]:
+    """A fork where brokers applied what the newest copy lacks: then the tail that it parts from was committed."""
+    refused = next(one.refused for one in histories if any(copy is quorum.newest for copy in one.copies))
+    others = [one.copies[0] for one in histories if all(copy is not quorum.newest for copy in one.copies)]
+    if not refused:
+        return ()
+    reason = "what brokers have applied shows that records which the newest copy lacks were committed"
+    return (Fork(others[0], quorum.newest, quorum.agreed[others[0].log.path], reason),)
 
 
 def _course(image: MetadataImage, copies: Sequence[MetadataCopy], quorum: Quorum) -> ClusterCourse:
@@ -123,6 +193,8 @@ def _unread(copy: MetadataCopy, error: Exception | None, *, lost: bool) -> list[
     ]
 
 
-def _fork_row(fork: Fork) -> QuarantineRow:
-    reason = f"from offset {fork.offset} on it differs from {fork.other.log.path}: {fork.reason}"
+def _fork_row(fork: Fork, histories: Sequence[History]) -> QuarantineRow:
+    reason = (
+        f"from offset {fork.offset} on it differs from {fork.other.log.path}: {fork.reason}. {say_histories(histories)}"
+    )
     return QuarantineRow(fork.copy.node_id, fork.copy.log.path, None, None, "META-FORK", reason)

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 
 from replica_audit.formats.inventory import CopiedLogDir, LogDir, Manifest, MetadataLog
 from replica_audit.formats.metadata.copies import MetadataCopy
-from replica_audit.formats.metadata.quorum import Quorum
+from replica_audit.formats.metadata.quorum import CLOCKS_DIFFER_MS, Quorum, name_nodes
 from replica_audit.formats.metadata.sole_isr import EpochFiles
 from replica_audit.model import Leadership, PartitionState, QuarantineRow
 
-#: Clocks of nodes that were copied by different machines may differ by this.
-_CLOCKS_DIFFER_MS = 2_000
+_FROM_BACKUP = "It is from before that: restored from a backup, say. A quorum of such copies forgets what came after"
+_COPIED_EARLIER = (
+    "It was copied before that was written, or the controller was restored from a backup: when it was copied would tell"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class CopyMoments:
             for one in self.copies
             if one.started_ms is not None and (one.log_dir == log.log_dir or one.broker_id == log.node_id)
         ]
-        return self.at_rest or any(begin >= time_ms + _CLOCKS_DIFFER_MS for begin in begun)
+        return self.at_rest or any(begin >= time_ms + CLOCKS_DIFFER_MS for begin in begun)
 
 
 def copy_moments(manifest: Manifest | None, log_dirs: Iterable[LogDir]) -> CopyMoments:
@@ -55,9 +57,12 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """The copies of voters that lack committed metadata, though no skew explains it."""
+    """The copies of voters that lack committed metadata, of so many that no majority can have it."""
 
     copies: tuple[MetadataCopy, ...]
+    """Those that no skew explains."""
+    skewed: tuple[MetadataCopy, ...]
+    """Those that may have been made before it was written."""
     applied: Applied
     holders: tuple[int, ...]
     """Nodes whose copies have it."""
@@ -95,13 +100,11 @@ def settle(
     lacking = [copy for copy in copies if copy.node_id in quorum.voters and copy.node_id not in holding]
     if len(quorum.voters) - len({copy.node_id for copy in lacking}) > len(quorum.voters) // 2:
         return settled, None
-    stale = tuple(
-        copy
-        for copy in lacking
-        if ends[copy.log.path] == copy.end_offset and moments.is_after(copy.log, applied.first_ms)
-    )
+    behind = [copy for copy in lacking if ends[copy.log.path] == copy.end_offset]
+    stale = tuple(copy for copy in behind if moments.is_after(copy.log, applied.first_ms))
+    skewed = tuple(copy for copy in behind if not moments.is_after(copy.log, applied.first_ms))
     holders = tuple(sorted(node for node in holding if node is not None))
-    return settled, Stale(stale, applied, holders) if stale else None
+    return settled, Stale(stale, skewed, applied, holders)
 
 
 def mark_lacking(leaderships: Sequence[Leadership], stale: Stale) -> list[Leadership]:
@@ -116,16 +119,19 @@ def mark_lacking(leaderships: Sequence[Leadership], stale: Stale) -> list[Leader
 
 
 def stale_rows(stale: Stale, newest: MetadataCopy) -> Iterator[QuarantineRow]:
-    """A row for each stale copy."""
-    nodes = ", ".join(map(str, stale.holders))
-    have = f"node {nodes} has" if len(stale.holders) == 1 else f"nodes {nodes} have"
-    for copy in stale.copies:
-        reason = (
-            f"it ends at offset {copy.end_offset}, and the metadata log was committed at least to {stale.applied.end_offset}: "
-            f"{stale.applied.proof}; {have} it, to {newest.end_offset}. It is "
-            "from before that: restored from a backup, say. A quorum of such copies forgets what came after"
-        )
-        yield QuarantineRow(copy.node_id, copy.log.path, None, None, "META-STALE", reason)
+    """A row for each copy that is behind."""
+    have = f"{name_nodes(stale.holders)} {'has' if len(stale.holders) == 1 else 'have'}"
+    verdicts = (
+        (stale.copies, "META-STALE", _FROM_BACKUP),
+        (stale.skewed, "CAP-SKEW", _COPIED_EARLIER),
+    )
+    for copies, code, conclusion in verdicts:
+        for copy in copies:
+            reason = (
+                f"it ends at offset {copy.end_offset}, and the metadata log was committed at least to {stale.applied.end_offset}: "
+                f"{stale.applied.proof}; {have} it, to {newest.end_offset}. {conclusion}"
+            )
+            yield QuarantineRow(copy.node_id, copy.log.path, None, None, code, reason)
 
 
 def _end(state: PartitionState) -> int:

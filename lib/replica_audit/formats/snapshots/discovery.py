@@ -34,7 +34,7 @@ from replica_audit.formats.log_dirs.owners import (
 )
 from replica_audit.formats.log_dirs.put_aside import DIRECTORY_KINDS, PutAside, of_known_topics, read_put_aside
 from replica_audit.formats.log_dirs.replica_dirs import OffsetFile, read_epochs, read_offset_files, read_replica
-from replica_audit.formats.metadata.reading import read_metadata
+from replica_audit.formats.metadata.reading import AppliedEvidence, read_metadata
 from replica_audit.formats.metadata.stale import copy_moments
 from replica_audit.formats.snapshots.file_kinds import is_put_beside, kind_by_name
 from replica_audit.formats.snapshots.whose_files import (
@@ -101,8 +101,8 @@ class _Discovery:
         for log_dir, folder in zip(log_dirs, found, strict=True):
             self._look_into(log_dir, folder, log_dir_paths, log_dir in foreign)
         manifest = self._root.read("manifest.json", "manifest", parse_manifest)
-        moments = copy_moments(manifest, log_dirs)
-        metadata = read_metadata(self._snapshot, self._metadata_logs, self._epochs_of, moments)
+        evidence = AppliedEvidence(self._epochs_of, tuple(self._replicas), copy_moments(manifest, log_dirs))
+        metadata = read_metadata(self._snapshot, self._metadata_logs, evidence)
         leaderships, leadership_files = read_leaderships(self._root, metadata, self._is_wanted)
         self._kinds.update(self._root.kinds)
         self._quarantine += [*metadata.quarantine, *self._root.quarantine]

@@ -13,11 +13,12 @@ from replica_audit.deciding.election_plan import advise
 from replica_audit.reporting.answers.condition_text import tell_compared, tell_doubts, tell_needed, tell_urgent
 from replica_audit.reporting.answers.first_step_text import tell_first_steps
 from replica_audit.reporting.answers.headlines import NO_PARTITION, count_records, tell_headline
-from replica_audit.reporting.phrases.layout import clean, render_count
+from replica_audit.reporting.phrases.layout import clean, name_bound, render_count
 from replica_audit.reporting.phrases.sentences import (
     Sentence,
     Template,
     capitalise,
+    decapitalise,
     end_sentence,
     join_words,
     name_brokers,
@@ -132,8 +133,9 @@ def _loss(row: Row, loss: PlaceLoss) -> Sentence:
     """What is not on the leader, and who still has it."""
     count = loss.records
     noun = "committed record" if loss.committed else "record"
+    bound = name_bound(at_most=row["lost_at_most"], at_least=row["lost_at_least"])
     values = {
-        "records": f"{'At most ' if row['lost_at_most'] else ''}{render_count(count, noun)}",
+        "records": f"{capitalise(bound)}{render_count(count, noun)}",
         "offsets": _name_ranges(loss.ranges),
         "are": verb(count, "is", "are"),
         "brokers": name_brokers(loss.brokers),
@@ -161,7 +163,7 @@ def _sums(outcome: Outcome) -> Iterator[Sentence]:
     total = outcome.total
     if outcome.adds_up:
         yield ALL_LOST.say(
-            records=count_records(total, total.records, "record").replace("At most", "at most"),
+            records=decapitalise(count_records(total, total.records, "record")),
             are=verb(total.records, "is", "are"),
             committed=total.committed or "none",
             were=verb(total.committed, "was", "were"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from replica_audit.answering.losses import Total
 from replica_audit.answering.outcome import Outcome
-from replica_audit.reporting.phrases.layout import render_count
-from replica_audit.reporting.phrases.sentences import Sentence, Template, name_brokers, verb
+from replica_audit.reporting.phrases.layout import name_bound, render_count
+from replica_audit.reporting.phrases.sentences import Sentence, Template, capitalise, name_brokers, verb
 
 NO_PARTITION = Template("No partition was found: there is nothing to say.")
 LOST = Template("{records} {are} missing from the leader in {where}; {brokers} still {have} {them}.")
@@ -27,6 +27,7 @@ WILL_LOSE = Template("The next truncation or election may lose records in {where
 UNDECIDED = Template("There is no certain answer for {where}.")
 LEFT_BEHIND = Template("Replicas differ in {where}, but only in what a clean election left behind.")
 NONE_LACKED = Template("Replicas differ in {where}, but the leader has every record that producers sent.")
+EQUAL_CONTENT = Template("Replicas differ in {where}, but the leader has records of equal content.")
 UNPROVEN = Template("Replicas differ in {where}, but only in records that nothing proves committed.")
 BEHIND = Template("Nothing is lost; replicas are behind or out of sync in {where}.")
 BEHIND_ONLY = Template("The captured replicas agree, but some are behind or out of sync in {where}.")
@@ -51,6 +52,7 @@ _HEADLINES = {
     "undecided": UNDECIDED,
     "left_behind": LEFT_BEHIND,
     "none_lacked": NONE_LACKED,
+    "equal_content": EQUAL_CONTENT,
     "unproven": UNPROVEN,
     "behind": BEHIND,
     "behind_only": BEHIND_ONLY,
@@ -81,8 +83,7 @@ def tell_headline(outcome: Outcome) -> Sentence:
 
 def count_records(total: Total, count: int, noun: str) -> str:
     """A number of lost records and its noun: 41 records; At most 41 committed records; About 41 records."""
-    about = {(True, False): "At most ", (False, True): "At least ", (True, True): "About "}
-    return f"{about.get((total.at_most, total.at_least), '')}{render_count(count, noun)}"
+    return f"{capitalise(name_bound(at_most=total.at_most, at_least=total.at_least))}{render_count(count, noun)}"
 
 
 def _name_each(count: int, of: int) -> dict[str, str]:

@@ -24,6 +24,7 @@ from replica_audit.deciding.mending import name_remedy
 from replica_audit.model import Place
 from replica_audit.reporting.answers.decision_text import tell_decisions
 from replica_audit.reporting.page.columns import encode_column
+from replica_audit.reporting.phrases.layout import name_bound
 from replica_audit.reporting.stories.story import tell_story
 from replica_audit.results import Results
 
@@ -105,7 +106,7 @@ def _overview_row(partition: Row, rows: Rows, earlier: Earlier | None, told: Map
         "hw_upper": partition["hw_upper"],
         "lost": partition["lost_records"],
         "lost_committed": partition["lost_committed"],
-        "at_most": partition["lost_at_most"],
+        "bound": name_bound(at_most=partition["lost_at_most"], at_least=partition["lost_at_least"]),
         "isr": None if partition["isr"] is None else list(partition["isr"]),
         "replicas": [row["broker_id"] for row in rows["replicas"]],
         "unread": list(partition["unread_replicas"] or ()),

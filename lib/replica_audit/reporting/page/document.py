@@ -16,6 +16,7 @@ from replica_audit.auditing.audits.earlier_audit import Earlier
 from replica_audit.auditing.findings.catalogue import SEVERITIES, VERDICTS
 from replica_audit.command_line import render_command
 from replica_audit.reporting.answers.answer import VERDICT_WORDS, Answer, build_answer
+from replica_audit.reporting.answers.capture_text import HEADS, tell_captures
 from replica_audit.reporting.answers.what_to_do import WhatToDo
 from replica_audit.reporting.page.columns import encode_column, pack, portable
 from replica_audit.reporting.page.content import (
@@ -90,6 +91,8 @@ def render_page(
         facts=_facts(results),
         verdict=verdict,
         answer=answer,
+        captures=tell_captures(results),
+        capture_heads=HEADS,
         todo=todo,
         tiles=_tiles(results, earlier),
         words=VERDICT_WORDS,

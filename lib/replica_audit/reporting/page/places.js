@@ -70,7 +70,7 @@ function byTopic(page, rows, link) {
     counts[row.verdict] += 1;
     counts.lost += row.lost || 0;
     counts.committed += row.lost_committed || 0;
-    if (row.lost && row.at_most) counts.bound = 'at most ';
+    if (row.lost && row.bound) counts.bound = row.bound;
   }
   if (topics.size < 2) return null;
   const worst = (counts) => counts.findIndex((number) => number > 0);

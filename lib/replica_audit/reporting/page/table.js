@@ -200,7 +200,7 @@ function buildTable(page, rows, details, gallery) {
   return { render, set, show, restore, clear, toggle, state, visible: () => matching.filter((row) => built.has(row.index) && built.get(row.index).row.isConnected), button: (row) => built.get(row.index).button };
 }
 
-const atMost = (row, number) => (row.at_most ? `at most ${number}` : number);
+const atMost = (row, number) => (row.bound ? `${row.bound}${number}` : number);
 
 function sinceCell(page, row) {
   const parts = [];

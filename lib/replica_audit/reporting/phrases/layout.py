@@ -115,11 +115,18 @@ def render_interval(lower: int | None, upper: int | None) -> str:
 
 
 def render_lost(row: Mapping[str, Any], column: str) -> str:
-    """A number of lost records of a row of `partitions`: 41, at most 41, or - where it is not known."""
+    """A number of lost records of a row of `partitions`: 41, at most 41, at least 41, or - where it is not known."""
     count = row[column]
     if count is None:
         return "-"
-    return f"at most {count}" if row["lost_at_most"] and count else str(count)
+    return f"{name_bound(at_most=row['lost_at_most'], at_least=row['lost_at_least'])}{count}" if count else str(count)
+
+
+def name_bound(*, at_most: bool | None, at_least: bool | None) -> str:
+    """What stands before a number that is a bound, with a space after it; nothing before one that is exact."""
+    return {(True, False): "at most ", (False, True): "at least ", (True, True): "about "}.get(
+        (bool(at_most), bool(at_least)), ""
+    )
 
 
 def render_size(size_bytes: int) -> str:

@@ -82,6 +82,11 @@ def capitalise(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def decapitalise(text: str) -> str:
+    """`text` with a small first letter."""
+    return text[:1].lower() + text[1:]
+
+
 def end_sentence(text: str) -> str:
     """`text` with a capital first letter and a full stop."""
     return capitalise(text.strip()) + ("" if text.rstrip().endswith((".", "!", "?")) else ".")

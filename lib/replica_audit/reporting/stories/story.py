@@ -25,6 +25,7 @@ TAKEN_FOR_LEADER = Template(
 COMPARED_INSTEAD = Template("The other replicas are compared with broker {reference}: {why}.")
 NOBODY_LEADS = Template("*Nobody leads*: nothing can be written or read; {isr}{eligible}.")
 ALL_STOPPED = Template("*Nobody leads*, since all brokers here were stopped cleanly; {isr}{eligible}.")
+DELETED = Template("*The topic was deleted*: nobody leads it, and brokers remove what is left of it.")
 STANDS_IN = Template("The other replicas are compared with broker {reference}{why}.")
 NOTHING_COMPARED = Template("The snapshot has no replica of this partition that could be read.")
 HW_EXACT = Template("The high watermark is *exactly {lower}*{proof}.")
@@ -41,6 +42,7 @@ _LEADING = {
     "leads": LEADS,
     "taken": TAKEN_FOR_LEADER,
     "nobody": NOBODY_LEADS,
+    "deleted": DELETED,
     "all_stopped": ALL_STOPPED,
     "nothing_compared": NOTHING_COMPARED,
 }

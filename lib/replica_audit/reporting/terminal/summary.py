@@ -11,6 +11,7 @@ from replica_audit.answering.ranges import join_ranges
 from replica_audit.answering.verdict import build_verdict
 from replica_audit.auditing.findings.catalogue import VERDICTS
 from replica_audit.reporting.answers.answer import build_answer
+from replica_audit.reporting.answers.capture_text import HEADS, tell_captures
 from replica_audit.reporting.phrases.layout import (
     align_columns,
     clean,
@@ -68,14 +69,25 @@ def render_summary(results: Results, colour: bool = False) -> str:
 
 
 def render_answer(results: Results, colour: bool) -> list[str]:
-    """Lines of the page's headline, and what it says to do first."""
+    """Lines of the page's headline, what is not in the snapshot, and what to do first."""
     answer = build_answer(results, build_verdict(results, "never"))
     lines = [paint(line, _TONES[answer.tone], colour) for line in wrap(answer.headline)]
+    lines += _captures(results, colour)
     if answer.first_steps:
         lines += ["", paint("Do first", "head", colour)]
     for number, step in enumerate(answer.first_steps, 1):
         lines += wrap(plain_text(step), f"{number}. ", "   ")
     return lines
+
+
+def _captures(results: Results, colour: bool) -> list[str]:
+    """Which replicas are in the snapshot, where one is missing."""
+    told = tell_captures(results)
+    if told is None:
+        return []
+    table = align_columns([[head.upper() for head in HEADS], *told.rows], right=range(1, len(HEADS)))
+    lines = ["", paint("Replicas in the snapshot", "head", colour), *table]
+    return lines + [line for sentence in told.lines for line in wrap(plain_text(sentence), "", "    ")]
 
 
 def _partition_table(results: Results, colour: bool) -> list[str]:

@@ -14,6 +14,7 @@ from replica_audit.answering.by_partition import (
 from replica_audit.answering.notable_findings import new_findings, worst_of_each
 from replica_audit.answering.readers_and_writers import find_hits, hit_rows, writer_rows
 from replica_audit.reporting.answers.answer import Answer, build_answer
+from replica_audit.reporting.answers.capture_text import HEADS, tell_captures
 from replica_audit.reporting.answers.what_to_do import WhatToDo
 from replica_audit.reporting.phrases.layout import clean, render_count, render_interval, render_lost, render_range
 from replica_audit.reporting.phrases.reader_text import tell_group, tell_writer
@@ -39,7 +40,7 @@ def render_markdown(results: Results, verdict: Mapping[str, Any], todo: WhatToDo
     taken for markup.
     """
     answer = build_answer(results, verdict)
-    blocks = [f"## {_MARKS[answer.tone]} {escape(answer.headline)}", *_cases(answer)]
+    blocks = [f"## {_MARKS[answer.tone]} {escape(answer.headline)}", *_captures(results), *_cases(answer)]
     if answer.first_steps:
         blocks.append(
             "**Do first**\n\n" + "\n".join(f"{n}. {_render(step)}" for n, step in enumerate(answer.first_steps, 1))
@@ -59,6 +60,16 @@ def render_markdown(results: Results, verdict: Mapping[str, Any], todo: WhatToDo
     finished = f", finished {escape(clean(audit['finished']))}" if audit.get("finished") else ""
     blocks.append(f"<sub>replica-audit {escape(clean(audit.get('tool_version')))}, {ids}{finished}</sub>")
     return "\n\n".join(blocks) + "\n"
+
+
+def _captures(results: Results) -> list[str]:
+    """Which replicas are in the snapshot, where one is missing."""
+    told = tell_captures(results)
+    if told is None:
+        return []
+    rows = [HEADS, ("--:",) * len(HEADS), *told.rows]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return [f"**Replicas in the snapshot**\n\n{table}", "\n".join(f"- {_render(line)}" for line in told.lines)]
 
 
 def _what_to_do(todo: WhatToDo) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.comparing.provenance import open_question, why_not_comparable
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.families.meta_copies import explained_by_skew, overtaken_text
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding
+from replica_audit.auditing.findings.shared import unusable_input
 from replica_audit.formats.stand_ins.second_hand import UNPROVEN
 
 if TYPE_CHECKING:
@@ -70,6 +71,11 @@ def skew(
             ),
         ],
     )
+
+
+def of_input(row: Mapping) -> Finding | None:
+    """Of a quarantine row of a copy that may have been made before others; None for any other row."""
+    return unusable_input(CAP_SKEW, row) if row["code"] == CAP_SKEW.code else None
 
 
 def _outdated(case: Case) -> Iterator[Finding]:

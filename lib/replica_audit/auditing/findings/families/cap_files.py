@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding, offsets
 from replica_audit.auditing.findings.shared import unread_records, unusable_input
+from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
 from replica_audit.auditing.replicas.segment_traces import traces_of_segment
 
 if TYPE_CHECKING:
@@ -72,16 +73,6 @@ CODES = (
     CAP_UNREADABLE,
     CAP_NOT_AUDITED,
 )
-
-
-#: A clause for each reason why an answer depends on a replica that was not captured.
-_WHY_NEEDED = {
-    "elr": "it is eligible to lead",
-    "isr": "nothing here shows that the leader has all that it has",
-    "led_before_unclean": "it led before an unclean election and has not followed since",
-    "isr_before_unclean": "it was in sync before an unclean election and has not followed since",
-    "no_history": "no history says how it left the in-sync replicas",
-}
 
 
 def judge(case: Case) -> Iterator[Finding]:
@@ -165,7 +156,7 @@ def _missing_replicas(case: Case) -> Iterator[Finding]:
             CAP_MISSING_REPLICA,
             text
             if why is None
-            else f"{text}; {_WHY_NEEDED[why]}, so it may hold committed records that no replica here has",
+            else f"{text}; {WHY_NEEDED[why]}, so it may hold committed records that no replica here has",
             severity="medium" if why or in_sync or leads else "info",
             verdict="INCONCLUSIVE" if why else None,
             broker_id=broker_id,

@@ -32,8 +32,9 @@ CHK_MALFORMED = Code(
     meaning="Wrong version, wrong count, a word or a negative number. A broker refuses to start on it, or marks "
     "the whole log directory offline.",
     proof="The file, the line, what was expected and what was found.",
-    remedy="Keep a copy. With the broker stopped, delete the file (it is written again); for the high watermark "
-    "that means CHK-MISSING.",
+    remedy="Keep a copy of the file. With the broker stopped, repair the line by hand: every line is TOPIC PARTITION "
+    "OFFSET, below a version and the number of lines. Do not do without it: a broker that lacks log-start-offset-checkpoint "
+    "shows records again that DeleteRecords removed, and for one that lacks replication-offset-checkpoint see CHK-MISSING.",
     traps="",
 )
 CHK_START_ABOVE_HW = Code(

@@ -129,7 +129,7 @@ def code_of_run(run: Run) -> Code:
         return DIV_HIDDEN
     # Also records without epochs that differ in a tail which is cut: an old leader's unreplicated end, before KIP-101.
     # A checkpoint that proves records committed contradicts that they were nothing but an uncommitted tail.
-    pending = run.cause is not None and run.cause.clean and run.committed_end is None
+    pending = run.cause is not None and run.cause.excludes_commitment and run.committed_end is None
     return DIV_TAIL_PENDING if pending else DIV_EPOCH
 
 
@@ -138,10 +138,35 @@ def judge(case: Case) -> Iterator[Finding]:
     for item in case.comparisons:
         for run in item.runs:
             yield doubted(_run(case, item, run), item)
+        yield from _never_committed(case, item)
         for pair in item.alignment.corrupt:
             if pair.kind == "crc":
                 yield damaged_pair(DIV_CORRUPT, pair)
         yield from _compacted(case, item)
+
+
+def _never_committed(case: Case, item: Comparison) -> Iterator[Finding]:
+    """What a leader wrote with too few replicas in sync, past the reference's end."""
+    start = item.never_committed_from
+    if start is None:
+        return
+    follower, leader, end = item.follower, case.reference.facts, item.alignment.ahead[-1].end_offset
+    yield finding(
+        DIV_TAIL_PENDING,
+        f"broker {follower.broker_id} has {offsets(start, end)}, past the end of broker {leader.broker_id} at "
+        f"{leader.log_end_offset}, appended while fewer replicas were in sync than min.insync.replicas: they were never committed",
+        broker_id=follower.broker_id,
+        start_offset=start,
+        end_offset=end,
+        replica_epoch=item.alignment.ahead[-1].epoch,
+        evidence=[
+            Evidence(
+                "leadership",
+                f"in leader epoch {item.alignment.ahead[-1].epoch} the ISR never met min.insync.replicas, and no later leader "
+                "that had the records met it",
+            )
+        ],
+    )
 
 
 def _run(case: Case, item: Comparison, run: Run) -> Finding:

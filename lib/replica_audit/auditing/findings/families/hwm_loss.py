@@ -33,7 +33,9 @@ HWM_LOSS = Code(
     "and they are gone from the partition unless they are taken from that replica before it truncates.",
     proof="The high watermark checkpoint of a replica lies inside a stretch that conflicts with the leader, at or below that "
     "replica's own log end; every replica with the same records is named. A checkpoint above the stretch proves nothing, as it "
-    "may come from the present leader. Or the metadata log shows that the records' leader was alone in the ISR to the end of "
+    "may come from the present leader. Or it lies past that replica's own log end, and no truncation explains it: then what "
+    "its epoch file gives for those offsets was committed, wherever it is held. "
+    "Or the metadata log shows that the records' leader was alone in the ISR to the end of "
     "its epoch and knew it, with min.insync.replicas 1 and every other assigned replica fenced: then all that it had was "
     "committed. Where part of this is known from times only, it is likely, and said without this finding.",
     remedy="Keep the broker that holds them from rejoining (stop it, or copy its log directory now). Then decide: "
@@ -93,7 +95,7 @@ def judge(case: Case) -> Iterator[Finding]:
 
 def _loss(case: Case, item: Comparison, run: Run, end: int, proof: Proof) -> Finding:
     follower, leader = item.follower, case.reference.facts
-    suspect = proof.kind == "checkpoint" and bool(may_mark_over_tail(case.kafka_version))
+    suspect = proof.kind != "sole_isr" and bool(may_mark_over_tail(case.kafka_version))
     number, what = run.committed_records, ("committed record", "committed records")
     if not number:
         # Only the end of a transaction is missing: no producer lost a record, but its consumers wait.
@@ -115,14 +117,16 @@ def _loss(case: Case, item: Comparison, run: Run, end: int, proof: Proof) -> Fin
 
 
 def _evidence(proof: Proof, suspect: bool) -> list[Evidence]:
-    if proof.kind != "checkpoint":
+    if proof.kind == "sole_isr":
         return [
             Evidence("leadership", text, proof.broker_id, value=proof.value) for text in (proof.text, *proof.evidence)
         ]
     return [
         Evidence(
             "checkpoint",
-            "high watermark inside the conflicting records",
+            "high watermark inside the conflicting records"
+            if proof.kind == "checkpoint"
+            else "high watermark past the end of its own log, over records of the same leader epoch",
             proof.broker_id,
             proof.path,
             value=proof.value,
@@ -131,6 +135,8 @@ def _evidence(proof: Proof, suspect: bool) -> list[Evidence]:
             "KAFKA-14704: this version could checkpoint a high watermark over a tail that it was about to cut"
             if suspect
             else "the checkpoint was learnt from the present leader: no, the logs differ up to it"
+            if proof.kind == "checkpoint"
+            else "a truncation took the end of that log: no, no leader's epoch begins there"
         ),
     ]
 

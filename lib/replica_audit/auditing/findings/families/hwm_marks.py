@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, doubted, finding
-from replica_audit.auditing.replicas.lost_tails import is_tail_lost
+from replica_audit.auditing.replicas.lost_tails import is_tail_lost, lineage_as_found
 from replica_audit.wording import count
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ HWM_CP_ABOVE_LEO = Code(
     "unflushed file after a power loss, a deleted segment, a recovery that cut at damage. On the leader, with "
     "no replica holding the range, the records are gone for good.",
     proof="The checkpoint, the log end, and a recovery point that no truncation explains.",
-    remedy="See which replica still has the range; it should lead. Check the disk and why the tail was lost.",
+    remedy="See which replica still has the range, and copy its log before it follows a leader that lacks it. A follower that "
+    "lost its tail fetches it again. Check the disk and why the tail was lost.",
     traps="A truncation less than 5 s ago (then the recovery point equals the log end); a live copy whose checkpoint "
     "files were copied after the segments; a topic that was created anew less than 5 s ago.",
 )
@@ -85,12 +86,12 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     directory, end = facts.directory, facts.log_end_offset
     checkpoint, recovery_point = directory.high_watermark_checkpoint, directory.recovery_point_checkpoint
     if checkpoint is not None and is_tail_lost(case.reference, case.replicas, facts):
-        holders = [other for other in case.copies if _has_up_to(case, other, checkpoint)]
-        gone = facts is case.reference.facts and case.quiesced and not holders
+        held_to = max((_held_to(case, facts, other, checkpoint) for other in case.copies), default=end)
+        gone = facts is case.reference.facts and case.quiesced and held_to < checkpoint
         yield finding(
             HWM_CP_ABOVE_LEO,
             f"broker {facts.broker_id}: its high watermark was {checkpoint}, its log ends at {end}"
-            + ("" if holders else _gone_from(case, end)),
+            + _gone_from(held_to, end, checkpoint),
             severity="critical" if gone else "high",
             verdict="COMMITTED_LOSS" if gone else "LATENT_CORRUPTION",
             confidence="likely" if gone else "proven",
@@ -106,8 +107,8 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
                     value=str(checkpoint),
                 ),
                 considered(
-                    f"a truncation just before the copy: no, recovery point {recovery_point}, and no later epoch of the reference "
-                    "begins below that high watermark"
+                    f"a truncation just before the copy: no, recovery point {recovery_point}, and no other leader of a later epoch "
+                    f"began between {end} and that high watermark"
                 ),
             ],
         )
@@ -131,24 +132,27 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         )
 
 
-def _has_up_to(case: Case, facts: ReplicaFacts, offset: int) -> bool:
-    """Whether a replica reaches `offset` with records that are not of a lineage that the reference has left."""
-    left = any(
-        part.start_offset < offset <= part.end_offset
-        for item in (*case.comparisons, *case.beside)
-        if item.follower is facts
-        for part in item.stretches
-    )
-    return facts.log_end_offset >= offset and not left
+def _held_to(case: Case, facts: ReplicaFacts, other: ReplicaFacts, checkpoint: int) -> int:
+    """Up to where a replica has what `facts` lost between its log end and its checkpoint.
+
+    An epoch file as found tells of which epochs that was. Without one, records of a lineage that the reference has left
+    are not taken for it.
+    """
+    lost, end = lineage_as_found(facts), min(other.log_end_offset, checkpoint)
+    if lost is not None:
+        return lost.agrees_to(other.lineage, facts.log_end_offset, end)
+    left = [part.start_offset for item in (*case.comparisons, *case.beside) if item.follower is other for part in item.stretches
+            if part.start_offset < end <= part.end_offset]  # fmt: skip
+    return facts.log_end_offset if left else end
 
 
-def _gone_from(case: Case, end: int) -> str:
+def _gone_from(held_to: int, end: int, checkpoint: int) -> str:
     """What no replica has past `end`, in words."""
-    ends = [facts.log_end_offset for facts in case.copies if _has_up_to(case, facts, facts.log_end_offset)]
-    reached = max(ends, default=end)
-    if reached <= end:
+    if held_to >= checkpoint:
+        return ""
+    if held_to <= end:
         return "; no replica here has the records between"
-    return f"; no replica here has the records from {reached} on"
+    return f"; no replica here has the records from {held_to} on"
 
 
 def _suffix(case: Case) -> Iterator[Finding]:

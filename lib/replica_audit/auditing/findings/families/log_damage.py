@@ -69,8 +69,8 @@ LOG_TAIL_GARBAGE = Code(
     meaning="After the last sound batch there are bytes that are neither the beginning of a batch nor zeros. "
     "Records may have been there.",
     proof="The position, the length, and what a batch header would have had there.",
-    remedy="Compare with the other replicas: if they go on past this log end, let this broker fetch the partition "
-    "anew; if none does, keep a copy of the file before the broker starts, since recovery cuts the bytes off.",
+    remedy="Compare with the other replicas. If they reach beyond the end of this replica, let this broker fetch the "
+    "partition again. If none does, keep a copy of the file before the broker starts, since recovery cuts the bytes off.",
     traps="",
 )
 CODES = (

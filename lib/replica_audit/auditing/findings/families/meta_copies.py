@@ -19,10 +19,21 @@ META_FORK = Code(
     "META-FORK",
     severities=("critical",),
     verdicts=("COMMITTED_DIVERGENCE",),
-    summary="The controllers' metadata logs differ below what a majority has",
-    meaning="The quorum has two histories: topics, leaders and ISRs depend on which controller is asked.",
-    proof="The offsets, the epochs on either side, and the controllers that hold each.",
-    remedy="Stop changing metadata. Copy all controllers' directories and keep the majority's history.",
+    summary="Copies of the metadata log contradict each other",
+    meaning="The quorum has two histories, or one copy is spliced from two: topics, leaders and ISRs depend on which node is "
+    "asked. Which log is right is judged by rules, since a majority proves nothing. R1: candidates are the copies of all "
+    "controllers and all brokers; the greatest (last epoch, end) only orders those that R2, R3 and R5 leave, and not even that "
+    "where one epoch begins at two offsets. R2: what a broker has applied was committed; a log that does not know the topic id "
+    "of a partition's directory (a -stray one apart), or a leader epoch in a log or epoch file, lacks it. R3: a log that ends or "
+    "parts below what is proven committed, such as what another's .checkpoint was taken of, lacks it. R4: the next election "
+    "must be in an epoch above every one in any quorum-state, log or epoch file. R5: voters whose logs are equal may have been "
+    "seeded from one disk; their agreement is not a vote. R6: the best copy is kept before its controller starts, which may cut it "
+    "without a warning. R7: brokers are stopped before a shorter log is put in, or it is not put in at all.",
+    proof="The offsets at which records differ, the epochs on either side, the nodes that hold each, where a spliced log goes on "
+    "with another history, and what each history lacks of what brokers applied.",
+    remedy="Copy __cluster_metadata-0 and meta.properties of every controller and broker before any controller starts or is started "
+    "again, and change no metadata. Then choose the log by the rules of replica-audit explain META-FORK, however many nodes hold it. "
+    "Where every log lacks something, none is right.",
     traps="An uncommitted tail on a single controller is normal.",
 )
 META_STALE = Code(

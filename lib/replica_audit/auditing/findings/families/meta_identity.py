@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding
 from replica_audit.auditing.findings.shared import unusable_input
+from replica_audit.moments import render_time
 
 if TYPE_CHECKING:
     from replica_audit.auditing.findings.case import Case
+    from replica_audit.model import Leadership
 
 META_NO_LEADER = Code(
     "META-NO-LEADER",
@@ -19,7 +21,8 @@ META_NO_LEADER = Code(
     traits=("retold", "own_step"),
     summary="The newest state of the partition has no leader",
     meaning="Nobody leads. After a clean stop of the whole cluster that is normal (info). The replicas are then "
-    "compared with the one that would most likely be elected; the answers are for that case.",
+    "compared with the one that would most likely be elected; the answers are for that case. Of a topic that was deleted "
+    "(info) only directories are left, and nobody will lead it again.",
     proof="The state and its source, and the reference that was chosen instead.",
     remedy="Bring back a broker of the ISR or of the eligible leader replicas. See what each choice would cost "
     "before an unclean election.",
@@ -96,6 +99,9 @@ def judge(case: Case) -> Iterator[Finding]:
 
 def _leader(case: Case) -> Iterator[Finding]:
     reference = case.reference
+    if case.leadership is not None and case.leadership.is_deleted:
+        yield _deleted(case.leadership)
+        return
     if reference.leader_id is None:
         yield finding(
             META_NO_LEADER,
@@ -112,6 +118,17 @@ def _leader(case: Case) -> Iterator[Finding]:
             f"nothing says who is in sync (leadership: {reference.source}); {bound}",
             evidence=[Evidence("leadership", reference.source)],
         )
+
+
+def _deleted(leadership: Leadership) -> Finding:
+    last = leadership.history[-1]
+    return finding(
+        META_NO_LEADER,
+        f"the topic was deleted at {render_time(last.time_ms)} by record {last.metadata_offset} of the metadata log; a broker that "
+        "still has a directory of it removes it, or sets it aside as -stray, once it has caught up",
+        severity="info",
+        evidence=[Evidence("leadership", f"topic id {leadership.topic_id}", value=leadership.source)],
+    )
 
 
 def _topic_ids(case: Case) -> Iterator[Finding]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.families.cap_doubts import skew
-from replica_audit.auditing.findings.families.div_records import DIV_TAIL_PENDING
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding, offsets
 from replica_audit.auditing.leadership.capture_times import lacks_tail
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
@@ -87,7 +86,6 @@ def judge(case: Case) -> Iterator[Finding]:
     yield from _short_stand_in(case)
     for item in case.comparisons:
         yield from _ahead(case, item)
-        yield from _never_committed(case, item)
         yield from _short(case, item)
         yield from _lag(case, item)
     yield from _replication(case)
@@ -127,30 +125,6 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
         yield finding(REP_LEADER_SHORTER, f"{text}; {why}", evidence=evidence, **shared)
     elif not case.one_moment:
         yield skew(case, follower, text, start, end, when, doubtful=is_tail_lost(case.reference, case.replicas, leader))
-
-
-def _never_committed(case: Case, item: Comparison) -> Iterator[Finding]:
-    """What a leader wrote with too few replicas in sync, past the reference's end."""
-    start = item.never_committed_from
-    if start is None:
-        return
-    follower, leader, end = item.follower, case.reference.facts, item.alignment.ahead[-1].end_offset
-    yield finding(
-        DIV_TAIL_PENDING,
-        f"broker {follower.broker_id} has {offsets(start, end)}, past the end of broker {leader.broker_id} at "
-        f"{leader.log_end_offset}, appended while fewer replicas were in sync than min.insync.replicas: they were never committed",
-        broker_id=follower.broker_id,
-        start_offset=start,
-        end_offset=end,
-        replica_epoch=item.alignment.ahead[-1].epoch,
-        evidence=[
-            Evidence(
-                "leadership",
-                f"in leader epoch {item.alignment.ahead[-1].epoch} the ISR never met min.insync.replicas, and no later leader "
-                "that had the records met it",
-            )
-        ],
-    )
 
 
 def _short(case: Case, item: Comparison) -> Iterator[Finding]:

@@ -1,0 +1,72 @@
+"""What an election left behind: when it was not committed, and when nothing excludes that it was (H.1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.auditing.scenario import Answer, Broker, audit
+from tests.auditing.test_below_min_isr import costs
+from tests.auditing.test_bounding_members import FENCE, TWO, log
+from tests.auditing.test_leadership_history import change, scene
+
+
+def two(second: Broker, epoch: int, high_watermark: int = 50) -> dict[int, Broker]:
+    """Broker 1 ends at 60 in epoch 0; the new leader began `epoch` at 50 and has come further than that."""
+    new = log(70, 65, ((0, 0), (epoch, 50)))
+    return {1: log(60, high_watermark), 2: new, 3: second}
+
+
+def left(answer: Answer) -> set[str]:
+    return {row["code"] for row in answer.tables["findings"] if row["code"] in ("DIV-EPOCH", "DIV-TAIL-PENDING")}
+
+
+@pytest.mark.parametrize("eligible", [False, True])
+def test_the_present_leaders_high_watermark_proves_nothing_of_what_a_clean_election_left(
+    tmp_path: Path, eligible: bool
+) -> None:
+    """It has passed the offsets of the old leader's tail, with records of its own."""
+    if eligible:
+        moves = (change(isr=(1, 2)), change(isr=(1,), elr=(2,)), change(leader=-1, isr=(), elr=(1, 2)))
+        moves += (change(leader=2, isr=(2,), elr=(1,)), change(isr=(2, 3), elr=()))
+    else:
+        moves = (change(leader=2, isr=(2, 3)), FENCE[1])
+    epoch = 2 if eligible else 1
+    answer = scene(tmp_path, two(log(70, 60, ((0, 0), (epoch, 50))), epoch), *moves, configs=TWO)
+    assert left(answer) == {"DIV-TAIL-PENDING"}, answer
+    assert costs(answer, 2) == costs(answer, 3) == (10, 0, 0)
+    assert answer.tables["partitions"][0]["lost_records"] == 0
+
+
+@pytest.mark.parametrize("leader", [1, 2])
+def test_a_sole_member_that_was_down_may_have_lost_what_it_had_committed(tmp_path: Path, leader: int) -> None:
+    """Broker 3 had fetched its records; it came back without them, was elected, and went on in their place."""
+    other = 3 - leader
+    back = log(58, 55, ((0, 0), (2, 50)) if leader == 1 else ((0, 0), (1, 30), (3, 50)))
+    before = ((0, 0),) if leader == 1 else ((0, 0), (1, 30))
+    brokers = {leader: back, other: log(45, 40, before), 3: log(60, 50, before)}
+    begin = () if leader == 1 else (change(leader=2),)
+    moves = (*begin, change(isr=(leader,)), FENCE[leader], change(leader=-1), change(leader=leader))
+    answer = scene(tmp_path, brokers, *moves)
+    assert left(answer) == {"DIV-EPOCH"}, answer
+    assert costs(answer, leader) == (10, 0, 10)
+    assert answer.tables["partitions"][0]["lost_records"] == 10
+
+
+def test_what_was_never_on_all_in_sync_was_not_committed(tmp_path: Path) -> None:
+    """An unclean election of a broker that was in every ISR which was large enough."""
+    brokers = {1: log(60, 50), 2: log(70, 65, ((0, 0), (1, 50))), 3: log(50, 50)}
+    moves = (change(isr=(1, 2)), change(isr=(1,)), change(leader=2, isr=(2,), recovering=True), change(isr=(2, 3)))
+    answer = scene(tmp_path, brokers, *moves, configs=TWO, kafka_version="4.1.0")
+    assert left(answer) == {"DIV-EPOCH"} and costs(answer, 2) == (10, 0, 0), answer
+    one = scene(tmp_path / "one", brokers, *moves, kafka_version="4.1.0")
+    assert costs(one, 2)[2] == 10, one
+
+
+def test_a_leader_of_a_stale_listing_bounds_only_where_nobody_else_may_lead(tmp_path: Path) -> None:
+    """Broker 1 began epoch 2 at 50, which the listing does not know; broker 3 may lead by now."""
+    brokers = {1: log(50, 50, ((0, 0), (2, 50))), 2: log(70, 70, ((0, 0), (1, 50)))}
+    here = audit(tmp_path / "here", brokers | {3: log(50, 50)}, leader=3)
+    assert here.interval == (50, 50) and here.tables["partitions"][0]["lost_records"] == 20, here
+    absent = audit(tmp_path / "absent", brokers, leader=2, replicas=(1, 2, 3), isr=(1, 2, 3))
+    assert absent.interval == (50, None) and not absent.mark["exact"], absent

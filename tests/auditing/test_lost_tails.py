@@ -1,0 +1,163 @@
+"""A checkpoint past its own log end: when a truncation explains it, and what it proves where none does (F.0, F.5)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.auditing.scenario import Answer, Broker, audit
+from tests.auditing.test_bounding_members import FENCE, log
+from tests.auditing.test_leadership_history import change, scene
+
+
+def is_lost(answer: Answer, broker: int = 1) -> bool:
+    return bool(answer.found("HWM-CP-ABOVE-LEO", broker))
+
+
+# --- a leader does not truncate itself
+
+
+@pytest.mark.parametrize("per_segment", [None, 40])
+@pytest.mark.parametrize("point", [None, 0, 40, 93])
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_leader_that_always_led_was_never_cut(tmp_path: Path, point: int | None, gone: bool, per_segment) -> None:
+    """Whatever its recovery point says, and whether or not it is still up."""
+    brokers = {
+        1: log(93, 100, recovery_point=point, per_segment=per_segment),
+        2: log(100, 100, recovery_point=0),
+        3: log(100, 99, recovery_point=0),
+    }
+    moves = [change(isr=(1,))] + ([*FENCE.values(), change(leader=-1)] if gone else [])
+    answer = scene(tmp_path, brokers, *moves)
+    assert is_lost(answer) and answer.verdict == "LATENT_CORRUPTION", answer
+    assert "no replica here has" not in answer.found("HWM-CP-ABOVE-LEO")[0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("epochs", "moves", "lost"),
+    [
+        # Elected again, by itself: nobody else led.
+        (((0, 0), (2, 93)), (change(leader=-1), change(leader=1)), True),
+        (((0, 0), (1, 93)), (change(leader=1),), True),
+        # Another one led, from 93 on: it was cut to that, and elected.
+        (((0, 0), (2, 93)), (change(leader=2, isr=(2,), recovering=True), change(leader=1, isr=(1, 2))), False),
+        # Another one led, from 60 on: a cut would have gone there.
+        (((0, 0), (1, 60), (2, 90)), (change(leader=2), change(leader=1)), True),
+    ],
+)
+def test_a_leader_that_followed_another_may_have_been_cut_before(tmp_path: Path, epochs, moves, lost) -> None:
+    brokers = {1: log(93, 100, epochs, recovery_point=93), 2: log(93, 93, epochs[:2]), 3: log(100, 99)}
+    assert is_lost(scene(tmp_path, brokers, *moves)) is lost
+
+
+def test_a_leader_of_a_listing_may_have_been_elected_where_its_log_ends(tmp_path: Path) -> None:
+    others = {2: log(93, 93, ((0, 0), (3, 93))), 3: log(100, 100)}
+    elected = audit(tmp_path / "elected", {1: log(93, 100, ((0, 0), (3, 93)), recovery_point=93), **others}, isr=(1, 2))
+    assert not is_lost(elected), elected
+    led = audit(tmp_path / "led", {1: log(93, 100, recovery_point=93), 2: log(93, 93), 3: log(100, 100)}, isr=(1,))
+    assert is_lost(led), led
+
+
+@pytest.mark.parametrize(("start", "lost"), [(80, True), (90, True), (93, False), (97, False), (100, False)])
+def test_a_follower_is_cut_where_an_epoch_of_its_leader_begins(tmp_path: Path, start: int, lost: bool) -> None:
+    later = log(110, 60, ((0, 0), (1, start)))
+    brokers = {1: log(93, 100, recovery_point=60), 2: later, 3: later}
+    moves = (change(isr=(1, 3)), FENCE[1], change(isr=(3,)), change(leader=2, isr=(2, 3), recovering=True))
+    assert is_lost(scene(tmp_path, brokers, *moves, replicas=(1, 2, 3))) is lost
+
+
+def test_where_nothing_is_known_of_an_epoch_it_may_have_cut_anywhere(tmp_path: Path) -> None:
+    """Broker 3, which is not here, led epoch 1."""
+    brokers = {1: log(93, 100, recovery_point=60), 2: log(110, 60, ((0, 0), (2, 90)))}
+    moves = (change(leader=3, isr=(3,), recovering=True), change(leader=2, isr=(2,), recovering=True))
+    assert not is_lost(scene(tmp_path, brokers, *moves))
+
+
+# --- what it proves
+
+
+def unclean(path: Path, brokers: dict[int, Broker], *, before: tuple = (), **options) -> Answer:
+    """Broker 3 was elected uncleanly, after broker 1 had been alone; everybody else is down."""
+    moves = (*before, change(isr=(1,)), change(leader=-1), change(leader=3, isr=(3,), recovering=True))
+    return scene(path, brokers, *moves, quiesced=True, **options)
+
+
+def committed(answer: Answer) -> dict[int, int]:
+    """By broker, what it holds of committed records that are lost."""
+    found = dict.fromkeys((1, 2, 3), 0)
+    for row in answer.tables["divergences"]:
+        found[row["broker_id"]] += row["committed_records"]
+    return found
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+@pytest.mark.parametrize(("end", "checkpoint", "others"), [(93, 100, 100), (92, 97, 100), (93, 100, 95), (91, 98, 98)])
+def test_the_records_that_it_had_were_committed_wherever_they_are(
+    tmp_path: Path, order, end: int, checkpoint: int, others: int
+) -> None:
+    loser, holder = order
+    leader = 3
+    brokers = {
+        loser: log(end, checkpoint, recovery_point=60),
+        holder: log(others, 70, recovery_point=60),
+        leader: log(94, 90, ((0, 0), (2, 90)), recovery_point=60),
+    }
+    answer = unclean(tmp_path, brokers)
+    whole = min(checkpoint, others) - 90
+    assert committed(answer) == {loser: end - 90, holder: whole, leader: 0}, answer
+    row = answer.tables["partitions"][0]
+    assert (row["lost_committed"], row["verdict"]) == (whole, "COMMITTED_LOSS")
+    message = answer.found("HWM-CP-ABOVE-LEO", loser)[0]["message"]
+    assert ("no replica here has the records" in message) is (others < checkpoint)
+    (text,) = {one["message"].partition(": ")[2] for one in answer.found("HWM-LOSS", holder)}
+    assert text == (
+        f"the high watermark of broker {loser}, which had the same records, reached {checkpoint}, before broker {loser} lost "
+        f"its log from {end} on"
+    )
+
+
+@pytest.mark.parametrize("epochs", [((0, 0), (1, 93)), ((0, 0), (1, 95)), ((0, 0), (1, 85), (2, 92))])
+def test_the_epoch_file_as_found_tells_of_which_epochs_they_were(tmp_path: Path, epochs) -> None:
+    """Entries at or above the log end are of what was lost: records of another epoch there are not proven."""
+    old, begins = epochs[0], epochs[-1][1]
+    leader = log(
+        94, 80, (*epochs[:-1], (len(epochs) + 1, 90)) if begins == 92 else ((0, 0), (3, 90)), recovery_point=60
+    )
+    before = tuple(change(leader=1) for _ in epochs[1:])
+    brokers = {
+        1: log(93, 100, epochs, recovery_point=60),
+        2: log(100, 70, epochs[:-1] or (old,), recovery_point=60),
+        3: leader,
+    }
+    other = unclean(tmp_path / "other", brokers, before=before)
+    assert committed(other) == {1: 3, 2: max(0, begins - 90), 3: 0}, other
+    assert "no replica here has the records" in other.found("HWM-CP-ABOVE-LEO", 1)[0]["message"]
+    brokers[2] = log(100, 70, epochs, recovery_point=60)
+    same = unclean(tmp_path / "same", brokers, before=before)
+    assert committed(same) == {1: 3, 2: 10, 3: 0}, same
+
+
+def test_from_an_unclean_election_on_it_proves_nothing(tmp_path: Path) -> None:
+    """The checkpoint may be from before it: what has been appended since is of another lineage."""
+    epochs = ((0, 0), (1, 40))
+    before = (change(leader=2, isr=(2,), recovering=True), change(isr=(1, 2)))
+    brokers = {
+        1: log(93, 100, epochs, recovery_point=60),
+        2: log(100, 70, epochs, recovery_point=60),
+        3: log(94, 30, ((0, 0), (3, 35)), recovery_point=30),
+    }
+    answer = unclean(tmp_path, brokers, before=before)
+    # Below 40 all is of epoch 0; above, the checkpoint of broker 2 itself proves.
+    assert committed(answer) == {1: 35, 2: 35, 3: 0}, answer
+    brokers[2] = log(100, 30, epochs, recovery_point=60)
+    assert committed(unclean(tmp_path / "alone", brokers, before=before)) == {1: 5, 2: 5, 3: 0}
+
+
+@pytest.mark.parametrize("source", ["topics_describe", "user"])
+def test_without_a_history_only_what_was_flushed_and_is_gone_is_beyond_doubt(tmp_path: Path, source: str) -> None:
+    brokers = {2: log(100, 70), 3: log(94, 90, ((0, 0), (2, 90)))}
+    shared = {"leader": 3, "isr": (3,), "source": source}
+    cut = audit(tmp_path / "cut", {1: log(93, 100, recovery_point=93), **brokers}, **shared)
+    assert committed(cut) == {1: 0, 2: 0, 3: 0}, cut
+    flushed = audit(tmp_path / "flushed", {1: log(93, 100, recovery_point=95), **brokers}, **shared)
+    assert committed(flushed) == {1: 3, 2: 10, 3: 0}, flushed
