@@ -20,7 +20,7 @@ def is_tail_lost(reference: Reference, replicas: Iterable[ReplicaFacts], facts: 
     replica ever reached.
     """
     checkpoint = facts.directory.high_watermark_checkpoint
-    if checkpoint is None or facts.end_is_open or checkpoint <= facts.log_end_offset:
+    if checkpoint is None or facts.end_is_open or checkpoint <= _least_end(facts):
         return False
     others = [other for other in replicas if other is not facts]
     reached = max(
@@ -39,7 +39,7 @@ def surely_lost_to(reference: Reference, replicas: Iterable[ReplicaFacts], facts
         facts.directory.high_watermark_checkpoint,
         facts.directory.recovery_point_checkpoint,
     )
-    if checkpoint is None or facts.end_is_open or checkpoint <= facts.log_end_offset:
+    if checkpoint is None or facts.end_is_open or checkpoint <= _least_end(facts):
         return None
     flushed = recovery_point is not None and recovery_point > facts.log_end_offset
     others = [other for other in replicas if other is not facts]
@@ -47,6 +47,11 @@ def surely_lost_to(reference: Reference, replicas: Iterable[ReplicaFacts], facts
         return checkpoint
     known = _knows_leaders_since(reference, facts)
     return checkpoint if known and not _may_have_been_cut(reference, others, facts, checkpoint) else None
+
+
+def _least_end(facts: ReplicaFacts) -> int:
+    """Where a log ends at least: what it lost below its own start had been deleted before."""
+    return max(facts.log_end_offset, facts.log_start_offset)
 
 
 def lineage_as_found(facts: ReplicaFacts) -> Lineage | None:
@@ -59,13 +64,14 @@ def _may_have_been_cut(
     reference: Reference, others: Iterable[ReplicaFacts], facts: ReplicaFacts, checkpoint: int
 ) -> bool:
     """Whether a truncation explains a checkpoint past the log end: it takes the recovery point along, and is done for
-    another leader, whose epoch begins where the log ends or, where that is not known, may do so.
+    another leader, whose epoch begins at or above the log end and below the checkpoint or, where that is not known, may
+    do so. A cut at the checkpoint, or above it, takes nothing from below.
     """
     recovery_point = facts.directory.recovery_point_checkpoint
     if facts.directory.clean_shutdown or (recovery_point is not None and recovery_point > facts.log_end_offset):
         return False
     return any(
-        start is None or facts.log_end_offset <= start <= checkpoint
+        start is None or facts.log_end_offset <= start < checkpoint
         for start in _starts_of_later_leaders(reference, others, facts)
     )
 
