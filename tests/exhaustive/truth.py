@@ -153,9 +153,8 @@ def _missed_losses(state: State, rows: Rows, choice: Choice) -> Iterator[Wrong]:
     own = next(row for row in rows["elections"] if row["candidate_id"] == row["broker_id"] == partition["reference_id"])
     told = (own["lost_committed"], own["lost_possible"])
     codes = sorted({row["code"] for row in rows["findings"] if row["severity"] != "info"})
-    if choice.wanted and not (own["lost_possible"] and not own["lost_committed"]):
-        kind = f"{partition['verdict']}, elect says {'proven' if any(told) else 'nothing'}"
-        yield Wrong(MISSED_LOSS, kind, f"lost {sorted(choice.wanted)}, elect {told}, {codes}")
+    if choice.wanted and not any(told):
+        yield Wrong(MISSED_LOSS, partition["verdict"], f"lost {sorted(choice.wanted)}, {codes}")
     elif not choice.wanted and (gone := shown_but_gone(state)):
         yield Wrong(
             MISSED_LOSS, f"{partition['verdict']}, no log has them", f"lost {sorted(gone)}, elect {told}, {codes}"

@@ -63,15 +63,18 @@ def lineage_as_found(facts: ReplicaFacts) -> Lineage | None:
 def _may_have_been_cut(
     reference: Reference, others: Iterable[ReplicaFacts], facts: ReplicaFacts, checkpoint: int
 ) -> bool:
-    """Whether a truncation explains a checkpoint past the log end: it takes the recovery point along, and is done for
-    another leader, whose epoch begins at or above the log end and below the checkpoint or, where that is not known, may
-    do so. A cut at the checkpoint, or above it, takes nothing from below.
+    """Whether a truncation explains a checkpoint past the log end: it takes the recovery point and the later entries of the
+    epoch file along, and is done for another leader, whose epoch begins where the log ends or, where that is not known, may
+    do so.
     """
     recovery_point = facts.directory.recovery_point_checkpoint
     if facts.directory.clean_shutdown or (recovery_point is not None and recovery_point > facts.log_end_offset):
         return False
+    found = lineage_as_found(facts)
+    if found is not None and any(start > facts.log_end_offset for _, start in found):
+        return False
     return any(
-        start is None or facts.log_end_offset <= start < checkpoint
+        start is None or facts.log_end_offset <= start <= checkpoint
         for start in _starts_of_later_leaders(reference, others, facts)
     )
 
