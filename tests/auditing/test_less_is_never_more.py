@@ -50,15 +50,20 @@ def whole(snapshot: Path) -> Results:
     return results
 
 
-def needs(part: Results, place: Place) -> bool:
-    """Whether the part names a replica of the partition that it lacks and that the answer depends on."""
-    return any(row["needed"] for row in part.rows_of("captures").get(place, ()))
-
-
 def names(part: Results, place: Place) -> bool:
-    """Whether the part names such a replica, or a file that it lacks of one that it has."""
+    """Whether the part names a replica that it needs, a file that it lacks of one that it has, or that who leads is known by
+    older words only.
+    """
+    if any("older than the logs" in row["message"] for row in part.rows_of("findings").get(place, ())):
+        return True
     rows = part.rows_of("captures").get(place, ())
     return any(row["needed"] or (row["missing"] and row["state"] == "partial") for row in rows)
+
+
+def cannot_tell(part: Results, place: Place) -> bool:
+    """Whether the part says that it cannot know what is lost: nothing was compared, or no log has what a checkpoint shows."""
+    codes = {row["code"] for row in part.rows_of("findings").get(place, ())}
+    return one(part, "partitions", place)["verdict"] == "INCONCLUSIVE" or "HWM-CP-ABOVE-LEO" in codes
 
 
 def one(results: Results, table: str, place: Place) -> Mapping:
@@ -93,10 +98,10 @@ def the_mark_stays_inside(of_whole: Results, part: Results) -> Iterator[str]:
 
 
 def elections_never_become_surer(of_whole: Results, part: Results) -> Iterator[str]:
-    """A candidate loses no less than the whole proves, unless the part names a replica that it needs, or cannot tell."""
+    """A candidate loses no less than the whole proves, unless the part names what it lacks, or that it cannot tell."""
     for place, rows in part.rows_of("elections").items():
         before = {row["candidate_id"]: row for row in of_whole.rows_of("elections").get(place, ())}
-        if needs(part, place) or one(part, "partitions", place)["verdict"] == "INCONCLUSIVE":
+        if names(part, place) or cannot_tell(part, place):
             continue
         for row in rows:
             candidate = row["candidate_id"]
