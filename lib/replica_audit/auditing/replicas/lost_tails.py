@@ -61,11 +61,14 @@ def lineage_as_found(facts: ReplicaFacts) -> Lineage | None:
 
 
 def _may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], facts: ReplicaFacts) -> bool:
-    """Whether a truncation explains a checkpoint past the log end: it takes the recovery point along, and ends where an
-    epoch of another leader begins, or may begin.
+    """Whether a truncation explains a checkpoint past the log end: it takes the recovery point and the later entries
+    of the epoch file along, and ends where an epoch of another leader begins, or may begin.
     """
     recovery_point, end = facts.directory.recovery_point_checkpoint, facts.log_end_offset
     if facts.directory.clean_shutdown or (recovery_point is not None and recovery_point > end):
+        return False
+    found = lineage_as_found(facts)
+    if found is not None and any(start > end for _, start in found):
         return False
     last = _last_epoch(facts)
     own = tuple(reference.complete(reference.facts.lineage))
