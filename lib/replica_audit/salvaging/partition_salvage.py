@@ -16,7 +16,7 @@ from replica_audit.auditing.replicas.transaction_ends import Decisions
 from replica_audit.deciding.costs import committed_ranges
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import SegmentFile
-from replica_audit.formats.log_dirs.put_aside import DELETED
+from replica_audit.formats.log_dirs.names import DELETED
 from replica_audit.formats.segments.record_reader import RecordReader
 from replica_audit.salvaging.compared_log import planned_log, present_log
 from replica_audit.salvaging.copies_of_topic import Copy, PutAside, Unread, copies_of

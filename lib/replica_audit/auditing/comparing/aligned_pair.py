@@ -10,7 +10,7 @@ import numpy as np
 from replica_audit.auditing.comparing.alignment import Alignment, align
 from replica_audit.auditing.comparing.chunks import Tally
 from replica_audit.auditing.comparing.compacted import Compaction, compare_compacted
-from replica_audit.auditing.comparing.contents import Reading, RecordProblem, RecordSource, has_segments
+from replica_audit.auditing.comparing.contents import Reading, RecordProblem, RecordSource
 from replica_audit.auditing.comparing.rebatching import decide_by_records
 from replica_audit.auditing.comparing.replays import replay_lineage
 from replica_audit.auditing.replicas.facts import ReplicaFacts
@@ -69,7 +69,7 @@ def align_pair(
     alignment = align(leader, follower, reference.log_epoch, reference_batches, follower_batches, lineage)
     compaction = None
     problems: tuple[RecordProblem, ...] = ()
-    if records is not None and has_segments(leader) and has_segments(follower):
+    if records is not None and not (leader.second_hand or follower.second_hand):
         reading = Reading(records.read)
         if leader.compacted or follower.compacted:
             alignment, compaction = compare_compacted(leader, follower, alignment, records.own, records.theirs, reading)

@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.comparing.contents import has_segments
-
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
     from replica_audit.auditing.comparing.runs import Run
@@ -123,7 +121,7 @@ def _is_known(reference: ReplicaFacts, item: Comparison) -> bool:
     """Compacted logs differ when all is well; only decoded records tell what one of them has and the other lacks."""
     if not (reference.compacted or item.follower.compacted):
         return True
-    if not has_segments(reference) or not has_segments(item.follower):
+    if reference.second_hand or item.follower.second_hand:
         return not item.runs and item.alignment.own == item.alignment.reference
     return not item.problems and (item.compaction is None or item.compaction.complete)
 

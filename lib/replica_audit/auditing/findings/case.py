@@ -10,7 +10,7 @@ from replica_audit.auditing.findings.gone import EarlierLosses
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.auditing.leadership.orphaned_marks import OrphanedMark, orphaned_marks
-from replica_audit.formats.log_dirs.put_aside import kind_of_copy
+from replica_audit.formats.log_dirs.names import kind_of_copy
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison

@@ -19,7 +19,7 @@ from replica_audit.auditing.replicas.held_offsets import without
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.rows.captures import capture_rows
 from replica_audit.auditing.rows.lost_producers import lost_producer_rows
-from replica_audit.formats.log_dirs.put_aside import kind_of_copy
+from replica_audit.formats.log_dirs.names import kind_of_copy
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.truncation import Step
 from replica_audit.tables import REPORT_TABLES

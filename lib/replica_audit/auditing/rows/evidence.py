@@ -17,7 +17,7 @@ from replica_audit.auditing.rows.bronze import directories_of_rows
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.formats.leadership.states import leadership_of_rows
-from replica_audit.formats.log_dirs.put_aside import kind_of_copy
+from replica_audit.formats.log_dirs.names import kind_of_copy
 from replica_audit.formats.segments.segment_summary import summary_from_json
 from replica_audit.model import SegmentSummary, TopicPartition
 from replica_audit.protocol.versions import parse_kafka_version, protocol_of

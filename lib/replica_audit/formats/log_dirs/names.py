@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from replica_audit.model import TopicPartition
+from replica_audit.model import ReplicaDir, TopicPartition
 
 METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
 
@@ -19,6 +19,8 @@ CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 OFFSET_CHECKPOINTS = (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_STARTS, CLEANER_OFFSETS)
 EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
+#: What follows the directory in the place of `.deleted` segments (`formats.log_dirs.put_aside`).
+DELETED = "/*.deleted"
 
 #: Other files of a log dir, with the kind that the inventory counts them under.
 LOG_DIR_FILES = {
@@ -82,6 +84,13 @@ def parse_directory_name(name: str) -> DirectoryName:
     if kind == "current" and topic_partition == METADATA_PARTITION:
         kind = "metadata"
     return DirectoryName(kind, topic_partition)
+
+
+def kind_of_copy(replica: ReplicaDir) -> str:
+    """current, future, stray, delete, or deleted for `.deleted` segments."""
+    if replica.log_dir.endswith(DELETED):
+        return "deleted"
+    return parse_directory_name(replica.path.rpartition("/")[2]).kind if replica.log_dir == replica.path else "current"
 
 
 @lru_cache(maxsize=4096)

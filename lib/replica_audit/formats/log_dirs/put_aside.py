@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import LogDir, SegmentFile
-from replica_audit.formats.log_dirs.names import OFFSET_CHECKPOINTS, parse_directory_name, parse_file_name
+from replica_audit.formats.log_dirs.names import DELETED, OFFSET_CHECKPOINTS, kind_of_copy, parse_file_name
 from replica_audit.formats.log_dirs.owners import Folder
 from replica_audit.formats.log_dirs.replica_dirs import OffsetFile, read_replica
 from replica_audit.model import CheckpointFile, ReplicaDir, TopicPartition
@@ -18,8 +18,6 @@ DIRECTORY_KINDS = ("future", "stray", "delete")
 
 #: Nothing is known of their offset checkpoints: entries of the log dir are those of the current directory.
 _NO_OFFSETS = {name: OffsetFile(CheckpointFile("not_given", ""), {}) for name in OFFSET_CHECKPOINTS}
-#: What follows the directory in the place of `.deleted` segments.
-DELETED = "/*.deleted"
 
 
 class PutAside(NamedTuple):
@@ -27,13 +25,6 @@ class PutAside(NamedTuple):
 
     replica: ReplicaDir
     segments: tuple[SegmentFile, ...]
-
-
-def kind_of_copy(replica: ReplicaDir) -> str:
-    """current, future, stray, delete, or deleted for `.deleted` segments."""
-    if replica.log_dir.endswith(DELETED):
-        return "deleted"
-    return parse_directory_name(replica.path.rpartition("/")[2]).kind if replica.log_dir == replica.path else "current"
 
 
 def read_put_aside(
@@ -70,7 +61,7 @@ def of_known_topics(
     directory.
 
     `topics` gives the names by (topic id, partition), `names` are all partitions. Without an id a -future directory and
-    `.deleted` segments are told by the name, since nothing has taken them away from their topic.
+    `.deleted` segments go by the name, since nothing has taken them away from their topic.
     """
     known = frozenset(names)
     for one in found:

@@ -10,7 +10,7 @@ from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding, offsets
 from replica_audit.auditing.findings.run_history import left_by, told_by_history
 from replica_audit.auditing.findings.shared import name_copy
-from replica_audit.formats.log_dirs.put_aside import kind_of_copy
+from replica_audit.formats.log_dirs.names import kind_of_copy
 from replica_audit.wording import count
 
 if TYPE_CHECKING:
