@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from replica_audit.auditing.findings.families.rep import REP_ISR_SHORT
 from replica_audit.deciding.decisions import Matrix
 from replica_audit.deciding.kafka_commands import copy_command, copy_directories
 from replica_audit.deciding.plan_parts import Decision, Step
@@ -170,7 +171,7 @@ def _keep_up(results: Results, state: PresentState, about: Collection[Place] | N
     members: dict[tuple[int, int], list[Place]] = defaultdict(list)
     for row in results.rows("findings"):
         place = (row["topic"], row["partition"])
-        if row["code"] != "REP-ISR-SHORT" or row["status"] == "resolved" or not (about is None or place in about):
+        if row["code"] != REP_ISR_SHORT.code or row["status"] == "resolved" or not (about is None or place in about):
             continue
         registration = state.partitions.get(place)
         leader = None if registration is None else registration.leader_id
