@@ -40,8 +40,8 @@ def beside(
 
 
 def with_copy(path: Path, place: str, batches: list[bytes] = OLD, broker: int = 1, **options) -> Answer:
-    """Broker 2 was elected uncleanly after broker 1, of which nothing is left but a copy beside."""
-    return both(path, {2: NEW, 3: NEW}, beside(path, broker, place, batches, **options))
+    """Broker 2 was elected uncleanly after broker 1, which follows it by now and has a copy beside."""
+    return both(path, {1: NEW, 2: NEW, 3: NEW}, beside(path, broker, place, batches, **options))
 
 
 def both(path: Path, brokers: dict[int, Broker], write: Callable[[], None], moves=UNCLEAN_TO_2) -> Answer:
@@ -68,6 +68,19 @@ def test_records_of_a_copy_that_kafka_put_aside_are_held(tmp_path: Path, place: 
         assert (row["lost_records"], row["lost_possible"]) == (6, 6)
         (copy,) = row["beside"]
         assert (copy["broker_id"], copy["start_offset"], copy["end_offset"], copy["lost_held"]) == (1, 50, 56, 6)
+
+
+@pytest.mark.parametrize("place", ["future", "stray", "delete"])
+def test_a_copy_that_was_put_aside_stands_for_no_replica(tmp_path: Path, place: str) -> None:
+    """Broker 1 led before, and its current directory is not here: it may have had more, so the count is a minimum."""
+    answer = both(tmp_path / "more", {2: NEW, 3: NEW}, beside(tmp_path / "more", 1, place, OLD))
+    (partition,) = answer.tables["partitions"]
+    assert rows_beside(answer) == [(1, place, 6, 6)]
+    assert (partition["lost_records"], partition["lost_at_least"]) == (6, True), answer
+    assert (answer.verdict, answer.found("CAP-MISSING-REPLICA", 1) != []) == ("WILL_LOSE_ON_TRUNCATION", True)
+    answer = both(tmp_path / "same", {2: NEW, 3: NEW}, beside(tmp_path / "same", 1, place, COMMON))
+    (partition,) = answer.tables["partitions"]
+    assert (partition["lost_records"], answer.verdict) == (None, "INCONCLUSIVE"), answer
 
 
 @pytest.mark.parametrize("place", ["deleted", "duplicate"])
@@ -116,7 +129,7 @@ def test_what_a_clean_election_left_behind_is_not_lost(tmp_path: Path) -> None:
 
 def test_records_below_the_leaders_log_start_are_not_lost(tmp_path: Path) -> None:
     purged = Broker([*written(60, 70, 1, "new ")], high_watermark=60, log_start=60, first_base_offset=60)
-    answer = both(tmp_path, {2: purged, 3: purged}, beside(tmp_path, 1, "stray", OLD))
+    answer = both(tmp_path, {1: purged, 2: purged, 3: purged}, beside(tmp_path, 1, "stray", OLD))
     assert answer.tables["partitions"][0]["lost_records"] == 0 and not answer.found("DIV-BESIDE"), answer
 
 
@@ -144,7 +157,7 @@ def test_a_future_copy_that_is_longer_than_its_log_shows_a_lost_tail(
 
 def test_copies_are_in_no_answer_on_who_is_in_sync_or_behind(tmp_path: Path) -> None:
     (tmp_path / "bare").mkdir()
-    bare = scene(tmp_path / "bare", {2: NEW, 3: NEW}, *UNCLEAN_TO_2)
+    bare = scene(tmp_path / "bare", {1: NEW, 2: NEW, 3: NEW}, *UNCLEAN_TO_2)
     answer = with_copy(tmp_path / "with", "stray", COMMON[:-2])
     for table in ("high_watermarks", "truncations", "divergences", "group_offsets"):
         assert answer.tables[table] == bare.tables[table]
