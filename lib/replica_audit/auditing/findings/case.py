@@ -116,8 +116,10 @@ class Case:
 
     @property
     def captured(self) -> frozenset[int]:
-        """Brokers whose log of the partition is known to its end, or whose directory is of another topic of that name."""
-        known = (facts for facts in (*self.replicas, *self.set_aside) if facts.end_is_known)
+        """Brokers of which a copy of the partition is known to its end, also one that Kafka put aside, or whose directory is of
+        another topic of that name.
+        """
+        known = (facts for facts in (*self.copies, *self.set_aside) if facts.end_is_known)
         return frozenset(facts.broker_id for facts in (*known, *self.foreign))
 
     @property
