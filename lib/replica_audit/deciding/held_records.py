@@ -182,9 +182,7 @@ def _transaction_part(marked: Iterable[Marked], batch: Batch) -> TransactionPart
 def _as_written_again(batch: Batch, run: Run | None, twin: Batch | None) -> Batch:
     """The batch as the reference has it, where its producer sent it again: one record, whoever leads."""
     if twin is not None:
-        return batch._replace(
-            base_offset=twin.base_offset, last_offset=twin.last_offset, leader_epoch=twin.leader_epoch
-        )
+        return twin._replace(position=batch.position)
     return batch if run is None else batch._replace(leader_epoch=or_absent(run.leader_epoch))
 
 
