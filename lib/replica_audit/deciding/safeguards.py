@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from replica_audit.auditing.findings.families.rep import REP_ISR_SHORT
 from replica_audit.deciding.decisions import Matrix
 from replica_audit.deciding.kafka_commands import copy_command, copy_directories
 from replica_audit.deciding.plan_parts import Decision, Step
@@ -105,17 +106,25 @@ def _copy(
             commands=[copy_command(broker, places) for broker in sorted(brokers)[:1]],
             snapshot=[directory for one in held for directory in one.directories],
         )
-    yield from _copy_other(matrix, decisions, holdings)
+    yield from _copy_other(matrix, state, decisions, holdings)
     yield from _copy_beside(decisions)
 
 
 def _copy_other(
-    matrix: Matrix, decisions: Sequence[Decision], holdings: Mapping[int, Sequence[Holding]]
+    matrix: Matrix,
+    state: PresentState,
+    decisions: Sequence[Decision],
+    holdings: Mapping[int, Sequence[Holding]],
 ) -> Iterator[Step]:
-    """What else exists only once, or is lost by the choice."""
+    """What else exists only once, or is lost by the choice; nothing where the leader stays and lacks only what was never
+    committed.
+    """
     wanted: dict[int, list[Place]] = defaultdict(list)
     for decision in decisions:
         place = (decision.topic, decision.partition)
+        stays = state.may_lead(place, decision.candidate_id)
+        if stays and not decision.loses_acknowledged and not decision.chosen.hidden_records:
+            continue
         sources = {one.broker_id for one in decision.salvage if one.directory is None}
         for broker, rows in matrix.rows[place].items():
             copied = any(one.place == place for one in holdings.get(broker, ()))
@@ -170,7 +179,7 @@ def _keep_up(results: Results, state: PresentState, about: Collection[Place] | N
     members: dict[tuple[int, int], list[Place]] = defaultdict(list)
     for row in results.rows("findings"):
         place = (row["topic"], row["partition"])
-        if row["code"] != "REP-ISR-SHORT" or row["status"] == "resolved" or not (about is None or place in about):
+        if row["code"] != REP_ISR_SHORT.code or row["status"] == "resolved" or not (about is None or place in about):
             continue
         registration = state.partitions.get(place)
         leader = None if registration is None else registration.leader_id

@@ -11,7 +11,7 @@ from replica_audit.auditing.comparing.alignment import Alignment, align
 from replica_audit.auditing.comparing.below_local_start import differences_below
 from replica_audit.auditing.comparing.chunks import Tally
 from replica_audit.auditing.comparing.compacted import Compaction, compare_compacted
-from replica_audit.auditing.comparing.contents import Reading, RecordProblem, RecordSource, has_segments
+from replica_audit.auditing.comparing.contents import Reading, RecordProblem, RecordSource
 from replica_audit.auditing.comparing.rebatching import decide_by_records
 from replica_audit.auditing.comparing.replays import replay_lineage
 from replica_audit.auditing.comparing.resent import with_resent
@@ -73,7 +73,7 @@ def align_pair(
         alignment = replace(alignment, differences=(*below, *alignment.differences))
     compaction = None
     problems: tuple[RecordProblem, ...] = ()
-    can_read = records is not None and has_segments(leader) and has_segments(follower)
+    can_read = records is not None and not (leader.second_hand or follower.second_hand)
     alignment = with_resent(leader, follower, alignment, Reading(records.read) if records and can_read else None)
     if records is not None and can_read:
         reading = Reading(records.read)

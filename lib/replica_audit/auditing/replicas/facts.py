@@ -116,7 +116,7 @@ class ReplicaFacts:
 
     @cached_property
     def second_hand(self) -> bool:
-        """Whether the log is known from a text or table, not from its segments."""
+        """Whether the log is known from a text or table, not from its segments: its records cannot be read."""
         return any(segment.source != "segment" for segment in self.segments)
 
     @cached_property

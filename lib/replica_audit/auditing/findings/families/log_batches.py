@@ -20,7 +20,7 @@ LOG_OFFSET_REGRESSION = Code(
     "LOG-OFFSET-REGRESSION",
     severities=("high",),
     verdicts=("LATENT_CORRUPTION",),
-    traits=("doubt",),
+    traits=("doubt", "damage"),
     summary="Offsets go back: a batch begins at or below the last offset of the one before",
     meaning="Two batches of one log claim some of the same offsets. Readers get records twice or in the wrong "
     "order, "
@@ -34,7 +34,7 @@ LOG_OFFSET_DUPLICATE = Code(
     "LOG-OFFSET-DUPLICATE",
     severities=("high",),
     verdicts=("LATENT_CORRUPTION",),
-    traits=("doubt",),
+    traits=("doubt", "damage"),
     summary="A batch lies wholly within offsets that the log already has",
     meaning="The same offsets are there twice: a batch was written a second time, or a file was copied into the "
     "directory. Consumers read the range twice.",
@@ -47,7 +47,7 @@ LOG_EPOCH_REGRESSION = Code(
     "LOG-EPOCH-REGRESSION",
     severities=("high",),
     verdicts=("LATENT_CORRUPTION",),
-    traits=("doubt",),
+    traits=("doubt", "damage"),
     summary="Leader epochs go back: a batch has a smaller epoch than the batch before it",
     meaning="Within a log leader epochs never decrease. The epoch field is outside the checksum, so a flipped bit "
     "there passes every check of Kafka and then misleads truncation.",
@@ -59,7 +59,7 @@ LOG_GAP = Code(
     "LOG-GAP",
     severities=("medium", "info"),
     verdicts=(),
-    traits=("doubt",),
+    traits=("doubt", "damage"),
     summary="Offsets are missing between two batches",
     meaning="The log goes on at a greater offset than the one that should follow. In a compacted log that is "
     "normal "
@@ -76,7 +76,7 @@ LOG_SEGMENT_NAME = Code(
     "LOG-SEGMENT-NAME",
     severities=("medium",),
     verdicts=(),
-    traits=("doubt",),
+    traits=("doubt", "damage"),
     summary="A segment's name does not fit the offsets in it",
     meaning="The first batch lies below the offset that the file is named after, or the file spans more than "
     "2^31-1 offsets. Kafka finds records by these names and by 4-byte relative offsets in the index.",
@@ -88,7 +88,7 @@ LOG_FIELD = Code(
     "LOG-FIELD",
     severities=("medium",),
     verdicts=(),
-    traits=("doubt",),
+    traits=("doubt", "damage"),
     summary="A header field has a value that cannot be",
     meaning="A batch can be framed, but a count, a delta, an attribute bit, the codec or the format version is "
     "outside what Kafka writes.",
@@ -101,7 +101,7 @@ LOG_CRC_BLIND = Code(
     "LOG-CRC-BLIND",
     severities=("high",),
     verdicts=("LATENT_CORRUPTION",),
-    traits=("doubt",),
+    traits=("doubt", "damage"),
     summary="A field that no checksum covers contradicts its neighbours or the other replicas",
     meaning="Base offset, length, leader epoch and format version lie outside a batch's checksum. One of them is "
     "wrong although the checksum is right, so neither the broker nor kafka-dump-log will ever complain.",
@@ -116,7 +116,7 @@ LOG_PRODUCER_DUPLICATE = Code(
     "LOG-PRODUCER-DUPLICATE",
     severities=("medium",),
     verdicts=(),
-    traits=("doubt",),
+    traits=("doubt", "damage"),
     summary="One producer sequence at two offsets",
     meaning="The same producer id, producer epoch and sequence number were appended twice. An idempotent "
     "producer's "

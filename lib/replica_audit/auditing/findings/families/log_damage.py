@@ -18,7 +18,7 @@ LOG_CORRUPT_MID = Code(
     "LOG-CORRUPT-MID",
     severities=("high",),
     verdicts=("LATENT_CORRUPTION",),
-    traits=("doubt",),
+    traits=("doubt", "damage"),
     summary="Damaged bytes with sound records after them",
     meaning="A batch fails its checksum or its structure makes no sense, and sound batches follow in the same file "
     "or in later segments. A broker that recovers this log cuts it at the damage and deletes everything after it. "
@@ -34,7 +34,7 @@ LOG_TAIL_PARTIAL = Code(
     "LOG-TAIL-PARTIAL",
     severities=("medium", "low"),
     verdicts=(),
-    traits=("doubt",),
+    traits=("doubt", "damage"),
     summary="The last batch of the log is incomplete",
     meaning="The file ends inside a batch: it was copied, or the broker died, while the batch was written. "
     "Recovery cuts the fragment off. With the clean-shutdown flag it should not be there, and Kafka will not look "
@@ -48,7 +48,7 @@ LOG_TAIL_ZERO = Code(
     "LOG-TAIL-ZERO",
     severities=("medium", "info"),
     verdicts=(),
-    traits=("doubt", "padding"),
+    traits=("doubt", "damage", "padding"),
     summary="The log ends in zero bytes",
     meaning="The bytes after the last sound batch are all zero: a file that was allocated in advance "
     "(log.preallocate), or a file system that lost unwritten pages at a power loss.",
@@ -61,7 +61,7 @@ LOG_TAIL_GARBAGE = Code(
     "LOG-TAIL-GARBAGE",
     severities=("medium",),
     verdicts=("LATENT_CORRUPTION",),
-    traits=("doubt",),
+    traits=("doubt", "damage"),
     summary="Bytes at the end of the log that are not a batch",
     meaning="After the last sound batch there are bytes that are neither the beginning of a batch nor zeros. "
     "Records may have been there.",
