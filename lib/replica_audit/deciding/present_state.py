@@ -154,6 +154,8 @@ def present_state(
             min_isr=int(least) if least.isdigit() else 1,
             unclean=value == "true",
             has_elr=bool(has_elr),
+            adding=frozenset(state["adding"] or ()),
+            removing=frozenset(state["removing"] or ()),
         )
     brokers = {broker for one in partitions.values() for broker in one.replicas}
     is_up = {broker for broker in brokers if found_up.get(broker)} if up is None else set(up)
