@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.partitions.conclusion import PartitionAudit
 from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts, replica_facts
+from replica_audit.closed_sets import PUT_ASIDE
 from replica_audit.deciding.costs import replicas_of
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
