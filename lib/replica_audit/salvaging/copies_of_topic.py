@@ -14,7 +14,6 @@ from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import Inventory, SegmentFile
 from replica_audit.formats.log_dirs.names import parse_directory_name
-from replica_audit.formats.log_dirs.put_aside import PUT_ASIDE
 from replica_audit.formats.snapshots.sources import summarise_source
 from replica_audit.model import ReplicaDir, SegmentSummary
 
