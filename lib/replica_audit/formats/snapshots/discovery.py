@@ -33,12 +33,7 @@ from replica_audit.formats.log_dirs.owners import (
     find_log_dirs,
     identify_log_dir,
 )
-from replica_audit.formats.log_dirs.put_aside import (
-    PutAside,
-    deleted_segments,
-    of_known_topics,
-    read_put_aside,
-)
+from replica_audit.formats.log_dirs.put_aside import PutAside, deleted_segments, of_known_topics, read_put_aside
 from replica_audit.formats.log_dirs.replica_dirs import OffsetFile, read_epochs, read_offset_files, read_replica
 from replica_audit.formats.metadata.reading import AppliedEvidence, read_metadata
 from replica_audit.formats.metadata.stale import copy_moments
