@@ -100,7 +100,8 @@ def test_a_copy_that_lacks_nothing_is_nothing_to_tell(tmp_path: Path, place: str
 @pytest.mark.parametrize("topic_id", [make_uuid("another"), None])
 def test_a_copy_of_another_topic_of_that_name_is_left_out(tmp_path: Path, topic_id: str | None) -> None:
     answer = with_copy(tmp_path, "stray", topic_id=topic_id)
-    assert rows_beside(answer) == [] and answer.tables["partitions"][0]["lost_records"] == 0
+    # The broker led before the unclean election, and no log of it is here.
+    assert rows_beside(answer) == [] and answer.tables["partitions"][0]["lost_records"] is None
 
 
 def test_what_a_clean_election_left_behind_is_not_lost(tmp_path: Path) -> None:

@@ -62,6 +62,44 @@ def test_equal_records_without_a_producer_may_have_been_sent_twice(tmp_path: Pat
     assert _lost(answer)[:2] == (3, 3), answer
 
 
+_APPENDED = {"log_append_time": True}
+
+
+@pytest.mark.parametrize("at", [10, 11, 16])
+def test_of_the_brokers_own_times_none_counts(tmp_path: Path, at: int) -> None:
+    new = _sent(at, 1, timestamp_ms=1_700_000_900_000, **_APPENDED)
+    brokers = {
+        1: Broker([*written(0, 10, 0), *written(10, at, 1, "new "), new], high_watermark=10),
+        2: Broker([*written(0, 10, 0), _sent(10, 0, **_APPENDED)], high_watermark=13),
+    }
+    assert _lost(audit(tmp_path, brokers, isr=(1,))) == (0, 0, {1: 0, 2: at - 10})
+
+
+def test_other_records_in_its_place_are_not_it_whoever_stamped_them(tmp_path: Path) -> None:
+    answer = _both(tmp_path, [_sent(10, 0, **_APPENDED)], [_sent(11, 1, mark="other ", **_APPENDED)])
+    assert _lost(answer)[:2] == (3, 3), answer
+
+
+def test_producers_own_times_count(tmp_path: Path) -> None:
+    answer = _both(tmp_path, [_sent(10, 0)], [_sent(11, 1, timestamp_ms=1_700_000_900_000)])
+    assert _lost(answer)[:2] == (3, 3), answer
+
+
+def test_the_same_records_in_another_codec(tmp_path: Path) -> None:
+    assert _lost(_both(tmp_path, [_sent(10, 0)], [_sent(11, 1, codec="gzip")]))[:2] == (0, 0)
+
+
+def test_one_batch_is_not_two(tmp_path: Path) -> None:
+    # A client that begins at sequence 0 again may send equal records twice.
+    answer = _both(tmp_path, [_sent(10, 0), _sent(13, 0)], [_sent(11, 1)])
+    assert _lost(answer)[0] == 3, answer
+
+
+def test_an_older_client_has_two_batches_of_one_sequence(tmp_path: Path) -> None:
+    answer = _both(tmp_path, [_sent(10, 0), _sent(13, 0, mark="second ")], [_sent(11, 1, mark="second "), _sent(14, 1)])
+    assert _lost(answer)[:2] == (0, 0), answer
+
+
 def _marker(base: int, outcome: str, epoch: int) -> bytes:
     return encode_marker(base, outcome, epoch, producer_id=5, producer_epoch=0)
 

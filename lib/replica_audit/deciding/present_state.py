@@ -103,6 +103,11 @@ class PresentState:
         """Brokers that are known to be down."""
         return self.brokers - self.up - self.unknown
 
+    def may_lead(self, place: Place, broker_id: int) -> bool:
+        """Whether the broker is the registered leader, and not known to be down."""
+        registration = self.partitions.get(place)
+        return registration is not None and registration.leader_id == broker_id and broker_id not in self.down
+
     def leader_now(self, place: Place) -> int | None:
         """Who leads at this moment: the registered leader, if it is known to be up."""
         registration = self.partitions.get(place)

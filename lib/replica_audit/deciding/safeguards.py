@@ -113,17 +113,26 @@ def _copy(
             commands=[copies.of_partitions(broker, places) for broker in sorted(brokers)[:1]],
             snapshot=[directory for one in held for directory in one.directories],
         )
-    yield from _copy_other(matrix, decisions, copies, holdings)
+    yield from _copy_other(matrix, state, decisions, copies, holdings)
     yield from _copy_beside(state, decisions, copies)
 
 
 def _copy_other(
-    matrix: Matrix, decisions: Sequence[Decision], copies: Copies, holdings: Mapping[int, Sequence[Holding]]
+    matrix: Matrix,
+    state: PresentState,
+    decisions: Sequence[Decision],
+    copies: Copies,
+    holdings: Mapping[int, Sequence[Holding]],
 ) -> Iterator[Step]:
-    """What else exists only once, or is lost by the choice."""
+    """What else exists only once, or is lost by the choice; nothing where the leader stays and lacks only what was never
+    committed.
+    """
     wanted: dict[int, list[Place]] = defaultdict(list)
     for decision in decisions:
         place = (decision.topic, decision.partition)
+        stays = state.may_lead(place, decision.candidate_id)
+        if stays and not decision.loses_acknowledged and not decision.chosen.hidden_records:
+            continue
         sources = {one.broker_id for one in decision.salvage if one.directory is None}
         for broker, rows in matrix.rows[place].items():
             copied = any(one.place == place for one in holdings.get(broker, ()))

@@ -174,8 +174,8 @@ def _proven(
 
 
 def _key_in_audit(copy: Copy) -> CopyKey:
-    """The key of a copy in an audit: what is put aside goes by its place, since a log dir may have several of it. Of
-    `.deleted` segments an audit says nothing.
+    """The key of a copy in an audit: what is put aside goes by its place, since a log dir may have several of it.
+    `.deleted` segments are no part of an audit.
     """
     if copy.kind in ("replica", "duplicate"):
         return copy.facts.key

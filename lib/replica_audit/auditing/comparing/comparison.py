@@ -47,6 +47,8 @@ class Comparison:
     """Batches whose records were wanted and could not be had."""
     never_committed_from: int | None = None
     """Of what it has past the reference's end, that from this offset on was never committed; None: it may have been."""
+    undated_from: int | None = None
+    """Of it, what from this offset on may have been appended after the ISR had shrunk below min.insync.replicas."""
     doubt: str | None = None
     """What else would explain that the two differ, so that nothing of it is proven; None: nothing would."""
 
@@ -60,6 +62,12 @@ class Comparison:
         """What it has past the reference's end, and the reference may have lost: not what was never committed."""
         end = self.never_committed_from
         return tuple(batch for batch in self.alignment.ahead if end is None or batch.base_offset < end)
+
+    @property
+    def is_undated(self) -> bool:
+        """Whether all of `ahead` may have been appended while nothing was committed: it may be lost, and may not."""
+        start = self.undated_from
+        return start is not None and all(batch.base_offset >= start for batch in self.ahead)
 
     @property
     def conflicts(self) -> bool:

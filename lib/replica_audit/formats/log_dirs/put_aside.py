@@ -13,9 +13,6 @@ from replica_audit.formats.log_dirs.owners import Folder
 from replica_audit.formats.log_dirs.replica_dirs import OffsetFile, read_replica
 from replica_audit.model import CheckpointFile, ReplicaDir, TopicPartition
 
-#: Kinds of directories that hold such a copy.
-PUT_ASIDE = ("future", "stray", "delete")
-
 #: Nothing is known of their offset checkpoints: entries of the log dir are those of the current directory.
 _NO_OFFSETS = {name: OffsetFile(CheckpointFile("not_given", ""), {}) for name in OFFSET_CHECKPOINTS}
 

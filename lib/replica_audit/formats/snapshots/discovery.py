@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
+from replica_audit.closed_sets import PUT_ASIDE
 from replica_audit.formats.files.storage import GREATEST_AHEAD, Snapshot
 from replica_audit.formats.inventory import (
     Inventory,
@@ -32,7 +33,7 @@ from replica_audit.formats.log_dirs.owners import (
     find_log_dirs,
     identify_log_dir,
 )
-from replica_audit.formats.log_dirs.put_aside import PUT_ASIDE, PutAside, of_known_topics, read_put_aside
+from replica_audit.formats.log_dirs.put_aside import PutAside, of_known_topics, read_put_aside
 from replica_audit.formats.log_dirs.replica_dirs import OffsetFile, read_epochs, read_offset_files, read_replica
 from replica_audit.formats.metadata.reading import AppliedEvidence, read_metadata
 from replica_audit.formats.metadata.stale import copy_moments

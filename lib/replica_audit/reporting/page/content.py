@@ -11,6 +11,7 @@ from replica_audit.answering.by_partition import (
     Rows,
     present,
     rows_by_partition,
+    served_rows,
     told_protocol,
     worst_first,
 )
@@ -108,7 +109,7 @@ def _overview_row(partition: Row, rows: Rows, earlier: Earlier | None, told: Map
         "lost_committed": partition["lost_committed"],
         "bound": name_bound(at_most=partition["lost_at_most"], at_least=partition["lost_at_least"]),
         "isr": None if partition["isr"] is None else list(partition["isr"]),
-        "replicas": [row["broker_id"] for row in rows["replicas"]],
+        "replicas": [row["broker_id"] for row in served_rows(rows["replicas"])],
         "unread": list(partition["unread_replicas"] or ()),
         "under": partition["under_replicated"],
         "severity": None if worst is None else SEVERITIES.index(worst["severity"]),
@@ -168,7 +169,9 @@ def _detail(rows: Rows, hits: Mapping[int, Collection[str]]) -> Rows:
 
 def _base(partition: Row, rows: Rows) -> int:
     """What offsets are counted from: the reference's log end, where a browser can hold the number."""
-    ends = [row["log_end_offset"] for row in rows["replicas"] if row["broker_id"] == partition["reference_id"]]
+    ends = [
+        row["log_end_offset"] for row in served_rows(rows["replicas"]) if row["broker_id"] == partition["reference_id"]
+    ]
     return ends[0] if ends and ends[0] is not None and ends[0] <= 2**52 else 0
 
 

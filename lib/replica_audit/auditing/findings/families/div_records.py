@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 DIV_EPOCH = Code(
     "DIV-EPOCH",
     severities=("high", "medium"),
-    verdicts=("WILL_LOSE_ON_TRUNCATION", "UNCOMMITTED_DIVERGENCE"),
+    verdicts=("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE", "UNCOMMITTED_DIVERGENCE"),
     traits=("records", "difference", "retold", "saved_first"),
     summary="A replica's tail was written by another leader and will be cut",
     meaning="From some offset on the replica has records that are not on the leader's lineage. When it follows the "
     "leader it cuts them. If they were acknowledged with acks=1 only, that is within what acks=1 promises; after "
     "an unclean election acknowledged records go.",
-    proof="The range, the epochs on either side, and the replay that cuts at or before its start.",
+    proof="The range, the epochs on either side, and the replay that cuts at or before its start. Where the metadata log has "
+    "the elections since and leaves open whether the records were committed (the elected replica had been down, or shows that it "
+    "lost its end), the partition is inconclusive.",
     remedy="If the records matter, copy this broker's log directory before the broker rejoins. For the election, "
     "see META-UNCLEAN-ELECTION. Whether any were committed is said by HWM-LOSS, not by this code.",
     traps="Being below the leader's high watermark proves nothing: the uncommitted tail of a leader long gone "
@@ -110,9 +112,8 @@ CODES = (
 )
 
 
-#: Severity and verdict of a run by its code, where nothing is known of the election that left it behind.
+#: Severity and verdict of a run by its code.
 _VERDICTS: dict[Code, tuple[Severity, Verdict]] = {
-    DIV_EPOCH: ("medium", "UNCOMMITTED_DIVERGENCE"),
     DIV_TAIL_PENDING: ("info", "UNCOMMITTED_DIVERGENCE"),
     DIV_HIDDEN: ("critical", "COMMITTED_DIVERGENCE"),
     DIV_CONTENT: ("critical", "COMMITTED_DIVERGENCE"),
@@ -157,13 +158,13 @@ def _beside(case: Case, item: Comparison, run: Run) -> Finding:
         if run.start_offset >= leader.log_end_offset
         else f"broker {leader.broker_id} has {'other records' if run.conflicting else 'nothing'} there"
     )
-    is_unclean = run.cause is not None and run.cause.clean is False
+    severity, verdict = _of_old_tail(case, run)
     return finding(
         DIV_EPOCH,
         f"{name_copy(facts)} has {count(run.data_records, 'record')}{_epoch(run.replica_epoch)} at "
         f"{offsets(run.start_offset, run.end_offset)}; {there}{left_by(run)}; {fate_of_copy(facts)}",
-        severity="high" if is_unclean else "medium",
-        verdict="WILL_LOSE_ON_TRUNCATION" if is_unclean else "UNCOMMITTED_DIVERGENCE",
+        severity=severity,
+        verdict=verdict,
         broker_id=facts.broker_id,
         start_offset=run.start_offset,
         end_offset=run.end_offset,
@@ -198,9 +199,7 @@ def _never_committed(case: Case, item: Comparison) -> Iterator[Finding]:
 
 def _run(case: Case, item: Comparison, run: Run) -> Finding:
     code = code_of_run(run)
-    severity, verdict = _VERDICTS[code]
-    if code is DIV_EPOCH and run.cause is not None and run.cause.clean is False and not run.is_written_again:
-        severity, verdict = "high", "WILL_LOSE_ON_TRUNCATION"
+    severity, verdict = _of_old_tail(case, run) if code is DIV_EPOCH else _VERDICTS[code]
     leader, follower = case.reference.facts, item.follower
     replay = item.replays[case.protocol]
     here = f"broker {follower.broker_id}"
@@ -257,6 +256,17 @@ def _run(case: Case, item: Comparison, run: Run) -> Finding:
             ),
         ],
     )
+
+
+def _of_old_tail(case: Case, run: Run) -> tuple[Severity, Verdict]:
+    """Severity and verdict of DIV-EPOCH, by what is known of the election that left the run behind."""
+    if run.cause is None or run.is_written_again:
+        return "medium", "UNCOMMITTED_DIVERGENCE"
+    if run.cause.clean is False:
+        return "high", "WILL_LOSE_ON_TRUNCATION"
+    committed, possible = case.committed_in(run)
+    is_open = run.data_records and possible > max(committed, run.start_offset)
+    return "medium", "INCONCLUSIVE" if is_open else "UNCOMMITTED_DIVERGENCE"
 
 
 def _compaction(leader: ReplicaFacts, follower: ReplicaFacts) -> str:
