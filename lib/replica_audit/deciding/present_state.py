@@ -103,6 +103,14 @@ class PresentState:
         """Brokers that are known to be down."""
         return self.brokers - self.up - self.unknown
 
+    def leaderless(self) -> tuple[Place, ...]:
+        """Partitions without a leader, or whose leader is known to be down."""
+        return tuple(
+            place
+            for place, one in sorted(self.partitions.items())
+            if one.leader_id is None or one.leader_id in self.down
+        )
+
     def leader_now(self, place: Place) -> int | None:
         """Who leads at this moment: the registered leader, if it is known to be up."""
         registration = self.partitions.get(place)
