@@ -23,6 +23,8 @@ class Part:
     unclean: str | None = "false"
     calm: bool = False
     """Without a cost matrix."""
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
 
 
 def _row(table: str, **values: object) -> dict:
@@ -38,6 +40,8 @@ def results_of(parts: Sequence[Part], version: str | None, source: str) -> Resul
         configs = {} if part.unclean is None else {"unclean.leader.election.enable": part.unclean}
         state = {
             "replicas": part.replicas,
+            "adding": part.adding,
+            "removing": part.removing,
             "configs": configs,
             "source": source,
             "elr": (),

@@ -45,6 +45,8 @@ class ImaginedCluster:
         self.up = set(up) | set(order)
         self.clean = set(state.clean)
         self.changes: list[Change] = []
+        self.reassigned: frozenset[Place] = frozenset()
+        """Partitions whose reassignment has ended."""
         for broker in order:
             self.up.discard(broker)
             self._change(partial(_fence, broker, frozenset(self.up)), broker)
@@ -59,6 +61,7 @@ class ImaginedCluster:
             set(self.clean),
             [],
         )
+        other.reassigned = self.reassigned
         return other
 
     def is_like(self, other: ImaginedCluster) -> bool:
@@ -106,6 +109,8 @@ class ImaginedCluster:
         after = cache(lambda one: catch_up(one, self.up))
         for place, one in self.partitions.items():
             self.partitions[place] = after(one)
+            if self.partitions[place].removing != one.removing:
+                self.reassigned |= {place}
 
     def _change(self, change: Callable[[Registration], Registration], broker_id: int) -> None:
         # Of thousands of partitions most are registered alike.
@@ -152,6 +157,11 @@ class ImaginedClusters:
         """Brokers that are up in any of the ways."""
         return set.union(*(way.up for way in self.ways))
 
+    @property
+    def reassigned(self) -> frozenset[Place]:
+        """Partitions whose reassignment has ended in any of the ways."""
+        return frozenset().union(*(way.reassigned for way in self.ways))
+
     def leader(self, place: Place) -> int | None:
         """Who leads in the first way: nothing that is not shown is allowed."""
         return self.ways[0].leader(place)
@@ -176,9 +186,11 @@ _FEW = 3
 
 
 def _orders(state: PresentState, down: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Orders in which the controller may fence the brokers that are down: one, where no two of a partition are in sync."""
+    """Orders in which the controller may fence the brokers that are down: one, where no two of a partition are in sync or
+    eligible.
+    """
     gone = frozenset(down)
-    if not any(len(one.isr & gone) > 1 for one in state.partitions.values()):
+    if not any(len((one.isr | one.elr) & gone) > 1 for one in state.partitions.values()):
         yield tuple(down)
     elif len(down) <= _FEW:
         yield from permutations(down)

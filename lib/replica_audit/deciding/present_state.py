@@ -108,6 +108,14 @@ class PresentState:
         registration = self.partitions.get(place)
         return registration is not None and registration.leader_id == broker_id and broker_id not in self.down
 
+    def leaderless(self) -> tuple[Place, ...]:
+        """Partitions without a leader, or whose leader is known to be down."""
+        return tuple(
+            place
+            for place, one in sorted(self.partitions.items())
+            if one.leader_id is None or one.leader_id in self.down
+        )
+
     def leader_now(self, place: Place) -> int | None:
         """Who leads at this moment: the registered leader, if it is known to be up."""
         registration = self.partitions.get(place)
@@ -154,6 +162,8 @@ def present_state(
             min_isr=int(least) if least.isdigit() else 1,
             unclean=value == "true",
             has_elr=bool(has_elr),
+            adding=frozenset(state["adding"] or ()),
+            removing=frozenset(state["removing"] or ()),
         )
     brokers = {broker for one in partitions.values() for broker in one.replicas}
     is_up = {broker for broker in brokers if found_up.get(broker)} if up is None else set(up)
