@@ -68,9 +68,7 @@ def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:
     )
 
 
-def _capture(
-    matrix: Matrix, state: PresentState, copies: Copies, about: Collection[Place] | None
-) -> Iterator[Step]:
+def _capture(matrix: Matrix, state: PresentState, copies: Copies, about: Collection[Place] | None) -> Iterator[Step]:
     """Replicas that were not captured and without which nothing is certain, by broker."""
     missing: dict[int, list[Place]] = defaultdict(list)
     for place, brokers in sorted(matrix.needed.items()):

@@ -69,4 +69,6 @@ def _decide(results: Results, plan: Plan) -> Iterator[FirstStep]:
         yield FirstStep((f"{len(asking) - DECISION_LIMIT} more decisions and all steps:",), command)
     elif asking:
         steps = f"{len(plan.steps)} steps" if len(plan.steps) > 1 else "step"
-        yield FirstStep((f"The {steps} in order, what must hold before each, and what every other choice costs:",), command)
+        yield FirstStep(
+            (f"The {steps} in order, what must hold before each, and what every other choice costs:",), command
+        )
