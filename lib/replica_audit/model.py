@@ -7,7 +7,7 @@ compared in a test. Offsets are int64, ranges are half-open, times are milliseco
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import get_args
 
 from replica_audit.closed_sets import (
@@ -390,6 +390,13 @@ class Leadership:
     """Assigned brokers that were fenced, stopping or not registered at the end; None when unknown."""
     fenced_since: Mapping[int, int] = field(default_factory=dict)
     """Of those that were fenced, the first offset of the batch of the metadata log that fenced them last; others are left out."""
+    overtaken: bool = False
+    """The listing, or the file of states, is older than the logs of another of its partitions: who was in sync then may not be now."""
+
+    @property
+    def believed(self) -> Leadership:
+        """The same without those in sync and eligible, where it is `overtaken`."""
+        return replace(self, isr=None, elr=(), last_known_elr=()) if self.overtaken else self
 
     @property
     def is_deleted(self) -> bool:

@@ -115,7 +115,9 @@ def copied(
     ]
 
 
-def with_remote(path: Path, leads: Broker, *segments: list[bytes], first: int = 0) -> Answer:
+def with_remote(
+    path: Path, leads: Broker, *segments: list[bytes], first: int = 0, quiesced: bool | None = None
+) -> Answer:
     values = [value for segment in segments for value in segment]
 
     def write() -> None:
@@ -124,7 +126,7 @@ def with_remote(path: Path, leads: Broker, *segments: list[bytes], first: int = 
         batches = [encode_batch(first + at, [Record(None, value)], 0) for at, value in enumerate(values)]
         (folder / f"{first:020d}.log").write_bytes(b"".join(batches))
 
-    return tiered(path, {1: leads, 2: leads}, before_audit=write)
+    return tiered(path, {1: leads, 2: leads}, before_audit=write, quiesced=quiesced)
 
 
 WHOLE = (copied(0, 40, (0, 0)), copied(40, 60, (0, 40)), copied(60, 100, (1, 60)))
@@ -185,3 +187,42 @@ def test_what_looks_like_a_gap_and_is_none(tmp_path: Path, segments: tuple[list[
     """The log-start checkpoint is written once a minute; and a segment without a later one may have been copied since."""
     answer = with_remote(tmp_path, LEADS, *segments, first=first)
     assert not answer.found("TIER-GAP") and answer.verdict == "LAGGING", answer
+
+
+# --- nothing up to the local start
+
+
+@pytest.mark.parametrize(
+    ("segments", "gap"),
+    [
+        (WHOLE[:2], (60, 100)),
+        ((copied(0, 40, (0, 0), state=DELETED), WHOLE[1]), (60, 100)),
+        ((copied(0, 40, (0, 0), state=DELETED), copied(40, 60, (0, 40), state=DELETING)), (60, 100)),
+        ((*WHOLE[:2], copied(60, 100, (1, 60), state=STARTED)), (60, 100)),
+        ((*WHOLE[:2], copied(60, 100, (1, 60), topic_id=make_uuid("another"))), (60, 100)),
+        ((*WHOLE[:2], copied(60, 100, (1, 60), state=DELETED)), (60, 100)),
+    ],
+    ids=["never copied", "after deleted ones", "after all others", "copied in part", "another topic", "deleted first"],
+)
+def test_what_is_neither_local_nor_remote_is_told_of_copies_of_one_moment(tmp_path: Path, segments, gap) -> None:
+    answer = with_remote(tmp_path / "rest", LEADS, *segments, quiesced=True)
+    assert answer.one("TIER-GAP") == ("high", "likely", *gap) and answer.verdict == "COMMITTED_LOSS", answer
+    running = with_remote(tmp_path / "running", LEADS, *segments)
+    assert not running.found("TIER-GAP"), "the segment may have been copied since"
+
+
+@pytest.mark.parametrize(
+    ("leads", "segments", "first"),
+    [
+        (LEADS, WHOLE, 0),
+        (LEADS, tuple(copied(*at, state=DELETING) for at in ((0, 40, (0, 0)), (40, 60, (0, 40)), (60, 100, (1, 60)))), 0),
+        (LEADS, WHOLE[:2], 12),
+        (LEADS, (), 0),
+        (LEADS, tuple(copied(*at, topic_id=make_uuid("another")) for at in ((0, 40, (0, 0)), (40, 60, (0, 40)))), 0),
+        (leader((0, 0), (1, 60), log_start=100), WHOLE[:2], 0),
+    ],
+    ids=["whole", "being deleted", "not from its beginning", "no segment", "another topic only", "nothing remote"],
+)
+def test_a_log_whose_remote_part_is_whole_or_not_known(tmp_path: Path, leads: Broker, segments, first: int) -> None:
+    answer = with_remote(tmp_path, leads, *segments, first=first, quiesced=True)
+    assert not answer.found("TIER-GAP"), answer

@@ -22,12 +22,14 @@ FEATURE_LEVEL = 27
 EVENT_MS = 60_000
 
 
-def write_snapshot(state: State, path: Path, *, quiesced: bool | None) -> None:
-    """Write what a copy of all nodes at this instant holds; `quiesced` is what the manifest says of it."""
+def write_snapshot(state: State, path: Path, *, quiesced: bool | None, unclean: bool = False) -> None:
+    """Write what a copy of all nodes at this instant holds; `quiesced` is what the manifest says of it, and `unclean` that the
+    topic allows unclean elections.
+    """
     for broker in BROKERS:
         replica = state.replicas[broker]
         write_log_dir(path / f"broker-{broker}", broker, (_files(replica),), clean_shutdown=replica.status == "stopped")
-    content = b"".join(_metadata(state))
+    content = b"".join(_metadata(state, unclean))
     write.write_metadata_log(path, "controller", CONTROLLER, {0: content}, voters=(CONTROLLER,))
     (path / "manifest.json").write_text(json.dumps(_manifest(state, quiesced)))
 
@@ -68,7 +70,7 @@ def _manifest(state: State, quiesced: bool | None) -> dict:
     return {"schema_version": 1, "quiesced": quiesced, "kafka_version": VERSION, "brokers": brokers}
 
 
-def _metadata(state: State) -> list[bytes]:
+def _metadata(state: State, unclean: bool) -> list[bytes]:
     """The batches of the metadata log, from the creation of the topic on."""
     messages = [write.feature("metadata.version", FEATURE_LEVEL)]
     messages += [write.feature("eligible.leader.replicas.version", 1)] if state.elr_on else []
@@ -77,6 +79,7 @@ def _metadata(state: State) -> list[bytes]:
     messages += [
         write.topic(TOPIC, TOPIC_ID),
         write.config(2, TOPIC, "min.insync.replicas", str(state.min_isr)),
+        *([write.config(2, TOPIC, "unclean.leader.election.enable", "true")] if unclean else []),
         write.partition(TOPIC_ID, BROKERS, 0),
     ]
     groups = [(0, messages)]

@@ -49,14 +49,24 @@ def is_clean(name: str) -> bool | None:
     return None if name == "unknown" else name in CLEAN
 
 
+def is_leader_gone(case: Case) -> bool:
+    """Whether the leader, as it is registered, is known to have gone down without having been stopped in order."""
+    reference, leadership = case.reference, case.leadership
+    if reference.leader_id != reference.facts.broker_id or reference.facts.directory.clean_shutdown:
+        return False
+    fenced = () if leadership is None else leadership.fenced or ()
+    return reference.facts.killed or reference.leader_id in fenced
+
+
 def choose(case: Case, costs: Sequence[CandidateCost], damaged: Mapping[int, Sequence[str]]) -> Choice | None:
     """The choice among the replicas that are assigned; None without any. `damaged`: codes of what is wrong with a log's files.
 
     First whoever loses the fewest records that may have been acknowledged with acks=all, then the fewest that are proven
     committed, and cuts the fewest transactions. The present leader goes on where it is among these: an election for the
-    sake of records that were never committed is not worth it. Then whoever lacks the fewest records that another replica
-    keeps unseen, loses the fewest at all, has no damaged file, is elected cleanly, has the later epoch, the longer log, the
-    earlier log start, and the place in the assignment: length never goes before the epoch.
+    sake of records that were never committed, or of damaged files before its next start, is not worth it. Then whoever
+    lacks the fewest records that another replica keeps unseen, loses the fewest at all, has no damaged file, is elected
+    cleanly, has the later epoch, the longer log, the earlier log start, and the place in the assignment: length never goes
+    before the epoch.
     """
     standings = {cost.broker_id: standing(case, cost.broker_id) for cost in costs}
     electable = [cost for cost in costs if standings[cost.broker_id] != "unassigned"]
@@ -67,7 +77,7 @@ def choose(case: Case, costs: Sequence[CandidateCost], damaged: Mapping[int, Seq
     def rank(cost: CandidateCost) -> tuple:
         broker, facts = cost.broker_id, cost.facts
         place = order.index(broker) if broker in order else len(order)
-        leads = standings[broker] == "leader" and not damaged.get(broker)
+        leads = standings[broker] == "leader" and not (damaged.get(broker) and is_leader_gone(case))
         return (
             *_loss(cost),
             not leads,

@@ -142,8 +142,12 @@ def committed_ranges(case: Case, batches: Mapping[CopyKey, np.ndarray]) -> dict[
 
 
 def may_have_lost_tail(case: Case) -> bool:
-    """Whether the reference's own checkpoints lie past its end: then that it was copied earlier is one explanation of two."""
+    """Whether that the reference was copied earlier is not what explains an end that is too short: it had been killed, or its
+    own checkpoints lie past the end.
+    """
     facts = case.reference.facts
+    if facts.killed:
+        return True
     recovery_point = facts.directory.recovery_point_checkpoint
     flushed = recovery_point is not None and not facts.end_is_open and recovery_point > facts.log_end_offset
     return flushed or is_tail_lost(case.reference, case.replicas, facts)

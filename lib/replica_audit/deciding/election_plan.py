@@ -71,6 +71,7 @@ def plan_elections(
         conflicts=(*conflicts, *outcome.conflicts),
         alternatives=outcome.alternatives,
         rests_on=tuple(rests_on(results, matrix, {(one.topic, one.partition) for one in decisions})),
+        leaderless=state.leaderless() if about is None else tuple(one for one in state.leaderless() if one in about),
     )
 
 

@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from replica_audit.auditing.findings.catalogue import at_or_above, codes_with
-from replica_audit.auditing.findings.families.meta_identity import META_NO_LEADER
 from replica_audit.auditing.partitions.conclusion import PartitionAudit
 from replica_audit.auditing.replicas.facts import CopyKey
 from replica_audit.auditing.rows.answer_rows import report_rows
-from replica_audit.deciding.choice import choose, is_clean, standing
+from replica_audit.deciding.choice import choose, is_clean, is_leader_gone, standing
 from replica_audit.deciding.costs import candidate_costs
+from replica_audit.deciding.present_state import UNCLEAN
 from replica_audit.model import TopicPartition
 
 #: Verdicts of partitions in which there is nothing to decide.
@@ -22,17 +22,32 @@ CALM = ("CONSISTENT", "LAGGING")
 def decided_rows(
     audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray], asked: Collection[TopicPartition] = ()
 ) -> dict[str, list[dict]]:
-    """`report_rows` with `elections` filled: of a partition that is neither consistent nor lagging, has no leader, or is
-    `asked` for. Where nobody leads because every broker was stopped in order, or the topic was deleted, there is nothing to decide.
+    """`report_rows` with `elections` filled: of a partition that is neither consistent nor lagging, of which the order of
+    starting decides who leads, or that is `asked` for. Of a topic that was deleted there is nothing to decide.
     """
     rows = report_rows(audit)
-    leaderless = any(item.code == META_NO_LEADER.code and item.severity != "info" for item in audit.findings)
     leadership = audit.evidence.leadership
     if leadership is not None and leadership.is_deleted:
         return rows
-    if audit.verdict not in CALM or leaderless or audit.evidence.topic_partition in asked:
+    if audit.verdict not in CALM or is_led_by_whoever_starts(audit) or audit.evidence.topic_partition in asked:
         rows["elections"] += election_rows(audit, batches)
     return rows
+
+
+def is_led_by_whoever_starts(audit: PartitionAudit) -> bool:
+    """Whether the next starts decide who leads: nobody does, or the leader went down unasked while others were behind it.
+
+    Where every broker was stopped in order and one of them alone may lead, there is nothing to decide.
+    """
+    case = audit.case
+    if case is None:
+        return False
+    end = case.reference.facts.log_end_offset
+    differ = any(item.follower.log_end_offset != end for item in case.comparisons)
+    if case.reference.leader_id is not None:
+        return differ and is_leader_gone(case)
+    entitled = () if case.leadership is None else case.leadership.isr or case.leadership.elr
+    return not case.stopped or (differ and (len(entitled) > 1 or case.config(UNCLEAN) == "true"))
 
 
 def election_rows(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]) -> list[dict]:

@@ -186,9 +186,11 @@ _FEW = 3
 
 
 def _orders(state: PresentState, down: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Orders in which the controller may fence the brokers that are down: one, where no two of a partition are in sync."""
+    """Orders in which the controller may fence the brokers that are down: one, where no two of a partition are in sync or
+    eligible.
+    """
     gone = frozenset(down)
-    if not any(len(one.isr & gone) > 1 for one in state.partitions.values()):
+    if not any(len((one.isr | one.elr) & gone) > 1 for one in state.partitions.values()):
         yield tuple(down)
     elif len(down) <= _FEW:
         yield from permutations(down)

@@ -235,10 +235,17 @@ class Plan:
     conflicts: tuple[Conflict, ...]
     alternatives: tuple[Alternative, ...]
     rests_on: tuple[PartitionThen, ...]
+    leaderless: tuple[tuple[str, int], ...] = ()
+    """Partitions that nobody leads now: no leader is registered, or it is down."""
 
     @property
     def is_at_rest(self) -> bool:
         """Whether every leader leads now, is the best choice, and loses nothing that may have been acknowledged."""
+        return self.is_quiet and not self.leaderless
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no decision asks for anything, and no step keeps or moves anything."""
         moves = any(
             one.procedure != "none" or one.loses_acknowledged or one.chosen.cut_transactions for one in self.decisions
         )

@@ -6,6 +6,7 @@ one at a time. Whatever an election would do by itself meanwhile, to any partiti
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -234,11 +235,13 @@ class _Attempt:
             self._start(candidate, text, ["The controllers are up: where they are down, start them first"])
             self.procedures.update(dict.fromkeys(one.places, "start"))
         else:
+            uncut = self._still_uncut(one)
             if rivals := self._rivals(one, taken):
-                self._stop(rivals, one)
+                self._stop(rivals, one, uncut)
             if candidate not in self.clusters.up:
                 unless = ", unless it is up," if candidate in self.clusters.perhaps_up else ""
-                self._start(candidate, f"Start broker {candidate}{unless} and no other", self._before_start(one, taken))
+                before = [*self._before_start(one, taken), *uncut]
+                self._start(candidate, f"Start broker {candidate}{unless} and no other", before)
             if not all(self.clusters.is_led_by(place, candidate) for place in one.places):
                 by_itself = any(way.leader(place) == candidate for way in self.clusters for place in one.places)
                 for way in self.clusters:
@@ -247,6 +250,20 @@ class _Attempt:
                 self.list.elect(one, by_itself=by_itself)
         self._done |= set(one.places)
         self.list.check(one)
+
+    def _still_uncut(self, one: Round) -> list[str]:
+        """Conditions for a candidate that may be up and follow a leader that cuts it: it may have been cut after its copy."""
+        candidate, found = one.candidate_id, []
+        for place in one.places:
+            cutting = {leader for leader, broker in self._harmful.get(place, ()) if broker == candidate}
+            leading = {way.leader(place) for way in self.clusters if candidate in way.up}
+            for leader in sorted(cutting & leading):
+                found.append(
+                    f"Broker {candidate} still has {list_places([place])} up to offset "
+                    f"{self.decisions[place].chosen.log_end_offset}: if it has followed broker {leader} since it was copied, it "
+                    "was cut; then add a new copy of it to the snapshot, beside this one, and audit again"
+                )
+        return found
 
     def _before_start(self, one: Round, taken: Sequence[Place]) -> list[str]:
         """What must hold before a candidate is started, which leads `taken` meanwhile though others are chosen for these."""
@@ -290,7 +307,7 @@ class _Attempt:
         leads = {self.clusters.leader(place) for place in one.places}
         return sorted(found, key=lambda broker: (broker in leads, broker))
 
-    def _stop(self, brokers: Sequence[int], one: Round) -> None:
+    def _stop(self, brokers: Sequence[int], one: Round, before: Sequence[str]) -> None:
         led = [place for place in sorted(self._state.partitions) if self.clusters.leader(place) is not None]
         perhaps = [broker for broker in brokers if broker not in self.clusters.up]
         for broker in brokers:
@@ -300,7 +317,7 @@ class _Attempt:
             self.dragged |= {place for place in led if self._is_dragged(place, broker)}
         self._stopped |= set(brokers)
         without = [place for place in led if self.clusters.leader(place) is None]
-        self.list.stop(brokers, one, without, perhaps)
+        self.list.stop(brokers, one, without, perhaps, before)
 
     def _is_dragged(self, place: Place, stopped: int) -> bool:
         """Whether a leader that is the best was stopped, and a worse one is in sync or eligible."""
@@ -316,11 +333,14 @@ class _Attempt:
         self.list.start(broker, text, tuple(before))
 
     def _start_rest(self, rounds: Sequence[Round]) -> None:
-        """Everybody else, one at a time; who led before, and so may hold most that is wrong, comes last."""
+        """Everybody else, one at a time: first who is to lead other partitions again, last who led those of `rounds` before, and
+        so may hold most that is wrong.
+        """
         partitions = [self._state.partitions[place] for one in rounds for place in one.places]
         down = ({broker for one in partitions for broker in one.replicas} | self._stopped) - self.clusters.up
         led = {one.leader_id for one in partitions}
-        for broker in sorted(down, key=lambda broker: (broker in led, broker)):
+        others = Counter(one.leader_id for place, one in self._state.partitions.items() if place not in self._done)
+        for broker in sorted(down, key=lambda broker: (broker in led, -others[broker], broker)):
             condition = "The partitions above have the leaders that the plan gives them"
             self._start(broker, f"Start broker {broker}", [condition] if rounds else [])
 

@@ -108,6 +108,14 @@ class PresentState:
         registration = self.partitions.get(place)
         return registration is not None and registration.leader_id == broker_id and broker_id not in self.down
 
+    def leaderless(self) -> tuple[Place, ...]:
+        """Partitions without a leader, or whose leader is known to be down."""
+        return tuple(
+            place
+            for place, one in sorted(self.partitions.items())
+            if one.leader_id is None or one.leader_id in self.down
+        )
+
     def leader_now(self, place: Place) -> int | None:
         """Who leads at this moment: the registered leader, if it is known to be up."""
         registration = self.partitions.get(place)

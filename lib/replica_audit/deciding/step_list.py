@@ -13,6 +13,10 @@ from replica_audit.deciding.rounds import Round
 from replica_audit.model import Place
 from replica_audit.wording import brokers as name_brokers
 
+_MAJORITY = (
+    "A majority of the controllers stays up, also where brokers are controllers too: without it nobody is elected"
+)
+
 
 class StepList:
     """The steps so far. Each is added after it was imagined in `clusters`, which tell who leads then."""
@@ -69,24 +73,27 @@ class StepList:
             ],
         )
 
-    def stop(self, brokers: Sequence[int], one: Round, without: Sequence[Place], perhaps: Sequence[int]) -> None:
+    def stop(
+        self,
+        brokers: Sequence[int],
+        one: Round,
+        without: Sequence[Place],
+        perhaps: Sequence[int],
+        before: Sequence[str] = (),
+    ) -> None:
         """`without`: partitions that have no leader from then on; of `perhaps` it is not known whether they are up."""
         costs = (
             f"; {list_places(without)} {'has' if len(without) == 1 else 'have'} no leader meanwhile" if without else ""
         )
-        order = ", in this order," if len(brokers) > 1 else ""
-        unless = f", where {'they are' if len(brokers) > 1 else 'it is'} up," if perhaps else ""
+        order = ", in this order" if len(brokers) > 1 else ""
+        unless = f", where {'they are' if len(brokers) > 1 else 'it is'} up" if perhaps else ""
         self._add(
             "stop",
-            f"Stop {name_brokers(brokers)}{unless}{order} with SIGTERM{costs}",
+            f"Stop {name_brokers(brokers)}{unless}{order}{',' if unless or order else ''} with SIGTERM{costs}",
             brokers=brokers,
             partitions=one.places,
             commands=[command for broker in brokers for command in self._tools.stop(broker)],
-            before=()
-            if self._state.mode == "zookeeper"
-            else [
-                "A majority of the controllers stays up, also where brokers are controllers too: without it nobody is elected"
-            ],
+            before=[*before, *(() if self._state.mode == "zookeeper" else [_MAJORITY])],
         )
 
     def start(self, broker: int, text: str, before: Sequence[str] = ()) -> None:

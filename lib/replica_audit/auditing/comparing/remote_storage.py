@@ -60,15 +60,18 @@ def find_orphans(facts: ReplicaFacts, lineage: Lineage, segments: Iterable[Remot
     return tuple(sorted(found, key=lambda one: (one.start_offset, one.leader_epoch)))
 
 
-def find_gaps(facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteSegment]) -> tuple[OffsetRange, ...]:
-    """Offsets between log start and local start that no copied segment of the log's own history has, and a later one follows.
+def find_gaps(
+    facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteSegment], *, one_moment: bool
+) -> tuple[OffsetRange, ...]:
+    """Offsets between log start and local start that no copied segment of the log's own history has.
 
-    Kafka copies segments in order: one that was copied shows that those before it were there. What retention is deleting
-    at the beginning does not count, whatever the log-start checkpoint says: it is written once a minute. Nothing is known where
-    `__remote_log_metadata` is not here from its beginning.
+    Kafka copies segments in order: one that was copied shows that those before it were there. Local files are deleted only
+    once they were copied: so up to the local start all must be there, if what tells of the segments is as late as the log
+    (`one_moment`). What retention is deleting at the beginning does not count, whatever the log-start checkpoint says: it is
+    written once a minute. Nothing is known where `__remote_log_metadata` is not here from its beginning, or names no segment.
     """
     start, end = facts.log_start_offset, facts.local_start_offset
-    if not all(segment.is_whole for segment in segments):
+    if not segments or not all(segment.is_whole for segment in segments):
         return ()
     parts = sorted(
         (first, last, segment.state)
@@ -90,6 +93,8 @@ def find_gaps(facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteSe
             found.append(OffsetRange(reached, first))
         is_deleting = False
         reached = max(reached, last)
+    if one_moment and reached < end:
+        found.append(OffsetRange(reached, end))
     return tuple(found)
 
 

@@ -97,35 +97,36 @@ def conclude(
     reference = grouping.reference
     if reference is None:
         return _without_replicas(plan)
+    leadership = None if evidence.leadership is None else evidence.leadership.believed
     found = list(_compare(plan, rows, records) if aligned is None else _join(plan, reference, aligned))
     events = of_present_topic(evidence.log_events, reference.facts.directory.topic_id)
-    kept, strangers = _apart(reference, found[: len(grouping.followers)], evidence.leadership, events)
+    kept, strangers = _apart(reference, found[: len(grouping.followers)], leadership, events)
     replicas = (reference.facts, *(item.follower for item in kept))
-    terms = sole_terms(replicas, evidence.leadership, evidence.kafka_version)
-    frozen = frozen_epochs(replicas, evidence.leadership, evidence.kafka_version)
+    terms = sole_terms(replicas, leadership, evidence.kafka_version)
+    frozen = frozen_epochs(replicas, leadership, evidence.kafka_version)
     everything = (*kept, *found[len(grouping.followers) :])
     everything = with_lost_marks(everything, lost_marks(reference, replicas))
-    everything = with_causes(with_proofs(everything, terms), reference, evidence.leadership)
+    everything = with_causes(with_proofs(everything, terms), reference, leadership)
     everything = with_frozen_tails(everything, reference, frozen)
     compared, beside = everything[: len(kept)], everything[len(kept) :]
-    one_moment = are_of_one_moment(evidence.quiesced, replicas, evidence.leadership)
-    shorter = any(lacks_tail(reference, item, evidence.leadership, evidence.times, one_moment) for item in compared)
+    one_moment = are_of_one_moment(evidence.quiesced, replicas, leadership)
+    shorter = any(lacks_tail(reference, item, leadership, evidence.times, one_moment) for item in compared)
     mark = bound_high_watermark(
         reference,
         compared,
-        leadership=evidence.leadership,
+        leadership=leadership,
         cleaner_bound=_cleaner_bound(evidence),
         one_moment=one_moment,
         shorter=shorter,
     )
-    mark = bounded_by_frozen_epochs(mark, reference, evidence.leadership, frozen)
-    mark = narrow_high_watermark(mark, reference, compared, evidence.leadership, evidence.kafka_version)
-    mark = tighten_by_logs(mark, reference, evidence.leadership, events, evidence.kafka_version)
+    mark = bounded_by_frozen_epochs(mark, reference, leadership, frozen)
+    mark = narrow_high_watermark(mark, reference, compared, leadership, evidence.kafka_version)
+    mark = tighten_by_logs(mark, reference, leadership, events, evidence.kafka_version)
     topic_id = reference.facts.directory.topic_id
     remote = tuple(one for one in evidence.remote_segments if one.topic_id == topic_id)
     case = Case(
         topic_partition=evidence.topic_partition,
-        leadership=evidence.leadership,
+        leadership=leadership,
         reference=reference,
         comparisons=tuple(with_high_watermark(item, mark.proven_lower) for item in compared),
         high_watermark=mark,
@@ -148,7 +149,7 @@ def conclude(
         has_metadata_log=evidence.has_metadata_log,
         remote_segments=remote,
         remote_orphans=find_orphans(reference.facts, _whole_lineage(reference), remote),
-        remote_gaps=find_gaps(reference.facts, _whole_lineage(reference), remote),
+        remote_gaps=find_gaps(reference.facts, _whole_lineage(reference), remote, one_moment=one_moment),
     )
     if evidence.group_offsets:
         case = with_groups(case, evidence.group_offsets)

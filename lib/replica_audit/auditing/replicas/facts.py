@@ -187,10 +187,12 @@ class ReplicaFacts:
         return next((epoch for epoch, _ in reversed(self.epoch_starts) if epoch >= 0), None)
 
     def state(self, lineage: Lineage) -> ReplicaState:
-        """What truncation looks at, as found, with the lineage that the caller wants replayed."""
-        return ReplicaState(
-            self.log_start_offset, self.log_end_offset, lineage, self.high_watermark, self.local_start_offset
-        )
+        """What truncation looks at in a leader's log, with the lineage that the caller wants replayed.
+
+        A log that ends below its own start begins anew there (A.9).
+        """
+        end = max(self.log_end_offset, self.log_start_offset)
+        return ReplicaState(self.log_start_offset, end, lineage, self.high_watermark, self.local_start_offset)
 
     def following_state(self, lineage: Lineage, high_watermark: int | None = None) -> ReplicaState:
         """The same as the replica comes to follow: a broker that was killed has recovered its log before.

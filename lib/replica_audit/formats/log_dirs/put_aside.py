@@ -1,4 +1,4 @@
-"""Copies of partitions that Kafka does not serve from: directories -future, -stray and -delete."""
+"""Copies of partitions that Kafka does not serve from: directories -future, -stray and -delete, and `.deleted` segments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import LogDir, SegmentFile
-from replica_audit.formats.log_dirs.names import OFFSET_CHECKPOINTS, kind_of_copy
+from replica_audit.formats.log_dirs.names import OFFSET_CHECKPOINTS, kind_of_copy, parse_file_name
 from replica_audit.formats.log_dirs.owners import Folder
 from replica_audit.formats.log_dirs.replica_dirs import OffsetFile, read_replica
 from replica_audit.model import CheckpointFile, ReplicaDir, TopicPartition
@@ -18,21 +18,47 @@ _NO_OFFSETS = {name: OffsetFile(CheckpointFile("not_given", ""), {}) for name in
 
 
 class PutAside(NamedTuple):
-    """One such copy; its `log_dir` is its own directory."""
+    """One such copy. The `log_dir` of a directory -future, -stray or -delete is its own path."""
 
     replica: ReplicaDir
     segments: tuple[SegmentFile, ...]
 
 
-def read_put_aside(
-    snapshot: Snapshot, folder: Folder, log_dir: LogDir, broker_id: int, at: TopicPartition
-) -> PutAside | None:
-    """The copy in a directory; None where it has no segment."""
+def read_put_aside(snapshot: Snapshot, folder: Folder, log_dir: LogDir, broker_id: int, at: TopicPartition) -> PutAside:
+    """The copy in a directory -future, -stray or -delete, which may have no segment."""
     found = read_replica(snapshot, folder, log_dir, broker_id, at, _NO_OFFSETS)
-    if not found.segments:
-        return None
     segments = tuple(replace(one, log_dir=folder.path) for one in found.segments)
     return PutAside(replace(found.replica, log_dir=folder.path), segments)
+
+
+def deleted_segments(folder: Folder, replica: ReplicaDir) -> PutAside | None:
+    """The `.deleted` segments in the directory of `replica`, of which only their batches tell anything; None without any."""
+    names = [(parse_file_name(name), entry) for name, entry in folder.files.items()]
+    found = sorted(
+        (name.base_offset, entry)
+        for name, entry in names
+        if name.kind == "log" and name.state == "deleted" and name.base_offset is not None
+    )
+    if not found:
+        return None
+    broker_id, topic, partition = replica.broker_id, replica.topic, replica.partition
+    directory = replace(
+        replica,
+        segment_bases=tuple(base for base, _ in found),
+        index_bases=(),
+        checkpoint_epochs=None,
+        high_watermark_checkpoint=None,
+        recovery_point_checkpoint=None,
+        log_start_checkpoint=None,
+        cleaner_checkpoint=None,
+    )
+    return PutAside(
+        directory,
+        tuple(
+            SegmentFile(broker_id, replica.log_dir, topic, partition, entry.path, base, entry.size)
+            for base, entry in found
+        ),
+    )
 
 
 def of_known_topics(
@@ -41,15 +67,15 @@ def of_known_topics(
     """Those that are of a partition that is there, under its name: Kafka may have cut the topic short in that of the
     directory.
 
-    `topics` gives the names by (topic id, partition), `names` are all partitions. Without an id the name counts of a
-    -future directory only: nothing has taken it away from its topic.
+    `topics` gives the names by (topic id, partition), `names` are all partitions. Without an id the name counts where
+    nothing has taken the directory away from its topic: not of -stray and -delete.
     """
     known = frozenset(names)
     for one in found:
         replica = one.replica
         if replica.topic_id is None:
-            is_future = kind_of_copy(replica.path, replica.log_dir) == "future"
-            topic = replica.topic if is_future and replica.topic_partition in known else None
+            is_there = kind_of_copy(replica.path, replica.log_dir) in ("current", "future")
+            topic = replica.topic if is_there and replica.topic_partition in known else None
         else:
             topic = topics.get((replica.topic_id, replica.partition))
         if topic is not None:

@@ -33,7 +33,7 @@ from replica_audit.formats.log_dirs.owners import (
     find_log_dirs,
     identify_log_dir,
 )
-from replica_audit.formats.log_dirs.put_aside import PutAside, of_known_topics, read_put_aside
+from replica_audit.formats.log_dirs.put_aside import PutAside, deleted_segments, of_known_topics, read_put_aside
 from replica_audit.formats.log_dirs.replica_dirs import OffsetFile, read_epochs, read_offset_files, read_replica
 from replica_audit.formats.metadata.reading import AppliedEvidence, read_metadata
 from replica_audit.formats.metadata.stale import copy_moments
@@ -84,6 +84,7 @@ class _Discovery:
         self._metadata_logs: list[MetadataLog] = []
         self._topics: set[str] = set()
         self._put_aside: list[PutAside] = []
+        self._deleted: list[PutAside] = []
         self._unread: dict[tuple[int, TopicPartition], list[Folder]] = defaultdict(list)
         self._offset_files: dict[str, dict[str, OffsetFile]] = {}
 
@@ -104,7 +105,9 @@ class _Discovery:
         manifest = self._root.read("manifest.json", "manifest", parse_manifest)
         evidence = AppliedEvidence(self._epochs_of, tuple(self._replicas), copy_moments(manifest, log_dirs))
         metadata = read_metadata(self._snapshot, self._metadata_logs, evidence)
-        leaderships, leadership_files = read_leaderships(self._root, metadata, self._is_wanted)
+        leaderships, leadership_files = read_leaderships(
+            self._root, metadata, self._replicas, self._is_wanted
+        )
         self._kinds.update(self._root.kinds)
         self._quarantine += [*metadata.quarantine, *self._root.quarantine]
         dumps = [entry.path for entry in self._files if self._kind(entry.path) == "dump_text"]
@@ -115,7 +118,10 @@ class _Discovery:
         logs = (entry for entry in self._files if self._kind(entry.path) == "broker_log")
         broker_logs, unowned = find_broker_logs(logs, log_dirs)
         self._quarantine += unowned
-        put_aside = list(self._wanted_put_aside(leaderships))
+        put_aside = list(self._wanted_copies(self._put_aside, leaderships))
+        deleted = list(self._wanted_copies(self._deleted, leaderships))
+        placed = {one.replica.path for one in (*put_aside, *deleted)}
+        unplaced = {one.replica.path: one.replica for one in (*self._put_aside, *self._deleted)}
         self._tell_problems()
         return Inventory(
             cluster_id=cluster_id,
@@ -139,6 +145,8 @@ class _Discovery:
             quarantine=tuple(sorted(self._quarantine, key=lambda row: (row.path, row.code, row.reason))),
             put_aside=tuple(sorted((one.replica for one in put_aside), key=replica_key)),
             put_aside_segments=tuple(sorted((file for one in put_aside for file in one.segments), key=segment_key)),
+            deleted_segments=tuple(sorted(deleted, key=lambda one: replica_key(one[0]))),
+            unplaced=tuple(unplaced[path] for path in sorted(unplaced.keys() - placed)),
         )
 
     def _small_files(self) -> Iterator[str]:
@@ -212,15 +220,20 @@ class _Discovery:
     def _read_put_aside(self, log_dir: LogDir, child: Folder, at: TopicPartition) -> None:
         if log_dir.broker_id is not None and log_dir.kind == "broker":
             found = read_put_aside(self._snapshot, child, log_dir, log_dir.broker_id, at)
-            self._put_aside += [] if found is None else [found]
+            self._put_aside += [found] if found.segments else []
+            self._note_deleted(child, found.replica)
 
-    def _wanted_put_aside(self, leaderships: Iterable[Leadership]) -> Iterator[PutAside]:
-        """The copies that Kafka has put aside of the partitions that are wanted."""
+    def _note_deleted(self, folder: Folder, replica: ReplicaDir) -> None:
+        found = deleted_segments(folder, replica)
+        self._deleted += [] if found is None else [found]
+
+    def _wanted_copies(self, found: Iterable[PutAside], leaderships: Iterable[Leadership]) -> Iterator[PutAside]:
+        """Those of the copies that Kafka has put aside that are of the partitions that are wanted."""
         told = [(one.topic_id, TopicPartition(one.topic, one.partition)) for one in leaderships]
         told += [(one.topic_id, one.topic_partition) for one in self._replicas]
         wanted = [(topic_id, at) for topic_id, at in told if self._is_wanted(at.topic)]
         topics = {(topic_id, at.partition): at.topic for topic_id, at in wanted if topic_id is not None}
-        return of_known_topics(self._put_aside, topics, [at for _, at in wanted])
+        return of_known_topics(found, topics, [at for _, at in wanted])
 
     def _read_replicas(
         self, log_dir: LogDir, broker_id: int, folder: Folder, partitions: list[tuple[TopicPartition, Folder]]
@@ -245,6 +258,7 @@ class _Discovery:
             self._replicas.append(found.replica)
             self._segments += found.segments
             self._quarantine += found.quarantine
+            self._note_deleted(child, found.replica)
             if found.superseded:
                 self._counts["log_superseded_by_swap"] += found.superseded
 

@@ -35,13 +35,21 @@ _RIGHTS = {
 }
 
 
+def _nothing_to_decide(plan: Plan) -> str:
+    places = plan.leaderless
+    if not places:
+        return "Nothing needs to be decided: no choice of leader would keep more."
+    nobody = f"nobody leads {name_partitions(places, 4)} now"
+    return f"Nothing needs to be decided: {nobody}, and whichever replica leads when the brokers are started keeps as much."
+
+
 def render_plan(plan: Plan, colour: bool = False) -> str:
     """The plan as text."""
     lines: list[str] = []
-    if plan.is_at_rest and not plan.decisions:
-        lines.append("Nothing needs to be decided: every partition has a leader, and no replica differs from it.")
+    if plan.is_quiet and not plan.decisions:
+        lines += wrap(_nothing_to_decide(plan), "")
         if not plan.steps:
-            return lines[0]
+            return "\n".join(lines)
     known = {(one.topic, one.partition): one for one in plan.decisions}
     for told in tell_decisions(plan):
         same: dict[tuple, list[Decision]] = defaultdict(list)

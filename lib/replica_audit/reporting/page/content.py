@@ -60,8 +60,16 @@ _OFFSETS = {
 
 def build_overview(results: Results, earlier: Earlier | None) -> dict[str, Any]:
     """Columns of every partition in the order of `worst_partitions`: what the table shows, filters and sorts by."""
-    told = {place: one.sentence for one in tell_decisions(advise(results)) for place in one.places}
-    rows = [_overview_row(partition, rows, earlier, told) for partition, rows in rows_by_partition(results)]
+    plan = advise(results)
+    told = {place: one.sentence for one in tell_decisions(plan) for place in one.places}
+    needing = {(one.topic, one.partition) for one in plan.decisions if one.depends_on}
+    rows = [
+        {
+            **_overview_row(partition, rows, earlier, told),
+            "costs_open": (partition["topic"], partition["partition"]) in needing,
+        }
+        for partition, rows in rows_by_partition(results)
+    ]
     names = list(rows[0]) if rows else []
     return {name: encode_column([row[name] for row in rows]) for name in names}
 

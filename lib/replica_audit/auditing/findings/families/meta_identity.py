@@ -115,9 +115,20 @@ def _leader(case: Case) -> Iterator[Finding]:
             bound = "no log end bounds the high watermark from above"
         yield finding(
             META_ISR_UNKNOWN,
-            f"nothing says who is in sync (leadership: {reference.source}); {bound}",
+            f"{_why_unknown(case)}; {bound}",
             evidence=[Evidence("leadership", reference.source)],
         )
+
+
+def _why_unknown(case: Case) -> str:
+    """Why it is not known who is in sync."""
+    source = case.reference.source
+    if case.leadership is not None and case.leadership.overtaken and not case.reference.outdated:
+        return (
+            f"what {source} says of who is in sync is not used, as it is older than the logs: those of another partition "
+            "know a later leader epoch"
+        )
+    return f"nothing says who is in sync (leadership: {source})"
 
 
 def _deleted(leadership: Leadership) -> Finding:

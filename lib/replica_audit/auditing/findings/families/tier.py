@@ -28,13 +28,14 @@ TIER_ORPHAN = Code(
 )
 TIER_GAP = Code(
     "TIER-GAP",
-    severities=("critical",),
+    severities=("critical", "high"),
     verdicts=("COMMITTED_LOSS",),
     traits=(),
     summary="Offsets between log start and local start are in no segment of remote storage",
     meaning="The leader deleted its local segments, and __remote_log_metadata has no copied segment of its history for a part "
     "of them. Consumers that read there get an error.",
-    proof="The log start and local start of the leader, its epochs, and the segments before and after the gap.",
+    proof="The log start and local start of the leader, its epochs, and the segments before and after the gap. Without a later "
+    "segment it is likely: the copies are of one moment, and Kafka deletes local segments only once they were copied.",
     remedy="Look for the segment in the remote store and on other brokers; followers that were down longer may still have the "
     "offsets in their local log. Copy those before they follow.",
     traps="Retention that is deleting the oldest segments while the log-start checkpoint lags behind by up to a minute; a log "
@@ -66,10 +67,18 @@ def judge(case: Case) -> Iterator[Finding]:
             ],
         )
     for gap in case.remote_gaps:
+        is_last = gap.end_offset == facts.local_start_offset
         yield finding(
             TIER_GAP,
             f"{offsets(gap.start_offset, gap.end_offset)} are below the local start {facts.local_start_offset} of broker "
-            f"{facts.broker_id} and in no segment of remote storage; a later segment is there",
+            f"{facts.broker_id} and in no segment of remote storage; "
+            + (
+                "local segments are deleted only once they were copied (KAFKA-20732 deleted both)"
+                if is_last
+                else "a later segment is there"
+            ),
+            severity="high" if is_last else "critical",
+            confidence="likely" if is_last else "proven",
             broker_id=facts.broker_id,
             start_offset=gap.start_offset,
             end_offset=gap.end_offset,

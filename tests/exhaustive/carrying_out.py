@@ -1,0 +1,174 @@
+"""Plans carried out on the model, step by step as they are written, and what has become of every record then."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import permutations
+from typing import Any, NamedTuple
+
+from tests.exhaustive.events import _leave, settle
+from tests.exhaustive.partition import BROKERS, State, decide, take_note
+from tests.exhaustive.replica import Replica
+
+from replica_audit.deciding.plan_parts import Step
+
+Name = tuple[int, int]
+
+#: Actions that touch no broker; the commands of a copy are carried out.
+_IDLE = ("copy", "keep_up", "salvage", "check", "restore", "verify", "end_transaction", "mend")
+_COPIED = re.compile(r"-czf broker-(\d+)\.tgz .* -- (.*)$")
+
+_UNCUT = re.compile(r"Broker (\d+) still has (\S+)-0 up to offset (\d+)")
+
+
+class Way(NamedTuple):
+    """What a snapshot leaves open: in which order the controller fences brokers that died without its knowing."""
+
+    fenced: tuple[int, ...]
+
+
+def ways(states: Iterable[State]) -> Iterator[Way]:
+    """Every order of fencing those that were killed and are still registered as in sync."""
+    unseen = {broker for state in states for broker in state.isr if state.replicas[broker].status == "killed"}
+    unseen |= {state.leader for state in states if state.leader is not None and state.leader not in state.up}
+    for order in permutations(sorted(unseen)):
+        yield Way(order)
+
+
+class Cluster:
+    """Partitions of one cluster: each a state of the model, all with the same brokers up, stopped and killed."""
+
+    def __init__(self, parts: dict[str, State], way: Way, unclean: Iterable[str] = ()) -> None:
+        """Topics that are `unclean` elect whoever is up as soon as nobody else may lead."""
+        self.parts = dict(parts)
+        self.orders: dict[str, tuple[int, ...]] = dict.fromkeys(parts, BROKERS)
+        self.unclean = set(unclean)
+        self.copies: dict[str, set[Name]] = {topic: set() for topic in parts}
+        for number, broker in enumerate(way.fenced):
+            for topic, state in self.parts.items():
+                self.parts[topic] = _fence(state, broker, way.fenced[number + 1 :])
+
+    @property
+    def up(self) -> tuple[int, ...]:
+        return next(iter(self.parts.values())).up
+
+    def carry_out(self, steps: Sequence[Step]) -> bool:
+        """Every step, as long as what has to hold before it does; False where it does not. Time passes after the copies."""
+        for step in steps:
+            if step.action not in _IDLE:
+                self._settle()
+            if not all(map(self._holds, step.before)):
+                return False
+            if step.action == "copy":
+                self._copy(step.commands)
+            elif step.action == "stop":
+                for broker in step.brokers:
+                    self.stop(broker)
+            elif step.action == "start":
+                for broker in step.brokers:
+                    self.start(broker)
+            elif step.action == "elect":
+                for topic, _ in step.partitions:
+                    self.elect(topic)
+            elif step.action == "reorder":
+                self.reorder(json.loads(step.files["reassign.json"])["partitions"])
+            elif step.action == "forbid_unclean":
+                self.unclean -= {topic for topic, _ in step.partitions}
+            elif step.action == "restore_config":
+                pass
+            elif step.action not in _IDLE:
+                raise AssertionError(f"nobody knows how to carry out {step.action}")
+        return True
+
+    def _holds(self, condition: str) -> bool:
+        """Whether a condition is met that tells of a log."""
+        found = _UNCUT.match(condition)
+        return found is None or self.parts[found[2]].replicas[int(found[1])].end >= int(found[3])
+
+    def _copy(self, commands: Iterable[str]) -> None:
+        for command in commands:
+            found = _COPIED.search(command)
+            assert found is not None, command
+            for name in found[2].split():
+                topic = name.removeprefix("./").removesuffix("-0")
+                self.copies[topic] |= names(self.parts[topic].replicas[int(found[1])])
+
+    def stop(self, broker: int) -> None:
+        """SIGTERM, where it is up."""
+        if broker in self.up:
+            for topic, state in self.parts.items():
+                after, entries = _leave(state, broker, self._successor(topic, broker))
+                after = after.with_replica(broker, after.replicas[broker].stopped())
+                self.parts[topic] = take_note(state, after.log(*entries))
+            self._settle()
+
+    def start(self, broker: int) -> None:
+        """Where it is down."""
+        if broker not in self.up:
+            for topic, state in self.parts.items():
+                after = state
+                if state.replicas[broker].status == "killed" and broker in (*state.isr, *state.elr):
+                    isr = tuple(one for one in state.isr if one != broker)
+                    after, _ = decide(state, isr, [one for one in state.up if one != broker], shut=broker)
+                after = after.with_replica(broker, after.replicas[broker].loaded())
+                if after.leader is None or after.leader not in after.up:
+                    after, _ = decide(
+                        after, after.isr, after.up, successor=self._first(topic, after, after.isr or after.elr)
+                    )
+                self.parts[topic] = take_note(state, after)
+            self._settle()
+
+    def elect(self, topic: str) -> None:
+        """An unclean election that is asked for: nothing where somebody leads."""
+        state = self.parts[topic]
+        if state.leader is None:
+            first = self._first(topic, state, BROKERS)
+            after, _ = decide(state, state.isr if not state.elr_on else (), state.up, unclean=first)
+            self.parts[topic] = take_note(state, after)
+            self._settle()
+
+    def reorder(self, assignments: Iterable[Mapping[str, Any]]) -> None:
+        """The assignment in another order, for which every replica has to be up, then a preferred election."""
+        for one in assignments:
+            topic, order = one["topic"], tuple(one["replicas"])
+            state = self.parts[topic]
+            assert set(order) <= set(state.up), "a reassignment that names a broker which is down is refused"
+            self.orders[topic] = order
+            if state.leader not in (None, order[0]) and order[0] in state.isr:
+                after = state._replace(leader=order[0], epoch=state.epoch + 1, fetched=(-1, -1, -1))
+                self.parts[topic] = take_note(state, after)
+        self._settle()
+
+    def _first(self, topic: str, state: State, among: Iterable[int]) -> int | None:
+        among = set(among)
+        return next((one for one in self.orders[topic] if one in among and one in state.up), None)
+
+    def _successor(self, topic: str, gone: int) -> int | None:
+        state = self.parts[topic]
+        others = {one for one in state.isr if one != gone} or {one for one in state.elr if one != gone}
+        return self._first(topic, state, others) if gone == state.leader else None
+
+    def _settle(self) -> None:
+        """Unclean elections where they are allowed, and time for everybody to catch up."""
+        for topic, state in self.parts.items():
+            if state.leader is None and state.up and topic in self.unclean:
+                first = self._first(topic, state, BROKERS)
+                after, _ = decide(state, state.isr if not state.elr_on else (), state.up, unclean=first)
+                state = take_note(state, after)
+            self.parts[topic] = settle(state) if state.leader in state.up else state
+
+
+def _fence(state: State, broker: int, left: Sequence[int]) -> State:
+    """The controller no longer hears of a broker: no file but the controller's changes."""
+    if broker not in state.isr and broker != state.leader:
+        return state
+    alive = [*state.up, *left]
+    after, _ = decide(state, tuple(one for one in state.isr if one != broker), alive)
+    return take_note(state, after) if after.leader in after.up else after
+
+
+def names(replica: Replica) -> set[Name]:
+    start = max(replica.log_start if replica.status == "up" else 0, replica.start_mark or 0, replica.first)
+    return {batch.name for batch in replica.batches if batch.base >= start}
