@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from replica_audit.deciding.present_state import UNCLEAN
@@ -137,6 +137,18 @@ class Tools:
 
     def _since(self, version: tuple[int, ...]) -> bool:
         return self.kafka_version is None or self.kafka_version[: len(version)] >= version
+
+
+def in_order(*groups: Sequence[str]) -> list[str]:
+    """Commands one group after the other; a label of versions ends where a group without one follows."""
+    commands: list[str] = []
+    is_labelled = False
+    for group in filter(None, groups):
+        if is_labelled and not group[0].startswith("#"):
+            commands.append("# every version:")
+        is_labelled = group[0].startswith("#")
+        commands += group
+    return commands
 
 
 class Copies:
