@@ -112,7 +112,10 @@ class Decision:
         loses = say_loss(
             loss.lost_records, loss.lost_committed, loss.lost_possible, loss.lost_at_most, loss.cut_transactions
         )
-        reason = f"broker {candidate_id} loses {loses}; so would broker {self.candidate_id}. {why[:1].upper()}{why[1:]}"
+        too = "neither" if loses.startswith("nothing") else "so"
+        reason = (
+            f"broker {candidate_id} loses {loses}; {too} would broker {self.candidate_id}. {why[:1].upper()}{why[1:]}"
+        )
         return replace(self, candidate_id=candidate_id, reason=reason)
 
 

@@ -14,7 +14,9 @@ from replica_audit.model import Place
 from replica_audit.wording import brokers as name_brokers
 
 
-_MAJORITY = "A majority of the controllers stays up, also where brokers are controllers too: without it nobody is elected"
+_MAJORITY = (
+    "A majority of the controllers stays up, also where brokers are controllers too: without it nobody is elected"
+)
 
 
 class StepList:
