@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple, get_type_hints
 
-#: In a header and in `Batch`: there is none.
+#: Value that means "not set" in a header or `Batch`.
 ABSENT = -1
 
 #: Bits of a batch's attributes (Kafka: `DefaultRecordBatch`, `LegacyRecord`).
@@ -88,7 +88,7 @@ class Batch(NamedTuple):
 
     @property
     def timestamps(self) -> tuple[int, ...]:
-        """The header's timestamps that are ones."""
+        """Timestamps in the header that are real times (not -1, not a delete horizon)."""
         horizon = self.attributes & DELETE_HORIZON and self.magic >= 2
         given = (self.max_timestamp,) if horizon else (self.base_timestamp, self.max_timestamp)
         return tuple(value for value in given if value >= 0)

@@ -83,6 +83,9 @@ Need = Literal["elr", "isr", "led_before_unclean", "isr_before_unclean", "no_his
 #: What `verify` says of a follower.
 FollowerVerdict = Literal["correct", "not_yet", "over_truncated", "under_truncated", "lost_committed"]
 
+#: Roles of copies that Kafka does not serve from: `formats.log_dirs.names.kind_of_copy`.
+PUT_ASIDE = ("future", "stray", "delete")
+
 #: Closed sets of columns, by table and column of the answers.
 COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
     ("partitions", "verdict"): get_args(Verdict),
@@ -102,10 +105,7 @@ COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
         "foreign",
         "duplicate",
         "set_aside",
-        "future",
-        "stray",
-        "delete",
-        "deleted",
+        *PUT_ASIDE,
     ),
     ("captures", "state"): get_args(CaptureState),
     ("captures", "needed"): get_args(Need),

@@ -23,7 +23,7 @@ from replica_audit.setting_kinds import (
 
 ENVIRONMENT_PREFIX = "REPLICA_AUDIT_"
 
-#: So many days ago is still a date.
+#: Most days that can be subtracted from today.
 _GREATEST_DAYS = 365_000
 
 #: Levels of `--fail-on`, worst first.

@@ -7,7 +7,7 @@ compared in a test. Offsets are int64, ranges are half-open, times are milliseco
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import get_args
 
 from replica_audit.closed_sets import (
@@ -183,6 +183,28 @@ class GroupOffset:
     committed_ms: int
     topic_id: str | None = None
     """Since 4.1 where the client gave it; None where it is not known."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RemoteSegment:
+    """A segment of a tiered topic as `__remote_log_metadata` last has it (Kafka `RemoteLogSegmentMetadata`)."""
+
+    topic: str
+    partition: int
+    topic_id: str
+    start_offset: int
+    end_offset: int
+    segment_id: str
+    epochs: tuple[tuple[int, int], ...]
+    """(leader epoch, start offset) of its records."""
+    state: int
+    """As in `formats.leadership.remote_states.STATES`."""
+    broker_id: int
+    """That copied it."""
+    size_bytes: int
+    updated_ms: int
+    is_whole: bool
+    """The log that says so is here from its beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,6 +390,13 @@ class Leadership:
     """Assigned brokers that were fenced, stopping or not registered at the end; None when unknown."""
     fenced_since: Mapping[int, int] = field(default_factory=dict)
     """Of those that were fenced, the first offset of the batch of the metadata log that fenced them last; others are left out."""
+    overtaken: bool = False
+    """The listing, or the file of states, is older than the logs of another of its partitions: who was in sync then may not be now."""
+
+    @property
+    def believed(self) -> Leadership:
+        """The same without those in sync and eligible, where it is `overtaken`."""
+        return replace(self, isr=None, elr=(), last_known_elr=()) if self.overtaken else self
 
     @property
     def is_deleted(self) -> bool:

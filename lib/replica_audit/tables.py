@@ -58,6 +58,7 @@ fenced_since map<string,bigint>
 configs map<string,string>
 sole_isr struct<min_isr:int,others_fenced:string,applied:string>
 lacked_by array<int>
+overtaken boolean
 """)
 
 #: Columns that begin every table.

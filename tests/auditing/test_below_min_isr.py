@@ -101,3 +101,44 @@ def test_whoever_led(tmp_path: Path, leader: int, eligible: int) -> None:
     moves += (change(leader=-1, isr=(), elr=(eligible,), last_known_elr=(leader,)),)
     answer = scene(tmp_path, brokers, *moves, configs=TWO, quiesced=True, kafka_version="4.1.0")
     assert not answer.found("REP-LEADER-SHORTER") and answer.interval == (50, 50), answer
+
+
+# --- epochs that met the minimum for a while
+
+#: Broker 3 leads epoch 1 with broker 1, which then stops: what came before and after is not told apart.
+SHRUNK = (change(isr=(1, 3)), change(leader=3), FENCE[1], change(isr=(3,), elr=(1,)))
+
+
+@pytest.mark.parametrize("end", [51, 55, 70])
+@pytest.mark.parametrize("version", ["3.7.0", "4.1.0", None])
+def test_where_the_isr_shrank_below_the_minimum_within_the_epoch_a_loss_is_possible(
+    tmp_path: Path, end: int, version: str | None
+) -> None:
+    answer = scene(tmp_path, three(end=end), *SHRUNK, *DROPPED, configs=TWO, quiesced=True, kafka_version=version)
+    assert answer.one("REP-LEADER-SHORTER", 3) == ("high", "suspect", 50, end)
+    assert loss_of(answer) == ("WILL_LOSE_ON_TRUNCATION", end - 50, 0)
+    assert costs(answer, 1) == (end - 50, 0, end - 50)
+    assert answer.interval[1] is None or answer.interval[1] >= end
+
+
+@pytest.mark.parametrize(
+    ("moves", "configs", "version"),
+    [
+        ((*SHRUNK, *DROPPED), {"min.insync.replicas": "1"}, "4.1.0"),
+        ((change(isr=(1, 3)), change(leader=3), FENCE[3], change(leader=-1), change(isr=(1,))), TWO, "4.1.0"),
+        ((change(isr=(1, 3)), change(leader=3), change(isr=(3,)), change(leader=-1, isr=(1,))), TWO, "3.6.2"),
+    ],
+    ids=["one is enough", "met to the end", "before the rule"],
+)
+def test_where_it_did_not_the_loss_is_likely(tmp_path: Path, moves: tuple, configs: dict, version: str) -> None:
+    answer = scene(tmp_path, three(), *moves, configs=configs, quiesced=True, kafka_version=version)
+    assert answer.one("REP-LEADER-SHORTER", 3) == ("high", "likely", 50, 55)
+    assert answer.verdict == "COMMITTED_LOSS", answer
+
+
+@pytest.mark.parametrize("second", [log(55, 55, LATER), log(52, 52, LATER)])
+@pytest.mark.parametrize("own", [50, 53])
+def test_a_mark_that_proves_a_part_makes_it_a_loss(tmp_path: Path, second: Broker, own: int) -> None:
+    brokers = three(high_watermark=own, second=second)
+    answer = scene(tmp_path, brokers, *SHRUNK, *DROPPED, configs=TWO, quiesced=True, kafka_version="4.1.0")
+    assert answer.one("REP-LEADER-SHORTER", 3)[:2] == ("high", "likely") and answer.verdict == "COMMITTED_LOSS"

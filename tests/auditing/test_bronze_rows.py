@@ -32,7 +32,7 @@ def test_directories_and_leaderships_come_back_from_their_rows():
         rows = _of_partitions(json.loads(json.dumps(bronze_rows(inventory))))
         found = [one for of_partition in rows.values() for one in directories_of_rows(of_partition)[0]]
         assert {(one.path, one.log_dir): one for one in found} == {
-            (one.path, one.log_dir): one for one in inventory.replicas
+            (one.path, one.log_dir): one for one in inventory.copies
         }
         orphans = sum(len(directories_of_rows(of_partition)[1]) for of_partition in rows.values())
         assert orphans == len(inventory.orphan_checkpoints)

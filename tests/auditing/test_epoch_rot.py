@@ -30,12 +30,17 @@ def _changed(log: list[bytes], epoch: int, *offsets: int) -> list[bytes]:
 
 
 def _controller(path, *leaders: int | None, first: int = 0):
-    """A metadata log whose partition was led by each of `leaders` in turn, from leader epoch `first` on."""
-    start = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2, 3), leaders[0], leader_epoch=first)]
+    """A metadata log whose partition was led by each of `leaders` in turn, from leader epoch `first` on; all brokers run."""
+    running = [write.register_broker(broker) for broker in (1, 2, 3)]
+    start = [
+        *running,
+        write.topic(TOPIC, TOPIC_ID),
+        write.partition(TOPIC_ID, (1, 2, 3), leaders[0], leader_epoch=first),
+    ]
     log = write.leader_change(0, 100, (100,)) + write.batch(1, start)
     for place, leader in enumerate(leaders[1:]):
         one = write.change(TOPIC_ID, leader=-1 if leader is None else leader)
-        log += write.batch(3 + place, [one], time_ms=write.TIME_MS + 1000 * (1 + place))
+        log += write.batch(1 + len(start) + place, [one], time_ms=write.TIME_MS + 1000 * (1 + place))
     return lambda: write.write_metadata_log(path, "controller-100", 100, {0: log})
 
 

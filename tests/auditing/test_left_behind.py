@@ -70,3 +70,11 @@ def test_a_leader_of_a_stale_listing_bounds_only_where_nobody_else_may_lead(tmp_
     assert here.interval == (50, 50) and here.tables["partitions"][0]["lost_records"] == 20, here
     absent = audit(tmp_path / "absent", brokers, leader=2, replicas=(1, 2, 3), isr=(1, 2, 3))
     assert absent.interval == (50, None) and not absent.mark["exact"], absent
+
+
+def test_records_that_a_later_leader_still_had_were_lost_by_it_and_not_left_behind(tmp_path: Path) -> None:
+    """Broker 3 led without them; broker 2, which had not followed it yet, led next, and then lost its tail."""
+    brokers = {1: log(60, 50), 2: log(50, 50, ((0, 0), (2, 60))), 3: log(50, 50, ((0, 0), (1, 50)))}
+    moves = (change(leader=3, isr=(2, 3)), change(leader=2, isr=(2,)), FENCE[2], change(leader=-1))
+    answer = scene(tmp_path, brokers, *moves, quiesced=True)
+    assert costs(answer, 2)[2] == 10, answer

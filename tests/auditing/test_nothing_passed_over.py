@@ -26,7 +26,7 @@ def test_bytes_seen_are_batches_and_quarantine_and_padding(capture: str) -> None
             outside[row["path"]] += row["length"]
     unread = {row["path"] for row in quarantine if row["code"] == "CAP-UNREADABLE" and row["position"] is None}
     seen = batches = 0
-    for file in inventory.segments:
+    for file in inventory.all_segments:
         on_disk = (place / file.path).read_bytes()
         in_batches = sum(batches_of(scan_file(place / file.path))["size"].tolist())
         assert file.path in unread or len(on_disk) == in_batches + outside[file.path], file.path

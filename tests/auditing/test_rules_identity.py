@@ -27,7 +27,7 @@ def considered(answer: Answer, code: str) -> list[str]:
 def test_who_is_compared_with_where_nobody_leads(tmp_path: Path) -> None:
     answer = audit(tmp_path, {1: Broker(LOG), 2: Broker(LOG)}, leader=None)
     assert told(answer, "META-NO-LEADER") == [
-        "no leader; compared with broker 1, and truncation says what would happen if it were elected"
+        "no leader; the others are compared with broker 1, and cuts are shown as if it were elected"
     ]
     assert not answer.found("META-ISR-UNKNOWN")
 

@@ -117,11 +117,19 @@ def test_an_epoch_that_the_leader_never_had(tmp_path):
     assert answer.verdict == "COMMITTED_DIVERGENCE"
 
 
-@pytest.mark.parametrize(("quiesced", "severity"), [(None, "info"), (True, "medium")])
-def test_batches_of_an_epoch_that_leadership_does_not_know(tmp_path, quiesced, severity):
-    answer = _one(tmp_path, Broker(LOG), source="user", leader_epoch=1, quiesced=quiesced)
-    assert answer.one("EPO-AHEAD-OF-METADATA", 2)[0] == severity
+def test_batches_of_an_epoch_that_leadership_does_not_know(tmp_path):
+    """On the leader, leadership is stale where no skew explains it; on a replica that is out of sync nothing follows."""
+    answer = _one(tmp_path / "live", Broker(LOG), source="user", leader_epoch=1)
+    assert answer.one("EPO-AHEAD-OF-METADATA", 2)[0] == "info"
     assert answer.verdict == "CONSISTENT"
+    answer = _one(tmp_path / "at rest", Broker(LOG), source="user", leader_epoch=1, quiesced=True)
+    assert answer.one("META-STALE", 1)[0] == "high" and not answer.found("EPO-AHEAD-OF-METADATA"), answer
+    assert answer.verdict == "INCONCLUSIVE"
+    old = {1: Broker(LOG[:4]), 2: Broker(LOG)}
+    for quiesced, severity in ((None, "info"), (True, "medium")):
+        answer = audit(tmp_path / f"out {quiesced}", old, source="user", leader_epoch=1, quiesced=quiesced, isr=(1,))
+        assert answer.one("EPO-AHEAD-OF-METADATA", 2)[0] == severity, answer
+        assert not answer.found("META-STALE"), answer
 
 
 def test_leadership_older_than_the_leaders_records_hides_no_conflict(tmp_path):

@@ -157,6 +157,39 @@ def test_a_follower_that_ends_below_the_leaders_start_empties_its_log(tmp_path):
     ]
 
 
+def test_a_follower_that_ends_below_its_own_start_begins_anew_there(tmp_path):
+    """And is emptied again where the leader starts later still."""
+    leader = Broker(written(90, 100, 0), first_base_offset=90)
+    follower = Broker(written(0, 60, 0), log_start=80)
+    assert told(audit(tmp_path / "later", {1: leader, 2: follower}, isr=(1,)), "TRN-FULL") == [
+        "broker 2 ends at 60, below its own start, and begins anew at 80, below the leader's start: it empties its log and begins at 90"
+    ]
+    leader = Broker(written(70, 100, 0), first_base_offset=70)
+    assert not told(audit(tmp_path / "earlier", {1: leader, 2: follower}, isr=(1,)), "TRN-FULL")
+
+
+@pytest.mark.parametrize("end", [60, 80, 90])
+def test_a_leader_that_ends_below_its_own_start_begins_anew_there(tmp_path, end):
+    """What a follower has below that start it keeps."""
+    brokers = {1: Broker(written(0, 60, 0), log_start=80), 2: Broker(written(0, end, 0))}
+    answer = audit(tmp_path, brokers, isr=(1,))
+    assert answer.cut(2)["truncate_to"] == 80
+    assert told(answer, "TRN-FULL") == (
+        ["broker 2 ends at 60, below the leader's start: it empties its log and begins at 80"] if end < 80 else []
+    )
+
+
+def test_a_cut_below_the_leaders_start_empties_a_log_that_ends_above_it(tmp_path):
+    brokers = {
+        1: Broker([*written(50, 55, 0), *written(55, 100, 2)], first_base_offset=50, epochs=[(0, 50), (2, 55)]),
+        2: Broker([*written(0, 20, 0), *written(20, 60, 1)], high_watermark=20),
+    }
+    answer = audit(tmp_path, brokers, isr=(1,))
+    assert told(answer, "TRN-FULL") == [
+        "broker 2 ends at 60, but agrees with the leader only below the leader's start: it empties its log and begins at 50"
+    ]
+
+
 @pytest.mark.parametrize("parted", [10, 20], ids=["other records", "the same records"])
 def test_a_cut_to_the_leaders_end_is_told_where_the_logs_differ(tmp_path, parted):
     """The leader can answer for no epoch as late as 5."""

@@ -9,6 +9,11 @@ from pathlib import Path
 import pytest
 from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
 from tests.support import metadata_log as write
+from tests.support.logdirs import PartitionFiles, PartitionListing, TopicListing, describe_text, write_log_dir
+
+from replica_audit.config import Settings
+from replica_audit.local.audit import audit_one
+from replica_audit.model import TopicPartition
 
 COMMON = written(0, 50, 0)
 OLD = Broker([*COMMON, *written(50, 72, 1, "old ")], high_watermark=72)
@@ -131,3 +136,75 @@ def test_a_config_that_a_controller_lacks_concerns_its_copy_only(tmp_path):
         tmp_path, brokers, leader=0, source="inferred", quiesced=True, before_audit=two_copies(tmp_path, moves)
     )
     assert [row["topic"] for row in answer.found("META-STALE")] == [None], answer
+
+
+# --- another partition of the same listing tells that it is older
+
+#: By partition and broker, its epochs and log end. Partition 1 was elected twice; partition 0 names the right leader.
+ELECTED_TWICE = {
+    0: (((0, 0), (1, 40)), 60),
+    1: (((0, 0), (2, 40)), 70),
+    2: (((0, 0), (2, 40)), 70),
+}
+ONCE = {0: (((0, 0),), 79), 1: (((0, 0), (1, 34)), 52), 2: (((0, 0), (1, 34)), 52)}
+QUIET = dict.fromkeys(range(3), (((0, 0),), 50))
+
+
+def of_epochs(epochs: tuple[tuple[int, int], ...], end: int) -> list[bytes]:
+    starts = [*(start for _, start in epochs[1:]), end]
+    return [one for (epoch, start), until in zip(epochs, starts) for one in written(start, until, epoch, f"{epoch} ")]
+
+
+def two_partitions(path: Path, first: dict, second: dict, source: str, leaders: tuple[int, int] = (0, 1)) -> Answer:
+    """All in sync and led by `leaders`, by a listing or states; the answer on partition 1."""
+    for broker in range(3):
+        files = [
+            PartitionFiles(TOPIC, number, tuple(of_epochs(*logs[broker])), logs[broker][0], logs[broker][1], 0)
+            for number, logs in enumerate((first, second))
+        ]
+        write_log_dir(path / f"broker-{broker}", broker, files)
+    if source == "topics_describe":
+        listed = [PartitionListing(number, leader, (0, 1, 2), (0, 1, 2)) for number, leader in enumerate(leaders)]
+        (path / "kafka-topics-describe.txt").write_text(describe_text([TopicListing(TOPIC, TOPIC_ID, tuple(listed))]))
+    else:
+        states = {
+            f"/brokers/topics/{TOPIC}/partitions/{number}/state": {
+                "leader": leader,
+                "leader_epoch": 2 * number,
+                "isr": [0, 1, 2],
+            }
+            for number, leader in enumerate(leaders)
+        }
+        znodes = {**states, f"/brokers/topics/{TOPIC}": {"partitions": {"0": [0, 1, 2], "1": [0, 1, 2]}}}
+        (path / "zookeeper.json").write_text(json.dumps(znodes))
+    return Answer(audit_one(str(path), TopicPartition(TOPIC, 1), Settings()).tables)
+
+
+@pytest.mark.parametrize("source", ["topics_describe", "zookeeper"])
+def test_who_is_in_sync_is_not_taken_from_a_source_that_another_partition_has_overtaken(tmp_path, source):
+    answer = two_partitions(tmp_path, ONCE, ELECTED_TWICE, source)
+    row = answer.tables["partitions"][0]
+    assert (row["leader_id"], row["isr"]) == (1, None), answer
+    assert not answer.found("HWM-ABOVE-ISR-PREFIX") and answer.found("HWM-LOSS", 0), answer
+    assert "is older than the logs" in answer.found("META-ISR-UNKNOWN")[0]["message"]
+
+
+@pytest.mark.parametrize("source", ["topics_describe", "zookeeper"])
+def test_it_is_taken_from_one_that_no_partition_has_overtaken(tmp_path, source):
+    answer = two_partitions(tmp_path, QUIET, ELECTED_TWICE, source)
+    assert answer.tables["partitions"][0]["isr"] == [0, 1, 2]
+    assert answer.found("HWM-ABOVE-ISR-PREFIX", 0), answer
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {**QUIET, 1: (((0, 0), (9, 33)), 50)},  # one damaged epoch file
+        {**QUIET, 1: (((0, 0), (1, 50)), 50), 2: (((0, 0), (1, 50)), 50)},  # elected, as brokers were stopped
+        {**ONCE, 0: (((0, 0), (1, 34)), 52)},  # the leader that is named knows the epoch
+    ],
+    ids=["one file", "no records", "known"],
+)
+def test_what_proves_no_later_epoch_overtakes_nothing(tmp_path, changed):
+    answer = two_partitions(tmp_path, changed, ELECTED_TWICE, "topics_describe")
+    assert answer.tables["partitions"][0]["isr"] == [0, 1, 2], answer

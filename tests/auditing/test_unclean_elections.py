@@ -21,7 +21,7 @@ CAME_BACK = (
     change(leader=-1, isr=(), elr=(), last_known_elr=(1,)),
     change(leader=1, isr=(1,), last_known_elr=()),
 )
-AT = "an unclean election at 2023-11-14T22:13:{:02d}.000Z: broker {} after broker {}, leader epoch {}, in sync before {}, eligible none"
+AT = "an unclean election at 2023-11-14T22:13:{:02d}.000Z: broker {} after broker {}, leader epoch {} (in sync before: {})"
 
 
 def told(answer: Answer) -> str:
@@ -42,7 +42,7 @@ def test_all_that_is_said_of_what_it_left_behind(tmp_path):
     old = Broker([*COMMON, *written(50, 70, 0, "old ")], high_watermark=55)
     answer = scene(tmp_path, {1: old, 2: NEW, 3: NEW}, *UNCLEAN_TO_2)
     assert told(answer) == (
-        f"{AT.format(23, 2, 1, 1, 1)}; its epoch begins at offset 50; broker 1 still has 20 records from 50 on (5 proven "
+        f"{AT.format(23, 2, 1, 1, 1)}; it leads from offset 50; broker 1 still has 20 records from 50 on (5 proven "
         "committed, at most 20 promised by acks=all); none of this is on broker 2"
     )
     assert reasons(answer) == ["healed: no, they are cut as soon as their broker follows"]
@@ -55,9 +55,7 @@ def test_a_deposed_leader_that_comes_back_leaves_records_below_its_new_epoch(tmp
     left = Broker([*COMMON, *written(50, end, 1, "new ")], high_watermark=50)
     moves = [change(leader=2, isr=(2,)), change(leader=1, isr=(1,), recovering=True)]
     answer = scene(tmp_path, {1: back, 2: left}, *moves, replicas=(1, 2))
-    assert f"; its epoch begins at offset 60; broker 2 still has {end - 50} records from 50 on (0 proven" in told(
-        answer
-    )
+    assert f"; it leads from offset 60; broker 2 still has {end - 50} records from 50 on (0 proven" in told(answer)
     # No range is said that would end before it begins.
     assert answer.one("META-UNCLEAN-ELECTION") == ("high", "proven", 60, 62 if end > 60 else None)
 
@@ -117,7 +115,7 @@ def test_where_nothing_tells_what_was_lost(tmp_path, brokers, moves, gone):
 def test_an_old_leader_that_stayed_as_it_was_shows_that_nothing_was_lost(tmp_path, brokers, moves, before):
     answer = scene(tmp_path, brokers, *moves)
     said = f"it lost nothing: broker {before}, which led before, has followed nobody since, and broker 2 has all its records"
-    assert told(answer).endswith(f"; its epoch begins at offset 50; {said}")
+    assert told(answer).endswith(f"; it leads from offset 50; {said}")
     assert reasons(answer) == [said]
 
 

@@ -1,61 +1,132 @@
-"""A plan of `elect` carried out on a cluster by its own commands, with placeholders filled in."""
+"""A plan of `elect` carried out as it is printed: its lines run by bash, with nothing but placeholders filled in.
+
+Kafka's scripts and `replica-audit` are on the PATH.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import shlex
 import subprocess
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
+from tests.brokers.clients import PROGRAM, search_path
+from tests.brokers.printed_plan import PrintedStep, as_words, planned_words, printed_steps
 from tests.brokers.steered_cluster import SteeredCluster
 
-#: Until a broker that is gone is fenced, and one that is back has followed.
-_SETTLE_SECONDS = 7
+#: Until a broker that is gone is fenced, and one that is back has followed; and how long a leader may take to be told.
+_SETTLE_SECONDS, _LEADER_SECONDS = 4, 20
+_PLACEHOLDER = re.compile(r"LOG_DIR_OF_\d+|SERVER_PROPERTIES_OF_\d+|PID_OF_\d+|CONTROLLER:PORT|HOST:PORT|BEFORE|AFTER")
 
 
-def carry_out(plan: Mapping[str, Any], cluster: SteeredCluster) -> list[str]:
-    """Every step in its order; what did not go as the plan says it must, in sentences."""
-    wrong: list[str] = []
-    for step in plan["steps"]:
-        for name, content in step["files"].items():
-            (cluster.out / name).write_text(content)
-        for number, command in enumerate(step["commands"]):
-            wrong += _run(step, number, command, cluster)
-        if step["action"] in ("start", "stop", "elect", "reorder"):
+class Operator:
+    """Carries out the printed steps of one plan, in a directory of its own."""
+
+    def __init__(self, cluster: SteeredCluster, version: str, before: Path) -> None:
+        self.home = cluster.out / "operator"
+        self.outputs: dict[int, str] = {}
+        """What the commands of each step printed."""
+        self._cluster, self._version, self._before = cluster, version, before
+        self.home.mkdir()
+        call = shlex.join([sys.executable, "-c", PROGRAM])
+        script = self.home / "replica-audit"
+        script.write_text(f'#!/bin/bash\nPYTHONPATH={shlex.quote(search_path())} exec {call} "$@"\n')
+        script.chmod(0o755)
+
+    @property
+    def after(self) -> Path:
+        """The copy of the log directories that was made where the plan says so."""
+        return self._cluster.out / "after"
+
+    def carry_out(self, text: str, plan: Mapping[str, Any], without: Iterable[str] = ()) -> list[str]:
+        """Every step in its order but those of the actions in `without`; what did not go as the plan says, in sentences."""
+        (self.home / "plan.json").write_text(json.dumps(plan))
+        printed = printed_steps(text)
+        assert [as_words(one) for one in printed] == [planned_words(one) for one in plan["steps"]]
+        wrong: list[str] = []
+        for one, step in zip(printed, plan["steps"], strict=True):
+            if step["action"] not in without and not wrong:
+                wrong = self._take(one, step)
+        return wrong
+
+    def _take(self, printed: PrintedStep, step: Mapping[str, Any]) -> list[str]:
+        if step["action"] == "verify":
+            self._cluster.snapshot(self.after.name)
+        script = "\n".join(one for one in printed.of_version(self._version) if self._is_wanted(one, printed))
+        path = os.pathsep.join([str(self.home), str(self._cluster.bin), os.environ["PATH"]])
+        done = subprocess.run(
+            ["bash", "-e", "-u", "-c", self._fill_in(script)],
+            env={**os.environ, "PATH": path},
+            cwd=self.home,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        self.outputs[printed.number] = done.stdout + done.stderr
+        if done.returncode:
+            return [f"step {printed.number} ended with {done.returncode}:\n{printed.text}\n{done.stdout}{done.stderr}"]
+        if step["action"] in ("start", "stop"):
+            for broker in step["brokers"]:
+                self._cluster.await_start(broker) if step["action"] == "start" else self._cluster.await_end(broker)
+        if step["action"] in ("start", "stop", "reorder"):
             time.sleep(_SETTLE_SECONDS)
-        if step["action"] in ("elect", "check") and cluster.up:
-            wrong += _leaders(step, cluster)
-    return wrong
+        return self._leaders(step) if step["action"] in ("elect", "check") and self._cluster.up else []
 
+    def _is_wanted(self, command: str, printed: PrintedStep) -> bool:
+        """Whether a start or stop that is only for a broker which is down or up is for this one."""
+        found = re.search(r"(?:PROPERTIES_OF_|--node-id=|PID_OF_)(\d+)", command)
+        is_up = found is not None and int(found[1]) in self._cluster.up
+        text = " ".join(printed.text.split())
+        return not (is_up and "unless it is up" in text) and not (
+            found is not None and not is_up and re.search(r"where (it is|they are) up", text)
+        )
 
-def _run(step: Mapping[str, Any], number: int, command: str, cluster: SteeredCluster) -> list[str]:
-    words = [word.replace("HOST:PORT", cluster.bootstrap) for word in shlex.split(command)]
-    for node, directory in cluster.directories.items():
-        words = [word.replace(f"LOG_DIR_OF_{node}", str(directory)) for word in words]
-    script = words[0].rsplit("/", 1)[-1].removesuffix(".sh")
-    if script == "kafka-server-stop":
-        # Before 4.x the script has no option that names a node: it is called on the broker's own host, one after the other.
-        cluster.stop(step["brokers"][number])
-    elif script == "kafka-server-start":
-        cluster.start(int(words[-1].removeprefix("SERVER_PROPERTIES_OF_")))
-    elif script == "tar":
-        subprocess.run(words, cwd=cluster.out, check=True, capture_output=True)
-    elif script.startswith("kafka-"):
-        status, text = cluster.tool(script, *words[1:])
-        if status:
-            return [f"step {step['number']}: {command} ended with {status}: {text[-400:]}"]
-    elif script != "replica-audit":
-        return [f"step {step['number']}: nobody knows how to run {command}"]
-    return []
+    def _fill_in(self, script: str) -> str:
+        named = [word.removeprefix("./") for word in shlex.split(script) if word.startswith("./")]
 
+        def fill(found: re.Match[str]) -> str:
+            name, _, node = found[0].rpartition("_")
+            if name == "LOG_DIR_OF":
+                return shlex.quote(str(self._log_dir(int(node), named)))
+            if name == "SERVER_PROPERTIES_OF":
+                return shlex.quote(str(self._cluster.properties(int(node))))
+            if name == "PID_OF":
+                return str(self._cluster.pid(int(node)))
+            if found[0] == "CONTROLLER:PORT":
+                return ",".join(f"127.0.0.1:{self._cluster.ports[one]}" for one in self._cluster.controllers)
+            return {"HOST:PORT": self._cluster.bootstrap, "BEFORE": str(self._before), "AFTER": str(self.after)}[
+                found[0]
+            ]
 
-def _leaders(step: Mapping[str, Any], cluster: SteeredCluster) -> list[str]:
-    """Partitions that do not have the leader that the plan says after a step."""
-    found = cluster.leaders({one["topic"] for one in step["leaders"]})
-    return [
-        f"after step {step['number']} ({step['action']}) {one['topic']}-{one['partition']} is led by "
-        f"{found.get((one['topic'], one['partition']))}, and the plan says {one['leader_id']}"
-        for one in step["leaders"]
-        if found.get((one["topic"], one["partition"])) != one["leader_id"]
-    ]
+        return _PLACEHOLDER.sub(fill, script)
+
+    def _log_dir(self, node: int, named: Iterable[str]) -> Path:
+        """Of several log directories of a node that with the directories which are named."""
+        directories = self._cluster.log_dirs(node)
+        return next((one for one in directories if any((one / name).exists() for name in named)), directories[0])
+
+    def _leaders(self, step: Mapping[str, Any]) -> list[str]:
+        """Partitions that do not have the leader that the plan says after a step."""
+        until = time.monotonic() + _LEADER_SECONDS
+        while wrong := self._wrong_leaders(step):
+            if time.monotonic() > until:
+                break
+            time.sleep(1)
+        return wrong
+
+    def _wrong_leaders(self, step: Mapping[str, Any]) -> list[str]:
+        found = self._cluster.leaders({one["topic"] for one in step["leaders"]})
+        return [
+            f"after step {step['number']} ({step['action']}) {one['topic']}-{one['partition']} is led by "
+            f"{found.get((one['topic'], one['partition']))}, and the plan says {one['leader_id']}"
+            for one in step["leaders"]
+            if found.get((one["topic"], one["partition"])) != one["leader_id"]
+        ]

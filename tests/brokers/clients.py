@@ -6,13 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 ROOT = Path(__file__).parents[2]
-_PROGRAM = "from replica_audit.cli.main import entry_point; entry_point()"
+PROGRAM = "from replica_audit.cli.main import entry_point; entry_point()"
 
 
 class Received(NamedTuple):
@@ -24,11 +25,15 @@ class Received(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
 
 
+def search_path() -> str:
+    """Where the package is, and the client that `make test-brokers` brings."""
+    return f"{ROOT / 'lib'}{os.pathsep}{ROOT / 'build' / 'restore'}"
+
+
 def start(*arguments: str) -> subprocess.Popen[str]:
     """`replica-audit` with these arguments, with the client that `make test-brokers` brings."""
-    path = f"{ROOT / 'lib'}{os.pathsep}{ROOT / 'build' / 'restore'}"
-    environment = {**os.environ, "PYTHONPATH": path}
-    command = [sys.executable, "-c", _PROGRAM, *arguments]
+    environment = {**os.environ, "PYTHONPATH": search_path()}
+    command = [sys.executable, "-c", PROGRAM, *arguments]
     return subprocess.Popen(
         command, env=environment, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -57,6 +62,16 @@ def received(bootstrap: str, topic: str, partition: int) -> list[Received]:
         return [Received(one.key, one.value, one.timestamp, tuple(one.headers)) for one in consumer]
     finally:
         consumer.close()
+
+
+def produce_values(bootstrap: str, topic: str, partition: int, values: Sequence[str]) -> None:
+    """Records with these values, each in a batch of its own, acknowledged by all in sync."""
+    producer = KafkaProducer(bootstrap_servers=bootstrap.split(","), acks="all")
+    try:
+        for value in values:
+            producer.send(topic, value.encode(), partition=partition).get(60)
+    finally:
+        producer.close()
 
 
 def produce(bootstrap: str, topic: str, key: bytes, value: bytes | None) -> None:

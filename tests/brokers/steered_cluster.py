@@ -5,12 +5,15 @@ Everything is below one directory and on the loopback interface; what is changed
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
 import time
+import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -62,8 +65,22 @@ _MAINS = {
         "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
         "kafka.admin.ConsumerGroupCommand",
     ),
+    "kafka-transactions": ("org.apache.kafka.tools.TransactionsCommand",),
     "kafka-console-consumer": ("org.apache.kafka.tools.consumer.ConsoleConsumer", "kafka.tools.ConsoleConsumer"),
 }
+#: As Kafka's own do: they come back at once, and a stop is a SIGTERM to the node of that id.
+_START = """#!/bin/bash
+[ "$1" = -daemon ] || exit 64
+node=$(sed -n 's/^\\(node\\|broker\\)\\.id=//p' "$2")
+log={out}/node-$node.$$.log
+: > "$log"
+nohup {java} kafka.Kafka "$2" > "$log" 2>&1 < /dev/null &
+printf '%s\\n' $! "$log" > {out}/started-$node
+"""
+_STOP = """#!/bin/bash
+case "$1" in --node-id=*) ;; *) exit 64 ;; esac
+kill -TERM "$(head -n 1 {out}/started-${{1#--node-id=}})"
+"""
 _UP = {
     "broker": r"from STARTING to STARTED|\[KafkaServer id=\d+\] started",
     "controller": r"\[ControllerServer id=\d+\] (Finished|Waiting)|Kafka Server started",
@@ -98,18 +115,25 @@ class SteeredCluster:
             (out / name).write_text(text)
             (out / f"quiet-{name}").write_text(text.replace("=INFO", "=ERROR"))
         self.ports = dict(zip(self.directories, free_ports(len(self.directories)), strict=True))
-        self._processes: dict[int, subprocess.Popen] = {}
-        self._runs: dict[int, int] = {}
         for node in self.directories:
             text = "".join(f"{name}={value}\n" for name, value in self._properties(node).items())
-            (out / f"node-{node}.properties").write_text(text)
+            self.properties(node).write_text(text)
+        self.bin = out / "bin"
+        """Kafka's scripts, which are not among its JARs."""
+        self.bin.mkdir()
+        for script, mains in _MAINS.items():
+            call = shlex.join(self._java(next((one for one in mains if _has_class(jars, one)), mains[0])))
+            self._write_script(f"{script}.sh", f'#!/bin/bash\nexec {call} "$@"\n')
+        places = {"out": shlex.quote(str(out)), "java": shlex.join(self._java(heap="400m", quiet=False))}
+        self._write_script("kafka-server-start.sh", _START.format(**places))
+        self._write_script("kafka-server-stop.sh", _STOP.format(**places))
 
     def __enter__(self) -> SteeredCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for node in list(self._processes):
-            self._end(node, signal.SIGKILL)
+        for node in filter(self._is_up, self.directories):
+            self.kill(node)
 
     @property
     def brokers(self) -> list[int]:
@@ -121,13 +145,12 @@ class SteeredCluster:
 
     @property
     def up(self) -> list[int]:
-        """Brokers that run."""
-        return [node for node, one in self._processes.items() if node in self.brokers and one.poll() is None]
+        """Brokers that run, in the order in which they were started."""
+        return sorted(filter(self._is_up, self.brokers), key=lambda node: self._started(node).stat().st_mtime_ns)
 
     def _properties(self, node: int) -> Mapping[str, str]:
         role = self.roles[node]
         listener = "CONTROLLER" if role == "controller" else "PLAINTEXT"
-        directories = sorted({path.parent for path in self.directories[node].rglob("meta.properties")})
         voters = ",".join(f"{one}@127.0.0.1:{self.ports[one]}" for one in self.controllers)
         replicas = str(min(3, len(self.brokers)))
         return {
@@ -137,7 +160,7 @@ class SteeredCluster:
             "controller.quorum.voters": voters,
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-            "log.dirs": ",".join(map(str, directories)),
+            "log.dirs": ",".join(map(str, self.log_dirs(node))),
             "offsets.topic.replication.factor": replicas,
             "transaction.state.log.replication.factor": replicas,
             **_SETTINGS,
@@ -153,48 +176,84 @@ class SteeredCluster:
             "-cp", f"{self.jars}/*", *arguments,
         ]  # fmt: skip
 
-    def log(self, node: int) -> Path:
-        """The log of a node's present run."""
-        return self.out / f"node-{node}.{self._runs[node]}.log"
+    def properties(self, node: int) -> Path:
+        """The properties with which a node is started."""
+        return self.out / f"node-{node}.properties"
 
-    def start(self, *nodes: int, seconds: float = 120) -> None:
+    def pid(self, node: int) -> int:
+        """The process of a node's last run."""
+        return int(self._started(node).read_text().split("\n")[0])
+
+    def log(self, node: int) -> Path:
+        """The log of a node's last run."""
+        return Path(self._started(node).read_text().split("\n")[1])
+
+    def log_dirs(self, node: int) -> list[Path]:
+        """Where a node has its logs."""
+        return sorted({path.parent for path in self.directories[node].rglob("meta.properties")})
+
+    def start(self, *nodes: int) -> None:
         """Start nodes one after the other; each is up when this returns."""
         for node in nodes:
-            self._runs[node] = self._runs.get(node, 0) + 1
-            command = self._java("kafka.Kafka", str(self.out / f"node-{node}.properties"), heap="400m", quiet=False)
-            with self.log(node).open("wb") as file:
-                self._processes[node] = subprocess.Popen(command, stdout=file, stderr=file, stdin=subprocess.DEVNULL)
-            until = time.monotonic() + seconds
-            while not re.search(_UP[self.roles[node]], self.log(node).read_text(errors="replace")):
-                if self._processes[node].poll() is not None or time.monotonic() > until:
-                    raise RuntimeError(
-                        f"node {node} did not start:\n{self.log(node).read_text(errors='replace')[-2000:]}"
-                    )
-                time.sleep(0.3)
+            self._launch(node)
+            self.await_start(node)
+
+    def await_start(self, node: int, seconds: float = 120) -> None:
+        """Wait until a node that was started is up."""
+        until = time.monotonic() + seconds
+        while not re.search(_UP[self.roles[node]], text := self.log(node).read_text(errors="replace")):
+            if not self._is_up(node) or time.monotonic() > until:
+                raise RuntimeError(f"node {node} did not start:\n{text[-2000:]}")
+            time.sleep(0.3)
+
+    def await_end(self, node: int, seconds: float = 60) -> None:
+        """Wait until a node that was told to stop is gone."""
+        until = time.monotonic() + seconds
+        while self._is_up(node):
+            if time.monotonic() > until:
+                raise RuntimeError(f"node {node} did not stop:\n{self.log(node).read_text(errors='replace')[-2000:]}")
+            time.sleep(0.1)
 
     def start_quorum(self) -> None:
         """Start the controllers, which wait for each other."""
         for node in self.controllers:
-            self._runs[node] = self._runs.get(node, 0) + 1
-            command = self._java("kafka.Kafka", str(self.out / f"node-{node}.properties"), heap="400m", quiet=False)
-            with self.log(node).open("wb") as file:
-                self._processes[node] = subprocess.Popen(command, stdout=file, stderr=file, stdin=subprocess.DEVNULL)
+            self._launch(node)
         time.sleep(5)
 
     def stop(self, *nodes: int) -> None:
         """Stop nodes with SIGTERM, one after the other."""
         for node in nodes:
-            self._end(node, signal.SIGTERM)
+            os.kill(self.pid(node), signal.SIGTERM)
+            self.await_end(node)
 
-    def _end(self, node: int, how: signal.Signals) -> None:
-        process = self._processes.pop(node, None)
-        if process is not None and process.poll() is None:
-            process.send_signal(how)
-            try:
-                process.wait(45)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    def kill(self, *nodes: int) -> None:
+        """Kill nodes, all at once."""
+        for node in nodes:
+            os.kill(self.pid(node), signal.SIGKILL)
+        for node in nodes:
+            self.await_end(node)
+
+    def _launch(self, node: int) -> None:
+        command = [str(self.bin / "kafka-server-start.sh"), "-daemon", str(self.properties(node))]
+        subprocess.run(command, check=True)
+
+    def _started(self, node: int) -> Path:
+        """Where a start leaves the process and the log."""
+        return self.out / f"started-{node}"
+
+    def _is_up(self, node: int) -> bool:
+        """Whether its process runs; of one that ended, and that nobody has waited for, the command line is empty."""
+        if not self._started(node).exists():
+            return False
+        try:
+            return str(self.properties(node)).encode() in Path(f"/proc/{self.pid(node)}/cmdline").read_bytes()
+        except FileNotFoundError:
+            return False
+
+    def _write_script(self, name: str, text: str) -> None:
+        path = self.bin / name
+        path.write_text(text)
+        path.chmod(0o755)
 
     @property
     def bootstrap(self) -> str:
@@ -202,13 +261,8 @@ class SteeredCluster:
 
     def tool(self, script: str, *arguments: str, seconds: float = 90) -> tuple[int, str]:
         """Exit status and output of one of Kafka's tools, named as its script."""
-        newer, older = _MAINS[script.removesuffix(".sh")]
-        for main in (newer, older):
-            ran = subprocess.run(
-                self._java(main, *arguments), capture_output=True, text=True, timeout=seconds, cwd=self.out, check=False
-            )
-            if "ClassNotFoundException" not in ran.stderr:
-                break
+        command = [str(self.bin / f"{script}.sh"), *arguments]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=seconds, cwd=self.out, check=False)
         return ran.returncode, ran.stdout + ran.stderr
 
     def leaders(self, topics: Iterable[str]) -> dict[tuple[str, int], int | None]:
@@ -238,3 +292,12 @@ def _node_id(directory: Path) -> int:
         fields = dict(line.split("=", 1) for line in file.read_text().splitlines() if "=" in line)
         return int(fields.get("node.id", fields.get("broker.id", -1)))
     raise ValueError(f"{directory} has no meta.properties")
+
+
+def _has_class(jars: Path, name: str) -> bool:
+    path = f"{name.replace('.', '/')}.class"
+    for file in jars.glob("kafka*.jar"):
+        with zipfile.ZipFile(file) as jar:
+            if path in jar.namelist():
+                return True
+    return False

@@ -7,12 +7,14 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
 from tests.support.encoder import Record, encode_batch
 from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
 
+from replica_audit.answering.verdict import build_verdict
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
 from replica_audit.local.audit import audit_one, open_snapshot
@@ -292,3 +294,42 @@ def test_links_to_other_places_are_followed(capsys, tmp_path, sources):
     (sources[1] / "orders-0").symlink_to(tmp_path / "elsewhere")
     assert run(plan(capsys, *arguments(sources, to))).returncode == 0
     assert (to / "broker-1" / "orders-0" / "00000000000000000000.log").is_file()
+
+
+def test_a_live_cluster_whose_retention_is_faster_than_the_copy_is_ok(capsys, tmp_path):
+    """Segments are begun and deleted all the time; each broker is copied in a later state than the one before."""
+    sources = {number: log_dir(tmp_path / str(number), number, segments=6) for number in (1, 2, 3)}
+    script = plan(capsys, *arguments(sources, tmp_path / "to"))
+    done = threading.Event()
+
+    def live() -> None:
+        for first in range(0, 100_000, 10):
+            if done.wait(0.1):
+                return
+            batch = encode_batch(first + 60, [Record(None, b"%d" % index) for index in range(10)], 0)
+            for path in sources.values():
+                begun = path / "orders-0" / f"{first + 60:020}"
+                for suffix, data in ((".index", b""), (".timeindex", b""), (".log", batch)):
+                    begun.with_suffix(suffix).write_bytes(data)
+                for suffix in (".index", ".timeindex", ".log"):
+                    old = path / "orders-0" / f"{first:020}{suffix}"
+                    old.rename(f"{old}.deleted")
+
+    cluster = threading.Thread(target=live)
+    cluster.start()
+    try:
+        copied = run(script, env=changing(tmp_path, "sleep 0.4", at="orders"))
+    finally:
+        done.set()
+        cluster.join()
+    assert copied.returncode == 0, copied.stderr
+    (tmp_path / "to" / "kafka-topics-describe.txt").write_text(
+        "Topic: orders\tPartitionCount: 1\tReplicationFactor: 3\tConfigs:\n"
+        "\tTopic: orders\tPartition: 0\tLeader: 3\tReplicas: 1,2,3\tIsr: 1,2,3\n"
+    )
+    found = audited(tmp_path / "to")
+    assert build_verdict(found, "high")["status"] == "OK"
+    # What was put aside may be a row of its own.
+    rows = found.tables["replicas"]
+    starts = [max(row["log_start_offset"] for row in rows if row["broker_id"] == number) for number in sources]
+    assert starts == sorted(set(starts)) and starts[0] > 0

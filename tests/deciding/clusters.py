@@ -13,7 +13,7 @@ from replica_audit.tables import REPORT_TABLES
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A partition 0 whose replicas lose what the choice does not hold: one record each."""
+    """A partition 0 whose choice loses one committed record as leader, and every other replica two."""
 
     topic: str
     replicas: tuple[int, ...]
@@ -23,6 +23,8 @@ class Part:
     unclean: str | None = "false"
     calm: bool = False
     """Without a cost matrix."""
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
 
 
 def _row(table: str, **values: object) -> dict:
@@ -38,6 +40,8 @@ def results_of(parts: Sequence[Part], version: str | None, source: str) -> Resul
         configs = {} if part.unclean is None else {"unclean.leader.election.enable": part.unclean}
         state = {
             "replicas": part.replicas,
+            "adding": part.adding,
+            "removing": part.removing,
             "configs": configs,
             "source": source,
             "elr": (),
@@ -52,7 +56,8 @@ def results_of(parts: Sequence[Part], version: str | None, source: str) -> Resul
             for broker in brokers:
                 other = broker != candidate
                 numbers = {"dropped_records": int(other), "lost_held": int(other), "kept_to": 10 if other else 11}
-                loss = {"lost_records": 1, "lost_committed": 1, "lost_possible": 0, "lost_at_most": False}
+                lost = 1 if candidate == part.choice else 2
+                loss = {"lost_records": lost, "lost_committed": lost, "lost_possible": 0, "lost_at_most": False}
                 said = {
                     "standing": "out_of_sync",
                     "clean": False,

@@ -250,6 +250,27 @@ def test_in_sync_replicas_change_places_by_a_reassignment_when_all_are_up() -> N
     assert ("stop", (2,)) in outline(plan) and ("elect", (1,)) not in outline(plan)
 
 
+def test_of_a_replica_that_a_reassignment_removes_nothing_is_predicted_and_its_end_is_told() -> None:
+    """Broker 3 is added in the place of broker 2: as soon as it is in sync, broker 2 deletes its log."""
+    part = Part("a", replicas=(1, 3, 2), leader=None, isr=(2,), choice=1, adding=(3,), removing=(2,))
+    plan = plan_of(part, up=(), version="3.9.1")
+    assert plan.conflicts == ()
+    assert {one.broker_id for step in plan.steps for one in step.after} == {1, 3}
+    (step,) = [step for step in plan.steps if "reassignment" in (step.irreversible or "")]
+    assert step.action == "start" and "the replicas that it removes are deleted" in step.irreversible
+    # The chosen replica may be the one that is removed: it leads until the others have all that it has.
+    plan = plan_of(replace(part, isr=(1,), choice=2), up=(), version="3.9.1")
+    assert plan.conflicts == () and all(not step.after for step in plan.steps)
+    assert plan.steps[-2].leaders == (("a", 0, 1),)
+
+
+def test_the_least_epoch_is_that_of_the_order_in_which_least_changes() -> None:
+    """All were killed: where broker 0 is fenced last, nobody leads between it and broker 1."""
+    part = Part("a", replicas=(0, 1, 2), leader=0, isr=(0, 1, 2), choice=1)
+    plan = plan_of(part, up=(), version="3.9.1")
+    assert {one.leader_epoch for step in plan.steps for one in step.after} == {7}
+
+
 def test_without_the_isr_there_is_no_plan() -> None:
     plan = plan_of(Part("a", replicas=(1, 2), leader=2, isr=None, choice=1), up=(2,), version="3.9.1")
     assert [one.reason.startswith("nothing says who is assigned and in sync") for one in plan.conflicts] == [True]

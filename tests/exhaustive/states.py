@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
+from itertools import permutations
 
 from tests.exhaustive.events import happenings
 from tests.exhaustive.partition import BROKERS, State, created
@@ -65,42 +66,38 @@ def _shows(state: State) -> bool:
 
 
 def key(state: State) -> tuple:
-    """The same for states that differ in the names of brokers and in times only."""
-    return min(_renamed(state, names) for names in _NAMES)
+    """The same for states that differ in the names of brokers and in times only: numbers and words in an order."""
+    signs = [_sign(state, broker) for broker in BROKERS]
+    ordered = sorted(signs)
+    # Brokers that are told apart by themselves have their places; only of like ones all orders are tried.
+    orders = (order for order in permutations(BROKERS) if [signs[broker] for broker in order] == ordered)
+    return tuple(ordered), *min(_relations(state, order) for order in orders)
 
 
-_NAMES = ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
+def _sign(state: State, broker: int) -> tuple:
+    """What can be told of one broker without naming another."""
+    one = state.replicas[broker]
+    batches = tuple(batch.name for batch in one.batches)
+    start_mark = -1 if one.start_mark is None else one.start_mark
+    offsets = (one.first, one.log_start, one.high_watermark, one.recovery_point, one.mark, start_mark)
+    places = (broker == state.leader, broker in state.isr, broker in state.elr, broker in state.last_known)
+    return batches, one.epochs, offsets, one.status, places, state.fetched[broker]
 
 
-def _renamed(state: State, names: tuple[int, ...]) -> tuple:
-    """What can be told of a state, each broker b called names[b]; numbers only, so that any two can be put in order."""
-    order = sorted(BROKERS, key=lambda broker: names[broker])
+def _relations(state: State, order: tuple[int, ...]) -> tuple:
+    """The rest, the brokers being called 0, 1 and 2 in this order."""
+    names = {broker: name for name, broker in enumerate(order)}
 
     def several(brokers: Iterable[int] | None) -> tuple[int, ...]:
         return (-9,) if brokers is None else tuple(sorted(names[broker] for broker in brokers))
 
     def single(broker: int | None) -> int:
-        return -9 if broker is None else broker if broker < 0 else names[broker]
+        return -9 if broker is None else names.get(broker, broker)
 
-    replicas = []
-    for broker in order:
-        one = state.replicas[broker]
-        names_of = tuple(batch.name for batch in one.batches)
-        start_mark = -1 if one.start_mark is None else one.start_mark
-        replicas.append(
-            (names_of, one.first, one.log_start, one.epochs, one.high_watermark, *one[5:7], start_mark, one.status)
-        )
     entries = tuple(
-        (item.kind, single(item.broker), single(item.leader), several(item.isr), several(item.elr))
-        + (several(item.last_known), -1 if item.recovering is None else int(item.recovering))
-        for _, batch in state.metadata
-        for item in batch
+        (entry.kind, single(entry.broker), single(entry.leader), several(entry.isr), several(entry.elr))
+        + (several(entry.last_known), -1 if entry.recovering is None else int(entry.recovering))
+        for _, group in state.metadata
+        for entry in group
     )
-    return (
-        tuple(replicas),
-        single(state.leader),
-        tuple(state.fetched[broker] for broker in order),
-        tuple(sorted(state.committed)),
-        state.deleted_to,
-        entries,
-    )
+    return tuple(sorted(state.committed)), state.deleted_to, entries

@@ -153,26 +153,35 @@ def _missed_losses(state: State, rows: Rows, choice: Choice) -> Iterator[Wrong]:
     own = next(row for row in rows["elections"] if row["candidate_id"] == row["broker_id"] == partition["reference_id"])
     told = (own["lost_committed"], own["lost_possible"])
     codes = sorted({row["code"] for row in rows["findings"] if row["severity"] != "info"})
-    if choice.wanted:
-        kind = f"{partition['verdict']}, elect says {'possible' if any(told) else 'nothing'}"
-        yield Wrong(MISSED_LOSS, kind, f"lost {sorted(choice.wanted)}, elect {told}, {codes}")
-    elif gone := shown_but_gone(state):
+    if choice.wanted and not any(told):
+        yield Wrong(MISSED_LOSS, partition["verdict"], f"lost {sorted(choice.wanted)}, {codes}")
+    elif not choice.wanted and (gone := shown_but_gone(state)):
         yield Wrong(
             MISSED_LOSS, f"{partition['verdict']}, no log has them", f"lost {sorted(gone)}, elect {told}, {codes}"
         )
 
 
 def shown_but_gone(state: State) -> set[Name]:
-    """Committed batches that no log has, below a checkpoint of a replica whose epoch file has their epoch at their offset."""
+    """Committed batches that no log has, though files show them: they lie below the checkpoint of a replica whose epoch file
+    has their epoch at their offset, and where every later leader's epoch began is known, so that it was no cut.
+    """
     held = {batch.name for replica in state.replicas for batch in replica.batches}
     gone = {name for name in state.committed - held if name[0] >= state.deleted_to}
+    known = {epoch for replica in state.replicas for epoch, _ in replica.epochs}
     return {
         (base, epoch)
         for base, epoch in gone
-        for replica in state.replicas
+        for broker, replica in enumerate(state.replicas)
         if replica.end <= base < replica.mark
         and max((entry for entry in replica.epochs if entry[1] <= base), default=(-1, 0))[0] == epoch
+        and all(later in known for later, leader in led(state) if later > epoch and leader != broker)
     }
+
+
+def led(state: State) -> list[tuple[int, int]]:
+    """(epoch, leader) of every leader that the partition had."""
+    changes = [entry.leader for _, entries in state.metadata for entry in entries if entry.leader is not None]
+    return [(epoch, leader) for epoch, leader in enumerate((0, *changes)) if leader >= 0]
 
 
 def _cuts(rows: Rows, choice: Choice) -> Iterator[Wrong]:

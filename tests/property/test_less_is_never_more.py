@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.fixtures import CAPTURES, FIXTURES
 from tests.support.less import holders, lost_places, too_sure, without
+from tests.support.some import some
 
 from replica_audit.config import Settings
 from replica_audit.errors import InputError
@@ -47,7 +48,7 @@ def test_without_the_brokers_that_hold_the_lost_records_there_is_no_answer(captu
 def test_without_any_brokers_the_answer_is_never_surer(capture: str, tmp_path: Path) -> None:
     brokers = sorted({row["broker_id"] for row in whole(capture).rows("replicas")})
     for count in range(1, len(brokers)):
-        for gone in combinations(brokers, count):
+        for gone in some(combinations(brokers, count)):
             name = "-".join(map(str, gone))
             part = audit_all(str(without(FIXTURES / capture, tmp_path / name, brokers=gone)), Settings())
             assert list(too_sure(whole(capture), part)) == [], f"without brokers {name}"
@@ -60,7 +61,7 @@ LEADERSHIP = ("controller", "__cluster_metadata-0", "kafka-topics-describe.txt",
 @pytest.mark.parametrize("capture", LOSING)
 def test_one_copy_without_leadership_is_not_consistent(capture: str, tmp_path: Path) -> None:
     brokers = sorted({row["broker_id"] for row in whole(capture).rows("replicas")})
-    for kept in brokers:
+    for kept in some(brokers):
         place = tmp_path / str(kept)
         gone = [broker_id for broker_id in brokers if broker_id != kept]
         try:

@@ -156,3 +156,20 @@ def test_of_those_alive_only_replicas_catch_up_and_with_enough_of_them_nobody_is
     back = catch_up(led, {1, 2, 3, 7})
     assert (back.isr, back.elr) == (frozenset({1, 2, 3}), frozenset())
     assert catch_up(replace(led, min_isr=4), {1, 2, 3}).elr == frozenset({0})
+
+
+def test_a_reassignment_ends_when_all_that_it_adds_is_in_sync_and_what_it_removes_is_gone() -> None:
+    moving = Registration((1, 2, 0), 1, 5, frozenset({0, 1}), adding=frozenset({2}), removing=frozenset({0}))
+    assert catch_up(moving, {0, 1}).replicas == (1, 2, 0)
+    ended = catch_up(moving, {0, 1, 2})
+    assert (ended.replicas, ended.isr, ended.leader_id) == ((1, 2), frozenset({1, 2}), 1)
+    assert not ended.adding and not ended.removing
+
+
+def test_a_leader_that_a_reassignment_removes_is_followed_by_one_in_sync() -> None:
+    moving = Registration((1, 2, 0), 0, 5, frozenset({0}), adding=frozenset({1, 2}), removing=frozenset({0}))
+    ended = catch_up(moving, {0, 1, 2})
+    assert (ended.replicas, ended.leader_id, ended.leader_epoch) == ((1, 2), 1, 6)
+    # With nobody else in sync it goes on.
+    only = Registration((1, 0), 0, 5, frozenset({0}), removing=frozenset({0}))
+    assert catch_up(only, {0}) == only

@@ -26,7 +26,10 @@ Truth = Mapping[str, Any]
 
 
 def steps_of(found: Results) -> list[str]:
-    return [plain_text(step) for step in build_answer(found, build_verdict(found, "high")).first_steps]
+    return [
+        " ".join([plain_text(step.sentence), *step.commands])
+        for step in build_answer(found, build_verdict(found, "high")).first_steps
+    ]
 
 
 @cache
@@ -53,7 +56,7 @@ TABLE: tuple[tuple[str, str, Callable[[Truth], bool]], ...] = (
      "Do not start broker 0 before its log directory is copied: it holds 84 committed records that the leader does not "
      "have, in ledger-0, ledger-1 and ledger-2; they are deleted as soon as it follows. This snapshot has them in "
      "broker-0/ledger-0, broker-0/ledger-1 and broker-0/ledger-2: keep it. To copy it on the broker: tar -czf broker-0.tgz "
-     "-C LOG_DIR_OF_0 -- ./ledger-0 ./ledger-1 ./ledger-2.",
+     "-C LOG_DIR_OF_0 -- ./ledger-0 ./ledger-1 ./ledger-2",
      lambda t: not is_up(t, 0) and is_up(t, 1)),
     ("diverged-unclean",
      "ledger-0: Each choice loses something: elect broker 0 and salvage [34, 52) from broker 1 first. Broker 0 loses 18 "
@@ -66,14 +69,14 @@ TABLE: tuple[tuple[str, str, Callable[[Truth], bool]], ...] = (
      "Do not start broker 1 or 2 before the log directory of one of them is copied: each holds the same 48 committed "
      "records that the leader does not have, in transfers-0, transfers-1 and transfers-3; they are deleted as soon as "
      "they follow. This snapshot has them in broker-1/transfers-0, broker-1/transfers-1 and broker-1/transfers-3: keep it. "
-     "To copy it on the broker: tar -czf broker-1.tgz -C LOG_DIR_OF_1 -- ./transfers-0 ./transfers-1 ./transfers-3.",
+     "To copy it on the broker: tar -czf broker-1.tgz -C LOG_DIR_OF_1 -- ./transfers-0 ./transfers-1 ./transfers-3",
      lambda t: not is_up(t, 1) and not is_up(t, 2) and is_up(t, 0)),
     # The listing was taken before anything stopped: it does not tell who is up now.
     ("zk-2.8-diverged-unclean",
      "If broker 0 is down, do not start it before its log directory is copied; if it is up, copy the directory now: it "
      "holds 103 committed records that the leader does not have, in ledger-0, ledger-1 and ledger-2; they are deleted as "
      "soon as it follows. This snapshot has them in broker-0/ledger-0, broker-0/ledger-1 and broker-0/ledger-2: keep it. To "
-     "copy it on the broker: tar -czf broker-0.tgz -C LOG_DIR_OF_0 -- ./ledger-0 ./ledger-1 ./ledger-2.",
+     "copy it on the broker: tar -czf broker-0.tgz -C LOG_DIR_OF_0 -- ./ledger-0 ./ledger-1 ./ledger-2",
      lambda t: "A=0 led alone and took records" in t["about"]),
     ("txn-failover-1-unclean",
      "retried-0 and retried-1: Elect broker 0. Broker 0 loses nothing; neither would brokers 1 and 2. Broker 0 is eligible.",
@@ -81,15 +84,16 @@ TABLE: tuple[tuple[str, str, Callable[[Truth], bool]], ...] = (
     ("txn-failover-2-healed",
      "End the transaction of wallet-1: it stops read_committed consumers at offset 9, and nobody will end it; abort it once "
      "find-hanging has confirmed it; its coordinator says that it was committed, so what abort hides has to be produced "
-     "again: kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic wallet --partition 1 --start-offset 9.",
+     "again. kafka-transactions.sh --bootstrap-server HOST:PORT find-hanging --topic wallet --partition 1 "
+     "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic wallet --partition 1 --start-offset 9",
      lambda t: t["watermarks_from_clients"]["wallet-1"]["last_stable_offset"] == 9),
     ("kip101-isr-2-truncated",
      "Keep broker 2 up until broker 1 has caught up in kip101-0: broker 1 is in sync without all that is committed. If "
      "broker 2 must stop, stop broker 1 first.",
      lambda t: "1 truncated to its high watermark" in t["about"]),
     ("lagging",
-     "__consumer_offsets-0, orders-0, orders-1 and orders-2: Bring the missing brokers back, or find out why they do not "
-     "keep up (REP-UNDER-REPLICATED).",
+     "__consumer_offsets-0, orders-0, orders-1 and orders-2: Find out why the other replicas are not in sync: their brokers "
+     "are down, or do not keep up (REP-UNDER-REPLICATED).",
      lambda t: not is_up(t, 2)),
 )  # fmt: skip
 

@@ -294,8 +294,8 @@ ATTACKED: tuple[tuple[Template, str, str], ...] = (
     (story.COMPARED_INSTEAD, "04-leader-has-no-files/describe",
      "The other replicas are compared with broker 1: the snapshot has no files of the leader."),
     (story.HW_AT_LEAST, "04-leader-has-no-files/describe",
-     "The high watermark is at least 30, and nothing bounds it from above: checkpointed high watermark 30 of broker 1 and "
-     "no log end bounds it; no usable log of broker 3 is here."),
+     "The high watermark is at least 30: checkpointed high watermark 30 of broker 1 and no log end bounds "
+     "it; no usable log of broker 3 is here."),
     (agreement_text.SET_ASIDE, "12-minor/folder-without-log",
      "What broker 2 holds is not known: what there is of its log could not be compared."),
 )  # fmt: skip
@@ -427,6 +427,19 @@ def _many_captures(path: Path) -> Results:
     return results([partition(number=one) for one in range(7)], captures=captures)
 
 
+def _needed(fenced: list[int]) -> Callable[[Path], Results]:
+    """Brokers 3 and 4 are needed, and the metadata log says who is fenced."""
+    captures = [
+        row("captures", topic="orders", partition=0, broker_id=one, state="named", needed="isr", missing=["directory"],
+            named_by=["isr"])
+        for one in (3, 4)
+    ]  # fmt: skip
+    state = row("partition_states", topic="orders", partition=0, source="metadata_log", replicas=[1, 2, 3, 4],
+                isr=[1, 2, 3, 4], fenced=fenced)  # fmt: skip
+    made = results([partition(verdict="INCONCLUSIVE")], captures=captures, partition_states=[state])
+    return lambda path: made
+
+
 #: (template, what is made, what is said of it)
 MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
     (headlines.NO_PARTITION, lambda path: Results(AUDIT, {}), "No partition was found: there is nothing to say."),
@@ -448,8 +461,14 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
      "Broker 3 was not captured and may hold committed records of orders-0: if it is down, do not start it before its "
      "log is copied; add it and audit again."),
     (condition_text.NEEDED, _second_replica(replicas=(1, 2, 3, 4), isr=(1, 2, 3, 4)),
+     "Brokers 3 and 4 were not captured and may hold committed records of orders-0: if they are down, do not start them "
+     "before their logs are copied; add them and audit again."),
+    (condition_text.NEEDED, _needed(fenced=[]),
      "Brokers 3 and 4 were not captured and may hold committed records of orders-0: copy their logs; add them and audit "
      "again."),
+    (condition_text.NEEDED, _needed(fenced=[3, 4]),
+     "Brokers 3 and 4 were not captured and may hold committed records of orders-0: do not start them before their logs "
+     "are copied; add them and audit again."),
     (condition_text.NEEDED_WHOLE, _bare_directory,
      "Broker 3 was not captured whole and may hold more committed records of orders-0: if it is down, do not start it "
      "before its log is copied; add it and audit again."),

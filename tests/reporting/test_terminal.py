@@ -22,7 +22,9 @@ HUGE = 9_223_372_036_854_775_807
 
 
 def assert_fits(text: str) -> None:
-    too_long = [line for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines() if len(line) > WIDTH]
+    """No line is wider than the terminal but those that are one long word of a command."""
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
+    too_long = [line for line in lines if len(line) > WIDTH and not re.fullmatch(r" {5}\S+( \\)?", line)]
     assert not too_long, too_long
 
 

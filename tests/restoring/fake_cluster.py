@@ -65,7 +65,7 @@ class FakeCluster:
     def progress(self, group: str, topic: str, partition: int) -> Progress | None:
         return self.committed.get((group, topic, partition))
 
-    def session(self, name: str) -> FakeSession:
+    def session(self, name: str, batch_bytes: int) -> FakeSession:
         self.step()
         self.owner = session = FakeSession(self, name)
         return session

@@ -119,6 +119,21 @@ def test_a_large_record_makes_a_topic_that_takes_it(tmp_path: Path) -> None:
     assert 2_000_000 < int(topic.configs["max.message.bytes"]) < 2_100_000
 
 
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [
+        ({}, 1_000_000),
+        ({"max.message.bytes": "1048588", "segment.bytes": "1073741824"}, 1_000_000),
+        ({"max.message.bytes": "100000"}, 100_000),
+        ({"segment.bytes": "2500"}, 2_500),
+    ],
+)
+def test_batches_are_no_greater_than_the_target_takes(settings: dict[str, str], most: int, tmp_path: Path) -> None:
+    records = SalvagedRecords(write_lost_records(tmp_path, {0: 2}))
+    cluster = FakeCluster(topics={"orders.salvaged": Topic(1, 1)}, settings={"orders.salvaged": settings})
+    assert plan_restore(records, cluster, Ways()).batch_bytes == most
+
+
 def test_a_salvage_without_payloads(tmp_path: Path) -> None:
     from replica_audit.cli.main import main
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.salvaging.made import files, write_snapshot
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker, encode_wrapper
 from tests.support.logdirs import make_uuid
@@ -286,3 +287,67 @@ def test_messages_of_old_formats_are_salvaged_as_well(tmp_path: Path) -> None:
     follower = files([*common, encode_wrapper(2, messages, "gzip", magic=1)], ())
     _, found = salvaged(write_snapshot(tmp_path / "s", leader, follower))
     assert found == [(3, b"w1"), (4, b"w2"), (5, b"w3")]
+
+
+def _resent(base: int, epoch: int, mark: str = "sent", **more: Any) -> bytes:
+    return encode_batch(
+        base, 3, epoch, mark=mark, **{"producer_id": 5, "producer_epoch": 0, "base_sequence": 0, **more}
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "left"),
+    [
+        ([_resent(10, 0)], [_resent(11, 1)], []),
+        ([_resent(10, 0)], [_resent(11, 1, timestamp_ms=1_700_000_900_000)], [10, 11, 12]),
+        (
+            [_resent(10, 0, log_append_time=True)],
+            [_resent(11, 1, timestamp_ms=1_700_000_900_000, log_append_time=True)],
+            [],
+        ),
+        ([_resent(10, 0)], [_resent(11, 1, codec="gzip")], []),
+        ([_resent(10, 0)], [_resent(11, 1, "other")], [10, 11, 12]),
+        ([_resent(10, 0)], [_resent(11, 1, producer_epoch=1)], [10, 11, 12]),
+        ([_resent(10, 0), _resent(13, 0)], [_resent(11, 1)], [13, 14, 15]),
+        ([_resent(10, 0), _resent(13, 0, "second")], [_resent(11, 1, "second"), _resent(14, 1)], []),
+        ([_resent(10, 0), encode_batch(13, 2, 0, mark="old")], [_resent(11, 1)], [13, 14]),
+    ],
+    ids=[
+        "sent again",
+        "other times",
+        "brokers' times",
+        "codec",
+        "records",
+        "epoch",
+        "once of two",
+        "two",
+        "and a tail",
+    ],
+)
+def test_what_the_leader_has_at_another_offset_is_not_lacking(
+    old: list[bytes], new: list[bytes], left: list[int], tmp_path: Path
+) -> None:
+    leader = files([*COMMON, encode_batch(10, 1, 1, mark="leader"), *new], ((0, 0), (1, 10)))
+    _, found = salvaged(write_snapshot(tmp_path / "s", leader, files([*COMMON, *old], ((0, 0),))))
+    assert [offset for offset, _ in found] == left
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "count"),
+    [
+        ("COMMIT", "COMMIT", 0),
+        ("ABORT", "ABORT", 0),
+        ("COMMIT", "ABORT", 3),
+        ("COMMIT", None, 3),
+        ("ABORT", "COMMIT", 0),
+    ],
+)
+def test_a_transaction_that_was_sent_again_ended_alike(
+    here: str, there: str | None, count: int, tmp_path: Path
+) -> None:
+    sent = {"transactional": True}
+    ends = [encode_marker(14, there, 1, producer_id=5, producer_epoch=0)] if there else []
+    leader = files([*COMMON, encode_batch(10, 1, 1, mark="leader"), _resent(11, 1, **sent), *ends], ((0, 0), (1, 10)))
+    tail = [_resent(10, 0, **sent), encode_marker(13, here, 0, producer_id=5, producer_epoch=0)]
+    _, found = salvaged(write_snapshot(tmp_path / "s", leader, files([*COMMON, *tail], ((0, 0),))))
+    assert len(found) == count

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from replica_audit.answering.by_partition import Row, Rows, compared_rows, reference_row
+from replica_audit.answering.by_partition import Row, Rows, compared_rows, reference_row, served_rows
 from replica_audit.auditing.findings.catalogue import at_or_above, codes_with
 
 #: Roles of copies that no other was compared with; a kind of agreement each.
@@ -46,7 +46,7 @@ def find_agreement(rows: Rows) -> Iterator[Agreement]:
 def _compared(reference: Row, rows: Rows) -> Iterator[Agreement]:
     others = [row for row in compared_rows(rows["replicas"]) if row["log_end_offset"] is not None]
     start, end = reference["log_start_offset"] or 0, reference["log_end_offset"]
-    if not rows["replicas"][1:]:
+    if len(served_rows(rows["replicas"])) < 2:
         yield Agreement("alone", (reference["broker_id"],), reference)
         return
     differing, cleaned, doubtful = _by_findings(rows)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from replica_audit.auditing.findings.catalogue import SEVERITIES, VERDICTS
-from replica_audit.closed_sets import Confidence
+from replica_audit.closed_sets import PUT_ASIDE, Confidence
 from replica_audit.results import Results
 
 Row = Mapping[str, Any]
@@ -80,6 +80,11 @@ def present(findings: Iterable[Row]) -> list[Row]:
 def reference_row(replicas: Sequence[Row]) -> Row | None:
     """Of one partition's rows of `replicas` that of the replica with which the others are compared."""
     return next((row for row in replicas if row["role"] in ("leader", "reference")), None)
+
+
+def served_rows(replicas: Sequence[Row]) -> list[Row]:
+    """Of one partition's rows of `replicas` those of copies that Kafka serves from, or would if its broker ran."""
+    return [row for row in replicas if row["role"] not in PUT_ASIDE]
 
 
 def compared_rows(replicas: Sequence[Row]) -> list[Row]:

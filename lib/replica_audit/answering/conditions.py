@@ -1,4 +1,4 @@
-"""What no verdict says and a reader must know at once: nobody leads, a transaction hangs, records may be lost."""
+"""Conditions outside the verdict that the headline must mention: nobody leads, a transaction hangs, records may be lost."""
 
 from __future__ import annotations
 

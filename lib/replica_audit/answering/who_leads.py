@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from replica_audit.answering.by_partition import Row, Rows
+from replica_audit.answering.by_partition import Row, Rows, served_rows
 from replica_audit.deciding.present_state import states_of_source
 
 
@@ -40,10 +40,10 @@ def find_leading(partition: Row, rows: Rows) -> Leading:
         led = [row["leader_id"] for row in states if row["leader_id"] is not None]
         other = "led_last" if led and led[-1] == reference else "newest"
         eligible = tuple(states[-1]["elr"] or ()) if states else ()
-        alone = len(rows["replicas"]) < 2
+        alone = len(served_rows(rows["replicas"])) < 2
         return Leading("all_stopped" if stopped else "nobody", source, eligible, None if alone else other)
     if source == "inferred":
         return Leading("taken", source)
-    has_files = any(row["broker_id"] == leader for row in rows["replicas"])
+    has_files = any(row["broker_id"] == leader for row in served_rows(rows["replicas"]))
     instead = None if reference == leader else "later_epoch" if has_files else "no_files"
     return Leading("leads", source, instead=instead)

@@ -8,7 +8,7 @@ from replica_audit.auditing.findings.catalogue import CATALOGUE, FAMILIES, VERDI
 from replica_audit.cli.parser import build_parser, parsers_of
 from replica_audit.errors import EngineError
 
-#: What is completed with names of files or directories, by what the help calls it.
+#: Metavars that are completed as paths.
 _PATHS = {"FILE": "FILE", "DIR": "DIRECTORY", "SNAPSHOT": "DIRECTORY"}
 
 

@@ -62,10 +62,11 @@ def choose(case: Case, costs: Sequence[CandidateCost], damaged: Mapping[int, Seq
     """The choice among the replicas that are assigned; None without any. `damaged`: codes of what is wrong with a log's files.
 
     First whoever loses the fewest records that may have been acknowledged with acks=all, then the fewest that are proven
-    committed, cuts the fewest transactions, and lacks the fewest records that another replica keeps unseen. The present
-    leader goes on where it is among these: an election for the sake of records that were never committed, or of damaged files
-    before its next start, is not worth it. Then whoever loses the fewest records at all, has no damaged file, is elected cleanly, has the later epoch, the longer
-    log, the earlier log start, and the place in the assignment: length never goes before the epoch.
+    committed, and cuts the fewest transactions. The present leader goes on where it is among these: an election for the
+    sake of records that were never committed, or of damaged files before its next start, is not worth it. Then whoever
+    lacks the fewest records that another replica keeps unseen, loses the fewest at all, has no damaged file, is elected
+    cleanly, has the later epoch, the longer log, the earlier log start, and the place in the assignment: length never goes
+    before the epoch.
     """
     standings = {cost.broker_id: standing(case, cost.broker_id) for cost in costs}
     electable = [cost for cost in costs if standings[cost.broker_id] != "unassigned"]
@@ -79,8 +80,8 @@ def choose(case: Case, costs: Sequence[CandidateCost], damaged: Mapping[int, Seq
         leads = standings[broker] == "leader" and not (damaged.get(broker) and is_leader_gone(case))
         return (
             *_loss(cost),
-            cost.hidden_records,
             not leads,
+            cost.hidden_records,
             cost.lost_records,
             bool(damaged.get(broker)),
             STANDINGS.index(standings[broker]),
@@ -147,5 +148,6 @@ def _advantage(case: Case, best: CandidateCost, equals: Sequence[CandidateCost],
 def _say_loss(cost: CandidateCost) -> str:
     loss = say_loss(cost.lost_records, cost.lost_committed, cost.lost_possible, cost.at_most, cost.cut_transactions)
     if cost.hidden_records:
-        loss = f"{loss}, and {count(cost.hidden_records, 'record')} that another replica keeps stay unseen"
+        more = "nothing more" if loss == "nothing" else loss
+        loss = f"{more}, and lacks {count(cost.hidden_records, 'record')} that another replica keeps unseen"
     return loss

@@ -188,6 +188,7 @@ def _cost(
         }
     beside = {one.facts.key: list(_beside(case, candidate, one)) for one in aside}
     lost = [item for items in (*dropped.values(), *beside.values()) for item in items]
+    lost += [Marked(one.piece, one.end_offset, one.leader_epoch) for one in case.remote_orphans]
     count, at_most = _count(lost, held)
     possible, _ = count_beyond(as_possible(lost), as_possible(held))
     others = [*(one for broker, one in holdings.items() if broker != candidate.broker_id), *aside]
@@ -259,7 +260,7 @@ def _cuts(
     """By broker, where its log ends once the candidate leads: under the reference as the audit itself says it."""
     own = {candidate.broker_id: candidate.following_end_offset}
     if candidate is case.reference.facts:
-        return own | {item.follower.broker_id: item.replays[case.protocol].truncate_to for item in case.comparisons}
+        return own | {item.follower.broker_id: item.replays[case.protocol].kept_to for item in case.comparisons}
     of_candidate = cuts[candidate.key]
     return own | {facts.broker_id: of_candidate[facts.key] for facts in replicas if facts is not candidate}
 

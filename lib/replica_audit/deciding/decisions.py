@@ -122,7 +122,7 @@ def _concentrated(decisions: Sequence[Decision], state: PresentState) -> list[De
     leading: Counter[int] = Counter()
     free = []
     for decision in decisions:
-        stays = state.leader_now((decision.topic, decision.partition)) == decision.candidate_id
+        stays = state.may_lead((decision.topic, decision.partition), decision.candidate_id)
         if decision.asked or stays or not decision.equals:
             leading[decision.candidate_id] += 1
         else:

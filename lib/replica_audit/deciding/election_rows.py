@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from replica_audit.auditing.findings.catalogue import at_or_above
+from replica_audit.auditing.findings.catalogue import at_or_above, codes_with
 from replica_audit.auditing.partitions.conclusion import PartitionAudit
 from replica_audit.auditing.replicas.facts import CopyKey
 from replica_audit.auditing.rows.answer_rows import report_rows
@@ -17,9 +17,6 @@ from replica_audit.model import TopicPartition
 
 #: Verdicts of partitions in which there is nothing to decide.
 CALM = ("CONSISTENT", "LAGGING")
-
-#: Codes of files that are damaged, by how they begin.
-_DAMAGE = ("LOG-", "IDX-", "EPO-")
 
 
 def decided_rows(
@@ -110,7 +107,7 @@ def damage_by_broker(audit: PartitionAudit) -> dict[int, list[str]]:
     """Codes of what is damaged in each broker's files, as far as it matters to whoever lets it lead."""
     found: dict[int, list[str]] = {}
     for item in audit.findings:
-        is_damage = item.code.startswith(_DAMAGE) and at_or_above(item.severity, "medium")
+        is_damage = item.code in codes_with("damage") and at_or_above(item.severity, "medium")
         if is_damage and item.broker_id is not None and item.code not in found.setdefault(item.broker_id, []):
             found[item.broker_id].append(item.code)
     return {broker: sorted(codes) for broker, codes in found.items()}

@@ -18,14 +18,10 @@ from replica_audit.auditing.comparing.loss import Piece, committed_ahead, has_da
 from replica_audit.auditing.comparing.runs import Run
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.facts import ReplicaFacts
-from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.batch_header import TRANSACTIONAL, Batch, or_absent
 from replica_audit.formats.segments.open_transactions import next_part
 from replica_audit.model import ChunkDigest, OpenTransaction
-from replica_audit.protocol.election import Election
-
-#: Protocols under which a clean election keeps all that was committed.
-_KEEPS_COMMITTED = ("kip-279", "fetch")
+from replica_audit.protocol.versions import keeps_committed
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +36,13 @@ class Marked:
     leader_epoch: int | None
     is_ahead: bool = False
     """Past the reference's end, and its leadership does not contradict it."""
+    place: tuple[int, int] | None = None
+    """[start, end) in the replica's own log, where the piece has the offsets that the reference has its records at."""
 
     @property
     def is_plain(self) -> bool:
         """Whether the piece is counted by its offsets alone, so that it may be joined with the next, or cut."""
-        return self.piece.dense and self.piece.exact and self.leader_epoch is not None
+        return self.piece.dense and self.piece.exact and self.leader_epoch is not None and self.place is None
 
     def follows(self, before: Marked) -> bool:
         """Whether this is the continuation of `before`."""
@@ -112,7 +110,7 @@ class Holding:
         edge = min(first, self.batches[at].base_offset) if at < len(self.batches) else first
         kept, dropped = [], []
         for item in self.marked:
-            start, end = item.piece.start_offset, item.piece.end_offset
+            start, end = item.place or (item.piece.start_offset, item.piece.end_offset)
             if end <= edge:
                 kept.append(item)
             elif start >= edge or not item.is_plain:
@@ -144,13 +142,20 @@ def holding(case: Case, facts: ReplicaFacts, batches: Sequence[Batch], loaded: f
         for batch in run.batches:
             runs[_key(batch)].append(run)
     again = {} if item is None else {_key(batch): run for run in item.runs for batch in run.written_again}
+    twins = (
+        {}
+        if item is None
+        else {_key(part.batches[0]): part.twin for part in item.alignment.differences if part.twin is not None}
+    )
     ahead = set() if item is None else {_key(batch) for batch in item.alignment.ahead}
-    marked = [
-        one
-        for batch in (_as_written_again(batch, again.get(_key(batch))) for batch in batches)
-        if has_data(batch) and batch.end_offset > facts.log_start_offset
-        for one in _marked(case, facts, batch, runs.get(_key(batch), ()), _key(batch) in ahead)
-    ]
+    marked = []
+    for own in batches:
+        twin = twins.get(_key(own))
+        batch = _as_written_again(own, again.get(_key(own)), twin)
+        if has_data(batch) and own.end_offset > facts.log_start_offset:
+            parts = _marked(case, facts, batch, runs.get(_key(batch), ()), _key(batch) in ahead)
+            place = None if twin is None else (own.base_offset, own.end_offset)
+            marked += [replace(one, place=place) for one in parts]
     marked += [
         _of_chunk(case, facts, chunk)
         for number, chunk in facts.chunks.items()
@@ -175,8 +180,10 @@ def _transaction_part(marked: Iterable[Marked], batch: Batch) -> TransactionPart
     return TransactionPart(batch, is_possible, any(one.is_ahead for one in parts))
 
 
-def _as_written_again(batch: Batch, run: Run | None) -> Batch:
+def _as_written_again(batch: Batch, run: Run | None, twin: Batch | None) -> Batch:
     """The batch as the reference has it, where its producer sent it again: one record, whoever leads."""
+    if twin is not None:
+        return twin._replace(position=batch.position)
     return batch if run is None else batch._replace(leader_epoch=or_absent(run.leader_epoch))
 
 
@@ -211,7 +218,7 @@ def _marked(case: Case, facts: ReplicaFacts, batch: Batch, runs: Sequence[Run], 
         if start < begin:
             yield _piece(facts, batch, start, begin, *_shared(case))
         if begin < end:
-            yield _piece(facts, batch, begin, end, *(_of_run(case, run) if run.conflicting else _shared(case)))
+            yield _piece(facts, batch, begin, end, *(case.committed_in(run) if run.conflicting else _shared(case)))
         start = max(start, end)
     if start < batch.end_offset:
         yield _piece(facts, batch, start, batch.end_offset, *_shared(case))
@@ -225,7 +232,7 @@ def _piece(facts: ReplicaFacts, batch: Batch, start: int, end: int, committed_en
 def _shared(case: Case) -> tuple[int, int]:
     """How far records of the reference's own history are committed: proven, and at most."""
     mark = case.high_watermark
-    if mark.hw_upper is None or case.protocol not in _KEEPS_COMMITTED:
+    if mark.hw_upper is None or not keeps_committed(case.protocol):
         return mark.proven_lower, case.reference.facts.log_end_offset
     return mark.proven_lower, max(mark.hw_upper, mark.proven_lower)
 
@@ -235,35 +242,6 @@ def _of_ahead(case: Case, facts: ReplicaFacts, batch: Batch) -> tuple[int, int]:
     committed = committed_ahead(case.reference.facts, facts)
     limit = next(one.never_committed_from for one in (*case.comparisons, *case.beside) if one.follower is facts)
     return committed, committed if limit is not None and batch.base_offset >= limit else batch.end_offset
-
-
-def _of_run(case: Case, run: Run) -> tuple[int, int]:
-    """The same of a run that the reference has other records for.
-
-    What a clean election left behind was not committed, as long as the log of the elected one was whole: a committed record
-    in the run says that it was not. Before KIP-279 clean elections lost committed records too. Of any other run that may
-    have been committed which all in sync may have had at some time. The present leader's high watermark is one of its own
-    lineage, and has no weight here.
-    """
-    committed = -1 if run.committed_end is None else run.committed_end
-    if run.likely is not None or case.protocol not in _KEEPS_COMMITTED:
-        return committed, run.end_offset
-    cause = run.cause
-    if cause is None or cause.promised_records is None:
-        return committed, run.end_offset
-    if cause.clean:
-        whole = cause.excludes_commitment and run.committed_end is None and not _lost_its_tail(case, cause.election)
-        return committed, committed if whole else run.end_offset
-    return committed, run.end_offset if cause.promised_records > run.committed_records else committed
-
-
-def _lost_its_tail(case: Case, election: Election | None) -> bool:
-    """Whether the log of the elected replica shows today that it lost its end."""
-    return election is not None and any(
-        is_tail_lost(case.reference, case.replicas, facts)
-        for facts in case.replicas
-        if facts.broker_id == election.leader_id
-    )
 
 
 def _of_chunk(case: Case, facts: ReplicaFacts, chunk: ChunkDigest) -> Marked:

@@ -45,6 +45,8 @@ class ImaginedCluster:
         self.up = set(up) | set(order)
         self.clean = set(state.clean)
         self.changes: list[Change] = []
+        self.reassigned: frozenset[Place] = frozenset()
+        """Partitions whose reassignment has ended."""
         for broker in order:
             self.up.discard(broker)
             self._change(partial(_fence, broker, frozenset(self.up)), broker)
@@ -59,6 +61,7 @@ class ImaginedCluster:
             set(self.clean),
             [],
         )
+        other.reassigned = self.reassigned
         return other
 
     def is_like(self, other: ImaginedCluster) -> bool:
@@ -106,6 +109,8 @@ class ImaginedCluster:
         after = cache(lambda one: catch_up(one, self.up))
         for place, one in self.partitions.items():
             self.partitions[place] = after(one)
+            if self.partitions[place].removing != one.removing:
+                self.reassigned |= {place}
 
     def _change(self, change: Callable[[Registration], Registration], broker_id: int) -> None:
         # Of thousands of partitions most are registered alike.
@@ -151,6 +156,11 @@ class ImaginedClusters:
     def perhaps_up(self) -> set[int]:
         """Brokers that are up in any of the ways."""
         return set.union(*(way.up for way in self.ways))
+
+    @property
+    def reassigned(self) -> frozenset[Place]:
+        """Partitions whose reassignment has ended in any of the ways."""
+        return frozenset().union(*(way.reassigned for way in self.ways))
 
     def leader(self, place: Place) -> int | None:
         """Who leads in the first way: nothing that is not shown is allowed."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -138,15 +139,23 @@ class Tools:
         return self.kafka_version is None or self.kafka_version[: len(version)] >= version
 
 
-def copy_command(broker_id: int, places: Iterable[Place]) -> str:
-    """The copy of partitions' directories, on the broker's host."""
-    return copy_directories(broker_id, [f"{topic}-{partition}" for topic, partition in places])
+class Copies:
+    """Commands that copy directories on their broker's host, each into an archive of its own."""
 
+    def __init__(self) -> None:
+        self._archives: Counter[int] = Counter()
 
-def copy_directories(broker_id: int, names: Iterable[str]) -> str:
-    """The copy of directories below a log dir, on the broker's host; a name that begins with a dash is a name."""
-    named = [f"./{name}" for name in names]
-    return shlex.join(["tar", "-czf", f"broker-{broker_id}.tgz", "-C", f"LOG_DIR_OF_{broker_id}", "--", *named])
+    def of_partitions(self, broker_id: int, places: Iterable[Place]) -> str:
+        """The copy of partitions' directories."""
+        return self.of_directories(broker_id, [f"{topic}-{partition}" for topic, partition in places])
+
+    def of_directories(self, broker_id: int, names: Iterable[str]) -> str:
+        """The copy of directories below a log dir; a name that begins with a dash is a name."""
+        self._archives[broker_id] += 1
+        number = self._archives[broker_id]
+        archive = f"broker-{broker_id}{f'-{number}' if number > 1 else ''}.tgz"
+        named = [f"./{name}" for name in names]
+        return shlex.join(["tar", "-czf", archive, "-C", f"LOG_DIR_OF_{broker_id}", "--", *named])
 
 
 def election_file(places: Iterable[Place]) -> str:

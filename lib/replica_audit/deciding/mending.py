@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
 from replica_audit.auditing.findings.catalogue import CATALOGUE, SEVERITIES, at_or_above, codes_with
+from replica_audit.auditing.findings.families.txn import TXN_HANGING, TXN_MARKER_LOST
 from replica_audit.deciding.decisions import Matrix
 from replica_audit.deciding.kafka_commands import Tools
 from replica_audit.deciding.plan_parts import Decision, Step
@@ -14,8 +15,6 @@ from replica_audit.deciding.present_state import Row
 from replica_audit.deciding.step_list import list_names
 from replica_audit.model import Place
 from replica_audit.results import Results
-
-_MARKER_LOST = "TXN-MARKER-LOST"
 
 
 def mending_steps(
@@ -38,10 +37,10 @@ def mending_steps(
 
 def _transactions(found: Sequence[Row], matrix: Matrix, moving: Collection[Place], tools: Tools) -> Iterator[Step]:
     """Hanging transactions that may be ended: not where another log has the marker, or another leader is to be elected."""
-    decided = {(row["topic"], row["partition"]) for row in found if row["code"] == _MARKER_LOST}
+    decided = {(row["topic"], row["partition"]) for row in found if row["code"] == TXN_MARKER_LOST.code}
     for row in found:
         place = (row["topic"], row["partition"])
-        if row["code"] != "TXN-HANGING" or place in moving or place in decided:
+        if row["code"] != TXN_HANGING.code or place in moving or place in decided:
             continue
         reference = matrix.reference(place)
         if reference is not None and matrix.cuts_transactions(place, reference):

@@ -112,7 +112,7 @@ class Decision:
         loses = say_loss(
             loss.lost_records, loss.lost_committed, loss.lost_possible, loss.lost_at_most, loss.cut_transactions
         )
-        too = "neither" if loses.startswith("nothing") else "so"
+        too = "neither" if loses == "nothing" else "so"
         reason = (
             f"broker {candidate_id} loses {loses}; {too} would broker {self.candidate_id}. {why[:1].upper()}{why[1:]}"
         )

@@ -408,10 +408,15 @@ class _Attempt:
     def _harm(self, way: ImaginedCluster) -> Iterator[tuple[Place, int, int]]:
         """Partition, leader, and a follower that is cut and has what then no log has, though the choice would keep it."""
         for place, pairs in self._harmful.items():
-            if place in way.partitions:
+            # Who leads after a reassignment has followed the chosen replica, which it removed.
+            if place in way.partitions and not (place in self._done and self._is_removed(way, place)):
                 for leader, follower in pairs:
                     if way.leader(place) == leader and follower in way.up:
                         yield place, leader, follower
+
+    def _is_removed(self, way: ImaginedCluster, place: Place) -> bool:
+        """Whether a reassignment took the chosen replica away, once everything that it adds was in sync with it."""
+        return place in way.reassigned and self._choice(place) not in way.partitions[place].replicas
 
     def _look(self, ways: Iterable[ImaginedCluster]) -> None:
         """Give up partitions that a step harms in any way."""
@@ -436,8 +441,8 @@ class _Attempt:
                     text = f"broker {change.leader_id} would be elected uncleanly as soon as it is up, and no broker is up to forbid it"
                     self.unserved.setdefault(change.place, text)
             for place in self._done:
-                leader, isr = way.leader(place), way.partitions[place].isr
-                if leader != self._choice(place) and not {leader, self._choice(place)} <= isr:
+                leader, choice, isr = way.leader(place), self._choice(place), way.partitions[place].isr
+                if leader != choice and not {leader, choice} <= isr and not self._is_removed(way, place):
                     who = "nobody" if leader is None else f"broker {leader}"
                     self._give_up(place, f"after all steps {who} would lead it")
 

@@ -103,6 +103,11 @@ class PresentState:
         """Brokers that are known to be down."""
         return self.brokers - self.up - self.unknown
 
+    def may_lead(self, place: Place, broker_id: int) -> bool:
+        """Whether the broker is the registered leader, and not known to be down."""
+        registration = self.partitions.get(place)
+        return registration is not None and registration.leader_id == broker_id and broker_id not in self.down
+
     def leaderless(self) -> tuple[Place, ...]:
         """Partitions without a leader, or whose leader is known to be down."""
         return tuple(
@@ -157,6 +162,8 @@ def present_state(
             min_isr=int(least) if least.isdigit() else 1,
             unclean=value == "true",
             has_elr=bool(has_elr),
+            adding=frozenset(state["adding"] or ()),
+            removing=frozenset(state["removing"] or ()),
         )
     brokers = {broker for one in partitions.values() for broker in one.replicas}
     is_up = {broker for broker in brokers if found_up.get(broker)} if up is None else set(up)

@@ -9,8 +9,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from replica_audit.auditing.findings.families.rep import REP_ISR_SHORT
 from replica_audit.deciding.decisions import Matrix
-from replica_audit.deciding.kafka_commands import copy_command, copy_directories
+from replica_audit.deciding.kafka_commands import Copies
 from replica_audit.deciding.plan_parts import Decision, Step
 from replica_audit.deciding.present_state import PresentState, Row
 from replica_audit.deciding.step_list import list_places
@@ -44,13 +45,14 @@ def safeguard_steps(
 
     Only those for the partitions that the plan is `about`, where it is not about all.
     """
-    yield from _copy_metadata(state)
-    yield from _capture(matrix, state, about)
-    yield from _copy(matrix, state, decisions, about)
+    copies = Copies()
+    yield from _copy_metadata(state, copies)
+    yield from _capture(matrix, state, copies, about)
+    yield from _copy(matrix, state, decisions, copies, about)
     yield from _keep_up(results, state, about)
 
 
-def _copy_metadata(state: PresentState) -> Iterator[Step]:
+def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:
     """The metadata logs, where they contradict each other: a controller that starts may cut the only good one."""
     if state.doubted_nodes is None:
         return
@@ -62,11 +64,11 @@ def _copy_metadata(state: PresentState) -> Iterator[Step]:
         "rules of replica-audit explain META-FORK",
         brokers=nodes,
         partitions=[],
-        commands=[copy_directories(node, [METADATA_DIRECTORY]) for node in nodes],
+        commands=[copies.of_directories(node, [METADATA_DIRECTORY]) for node in nodes],
     )
 
 
-def _capture(matrix: Matrix, state: PresentState, about: Collection[Place] | None) -> Iterator[Step]:
+def _capture(matrix: Matrix, state: PresentState, copies: Copies, about: Collection[Place] | None) -> Iterator[Step]:
     """Replicas that were not captured and without which nothing is certain, by broker."""
     missing: dict[int, list[Place]] = defaultdict(list)
     for place, brokers in sorted(matrix.needed.items()):
@@ -80,12 +82,16 @@ def _capture(matrix: Matrix, state: PresentState, about: Collection[Place] | Non
             f"{_hold([broker], state)}: {may}. {then}",
             brokers=[broker],
             partitions=places,
-            commands=[copy_command(broker, places)],
+            commands=[copies.of_partitions(broker, places)],
         )
 
 
 def _copy(
-    matrix: Matrix, state: PresentState, decisions: Sequence[Decision], about: Collection[Place] | None
+    matrix: Matrix,
+    state: PresentState,
+    decisions: Sequence[Decision],
+    copies: Copies,
+    about: Collection[Place] | None,
 ) -> Iterator[Step]:
     """What is gone as soon as a broker follows, then what else exists only once or is lost by the choice."""
     holdings = _find_holdings(matrix, about)
@@ -102,20 +108,29 @@ def _copy(
             f"{_hold(brokers, state)}: {_tell_holding(brokers, held, matrix)}",
             brokers=sorted(brokers),
             partitions=places,
-            commands=[copy_command(broker, places) for broker in sorted(brokers)[:1]],
+            commands=[copies.of_partitions(broker, places) for broker in sorted(brokers)[:1]],
             snapshot=[directory for one in held for directory in one.directories],
         )
-    yield from _copy_other(matrix, decisions, holdings)
-    yield from _copy_beside(decisions)
+    yield from _copy_other(matrix, state, decisions, copies, holdings)
+    yield from _copy_beside(state, decisions, copies)
 
 
 def _copy_other(
-    matrix: Matrix, decisions: Sequence[Decision], holdings: Mapping[int, Sequence[Holding]]
+    matrix: Matrix,
+    state: PresentState,
+    decisions: Sequence[Decision],
+    copies: Copies,
+    holdings: Mapping[int, Sequence[Holding]],
 ) -> Iterator[Step]:
-    """What else exists only once, or is lost by the choice."""
+    """What else exists only once, or is lost by the choice; nothing where the leader stays and lacks only what was never
+    committed.
+    """
     wanted: dict[int, list[Place]] = defaultdict(list)
     for decision in decisions:
         place = (decision.topic, decision.partition)
+        stays = state.may_lead(place, decision.candidate_id)
+        if stays and not decision.loses_acknowledged and not decision.chosen.hidden_records:
+            continue
         sources = {one.broker_id for one in decision.salvage if one.directory is None}
         for broker, rows in matrix.rows[place].items():
             copied = any(one.place == place for one in holdings.get(broker, ()))
@@ -128,23 +143,25 @@ def _copy_other(
             "records that no other replica has, or that the choice loses",
             brokers=sorted(wanted),
             partitions=sorted({place for places in wanted.values() for place in places}),
-            commands=[copy_command(broker, places) for broker, places in sorted(wanted.items())],
+            commands=[copies.of_partitions(broker, places) for broker, places in sorted(wanted.items())],
         )
 
 
-def _copy_beside(decisions: Sequence[Decision]) -> Iterator[Step]:
-    """Copies that Kafka does not serve from, and cuts or deletes once the broker is up."""
+def _copy_beside(state: PresentState, decisions: Sequence[Decision], copies: Copies) -> Iterator[Step]:
+    """Copies that Kafka does not serve from, and cuts or deletes: of a broker that is down as soon as it is up."""
+    when = {"down": "before the broker is started", "up": "now", "unknown": "now, or before the broker is started"}
     for decision in decisions:
         for one in decision.salvage:
             if one.directory is not None:
                 name = one.directory.rsplit("/", 1)[-1]
                 yield _step(
                     "copy",
-                    f"Copy {name} of broker {one.broker_id} before the broker is started: it holds {count(one.records, 'record')} "
-                    f"of {decision.topic}-{decision.partition} that the choice loses, and Kafka cuts or deletes it",
+                    f"Copy {name} of broker {one.broker_id} {when[_liveness(one.broker_id, state)]}: it holds "
+                    f"{count(one.records, 'record')} of {decision.topic}-{decision.partition} that the choice loses, and Kafka "
+                    "cuts or deletes it",
                     brokers=[one.broker_id],
                     partitions=[(decision.topic, decision.partition)],
-                    commands=[copy_directories(one.broker_id, [name])],
+                    commands=[copies.of_directories(one.broker_id, [name])],
                     snapshot=[one.directory],
                 )
 
@@ -188,7 +205,7 @@ def _keep_up(results: Results, state: PresentState, about: Collection[Place] | N
     members: dict[tuple[int, int], list[Place]] = defaultdict(list)
     for row in results.rows("findings"):
         place = (row["topic"], row["partition"])
-        if row["code"] != "REP-ISR-SHORT" or row["status"] == "resolved" or not (about is None or place in about):
+        if row["code"] != REP_ISR_SHORT.code or row["status"] == "resolved" or not (about is None or place in about):
             continue
         registration = state.partitions.get(place)
         leader = None if registration is None else registration.leader_id

@@ -13,7 +13,6 @@ from replica_audit.deciding.rounds import Round
 from replica_audit.model import Place
 from replica_audit.wording import brokers as name_brokers
 
-
 _MAJORITY = (
     "A majority of the controllers stays up, also where brokers are controllers too: without it nobody is elected"
 )
@@ -35,6 +34,7 @@ class StepList:
         self._state, self._matrix, self._decisions = state, matrix, decisions
         self._tools, self._clusters = tools, clusters
         self._told: set[tuple[Place, int]] = set()
+        self._reassigned: frozenset[Place] = clusters.reassigned
 
     def forbid_unclean(self, topics: Collection[str], way: str) -> None:
         said = {topic for (topic, _), value in self._state.unclean_said.items() if value}
@@ -186,6 +186,12 @@ class StepList:
         irreversible: str | None = None,
     ) -> None:
         planned = [place for place in sorted(self._decisions) if place in self._state.partitions]
+        if ended := sorted(self._clusters.reassigned - self._reassigned):
+            removed = f"The reassignment of {list_places(ended)} ends, and the replicas that it removes are deleted"
+            irreversible = "; ".join(
+                filter(None, (irreversible, removed[:1].lower() + removed[1:] if irreversible else removed))
+            )
+            self._reassigned |= set(ended)
         self.steps.append(
             Step(
                 number=len(self.steps) + 1,
@@ -203,18 +209,21 @@ class StepList:
         )
 
     def _predict(self, places: Iterable[Place]) -> Iterator[Prediction]:
-        """What is new of replicas whose leader is the one that the plan wants."""
+        """What is new of replicas whose leader is the one that the plan wants; nothing of one that a reassignment removes."""
         for place in places:
             choice = self._decisions[place].candidate_id
             end = self._matrix.kept_to(place, choice, choice)
-            if end is None or not self._clusters.is_led_by(place, choice):
+            leaving = self._state.partitions[place].removing
+            if end is None or choice in leaving or not self._clusters.is_led_by(place, choice):
                 continue
             for broker in self._replicas(place):
+                if broker in leaving:
+                    continue
                 row = self._matrix.rows[place][choice].get(broker)
                 if broker not in self._clusters.up or row is None or (place, broker) in self._told:
                     continue
                 self._told.add((place, broker))
-                epoch = self._clusters.ways[0].partitions[place].leader_epoch
+                epoch = min(way.partitions[place].leader_epoch for way in self._clusters)
                 yield Prediction(
                     *place,
                     broker_id=broker,

@@ -162,6 +162,23 @@ class Inventory:
     """How many files, and directories of log dirs, there are of each kind; the files add up to all files."""
     size_bytes: int
     quarantine: tuple[QuarantineRow, ...]
+    put_aside: tuple[ReplicaDir, ...] = ()
+    """Copies that Kafka does not serve from (`log_dirs.put_aside`)."""
+    put_aside_segments: tuple[SegmentFile, ...] = ()
+    deleted_segments: tuple[tuple[ReplicaDir, tuple[SegmentFile, ...]], ...] = ()
+    """`.deleted` segments by the directory that they lie in, which may be put aside itself."""
+    unplaced: tuple[ReplicaDir, ...] = ()
+    """What is put aside, or has `.deleted` segments, and is of no partition that is there as far as ids tell."""
+
+    @property
+    def copies(self) -> tuple[ReplicaDir, ...]:
+        """`replicas` and `put_aside`."""
+        return (*self.replicas, *self.put_aside)
+
+    @property
+    def all_segments(self) -> tuple[SegmentFile, ...]:
+        """Those of all `copies`."""
+        return (*self.segments, *self.put_aside_segments)
 
     @property
     def brokers(self) -> list[int]:

@@ -20,10 +20,12 @@ from replica_audit.auditing.rows.evidence import (
     EVIDENCE_TABLES,
     GROUPS,
     LOG_EVENTS,
+    REMOTE,
     TIMELINE,
     AuditOptions,
     partition_evidence,
 )
+from replica_audit.auditing.rows.remote_rows import rows_of_segments
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import Inventory, SegmentFile
@@ -33,6 +35,7 @@ from replica_audit.formats.leadership.consumer_offsets import (
     newest_offsets,
     try_committed_offsets,
 )
+from replica_audit.formats.leadership.remote_log_metadata import find_remote_logs, newest_segments, try_remote_log
 from replica_audit.formats.leadership.transaction_log import (
     find_transaction_logs,
     latest_states,
@@ -73,6 +76,7 @@ class OpenedSnapshot:
     _events: dict[TopicPartition, list[Row]]
     _observed: dict[TopicPartition, pa.Table] = field(default_factory=dict)
     _groups: dict[TopicPartition, list[Row]] = field(default_factory=dict)
+    _remote: dict[TopicPartition, list[Row]] = field(default_factory=dict)
 
     @classmethod
     def read(
@@ -93,7 +97,7 @@ class OpenedSnapshot:
                 else:
                     rows[TopicPartition(row["topic"], row["partition"])][table].append(row)
         files: dict[TopicPartition, list[SegmentFile]] = defaultdict(list)
-        for file in inventory.segments:
+        for file in inventory.all_segments:
             files[TopicPartition(file.topic, file.partition)].append(file)
         observed = _read_observations(snapshot, inventory, topics, unplaced)
         # Of what is only in quarantine nothing can be said; and logs of years name partitions that are long gone.
@@ -104,8 +108,9 @@ class OpenedSnapshot:
             unplaced = [row for row in unplaced if _may_bear_on(row, only, log_dirs)]
         events = _read_broker_logs(snapshot, inventory, known, unplaced)
         groups = _read_group_offsets(snapshot, inventory, known, unplaced)
+        remote = _read_remote_segments(snapshot, inventory, known, unplaced)
         kept = {place: rows[place] for place in sorted(known)}
-        return cls(snapshot, inventory, options, unplaced, kept, files, events, observed, groups)
+        return cls(snapshot, inventory, options, unplaced, kept, files, events, observed, groups, remote)
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
@@ -142,6 +147,7 @@ class OpenedSnapshot:
         facts = {table: rows[table] for table in EVIDENCE_TABLES}
         facts[LOG_EVENTS] = self._events.get(partition, [])
         facts[GROUPS] = self._groups.get(partition, [])
+        facts[REMOTE] = self._remote.get(partition, [])
         facts[TIMELINE] = [summary_row(course)] if course is not None else []
         evidence = partition_evidence(partition, facts, self.options)
         return Examined(rows, timeline, plan_audit(evidence), files)
@@ -216,6 +222,22 @@ def _read_group_offsets(
         copies += [] if one is None else [one]
         quarantine += map(quarantine_row, unread)
     for row in rows_of_offsets(newest_offsets(copies)):
+        if (place := TopicPartition(row["topic"], row["partition"])) in known:
+            found[place].append(row)
+    return found
+
+
+def _read_remote_segments(
+    snapshot: Snapshot, inventory: Inventory, known: Collection[TopicPartition], quarantine: list[Row]
+) -> dict[TopicPartition, list[Row]]:
+    """Segments in remote storage of `known` partitions; what cannot be read of their log is added to `quarantine`."""
+    logs, found = [], defaultdict(list)
+    for copy in find_remote_logs(snapshot, [one.path for one in inventory.log_dirs if one.kind == "broker"]):
+        one, unread = try_remote_log(snapshot, copy)
+        logs += [] if one is None else [one]
+        quarantine += map(quarantine_row, unread)
+    segments = newest_segments(logs)
+    for row in rows_of_segments(segments):
         if (place := TopicPartition(row["topic"], row["partition"])) in known:
             found[place].append(row)
     return found

@@ -27,6 +27,10 @@ class Registration:
     """unclean.leader.election.enable, as it is in force."""
     has_elr: bool = False
     """Eligible leader replicas are in force in this cluster."""
+    adding: frozenset[int] = frozenset()
+    """Replicas that a reassignment adds; they are among `replicas`."""
+    removing: frozenset[int] = frozenset()
+    """Replicas that it takes away, with their logs, as soon as all that it adds are in sync; they are among `replicas`."""
 
     @property
     def entitled(self) -> frozenset[int]:
@@ -117,4 +121,23 @@ def catch_up(partition: Registration, alive: AbstractSet[int]) -> Registration:
         return partition
     isr = partition.isr | (frozenset(partition.replicas) & alive)
     enough = len(isr) >= partition.min_isr
-    return replace(partition, isr=isr, elr=frozenset() if enough else partition.elr - isr)
+    caught_up = replace(partition, isr=isr, elr=frozenset() if enough else partition.elr - isr)
+    return _end_reassignment(caught_up, alive)
+
+
+def _end_reassignment(partition: Registration, alive: AbstractSet[int]) -> Registration:
+    """After the end of a reassignment, if there is one and everything that it adds is in sync; one that is removed does not
+    lead on (Kafka: `PartitionReassignmentReplicas.maybeCompleteReassignment`).
+    """
+    stay = partition.isr - partition.removing
+    if not (partition.adding or partition.removing) or not stay or not partition.adding <= stay:
+        return partition
+    left = replace(
+        partition,
+        replicas=tuple(one for one in partition.replicas if one not in partition.removing),
+        isr=stay,
+        elr=partition.elr - partition.removing,
+        adding=frozenset(),
+        removing=frozenset(),
+    )
+    return elect(left, alive)

@@ -45,7 +45,7 @@ class View:
 
     @property
     def waits(self) -> bool:
-        """Whether the mark is below the leader's end."""
+        """Whether the high watermark is below the leader's log end."""
         return exceeds(self.leader_end, self.observed)
 
     @property
@@ -142,7 +142,7 @@ class View:
         return sorted(ends, reverse=True)[needed - 1]
 
     def due(self, earlier: View, least: int | None) -> int | None:
-        """The least mark that the leader set when it certainly tried since `earlier`; None where nothing is certain.
+        """Lowest high watermark that the leader must have reached since `earlier`; None if unprovable.
 
         It tries when a record is appended, a replica's fetch offset changes or the ISR does; never because time passes.
         The last time that it tried, log ends and ISR were as they are now; who else held it then may have changed since.

@@ -22,6 +22,8 @@ class ReplicaState:
     lineage: Lineage
     high_watermark: int
     """The replica's own, already clamped between its log start and end."""
+    local_start_offset: int | None = None
+    """Above the log start where older segments are in remote storage only (KIP-405); None: they are the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,16 @@ class Replay:
     rounds: int
     """Answers of the leader that were used."""
     reason: str
-    """epoch_match, stepped_back, hw_fallback, out_of_range_tail, full_truncate or none; recovery where, before all that,
-    the follower's own start cut its log."""
+    """epoch_match, stepped_back, hw_fallback, out_of_range_tail, full_truncate, tiered_restart or none; recovery where,
+    before all that, the follower's own start cut its log."""
     steps: tuple[Step, ...] = ()
+    tiered_from: int | None = None
+    """With tiered_restart, where its log ended before: what is below is in remote storage. Else None."""
+
+    @property
+    def kept_to(self) -> int:
+        """Up to where the follower's records stay part of the log: `truncate_to`, but that of a restart it keeps less."""
+        return self.truncate_to if self.tiered_from is None else self.tiered_from
 
 
 def replay_high_watermark(follower: ReplicaState, leader: ReplicaState) -> Replay:
@@ -145,6 +154,10 @@ def _after_fetch(
     elif leader.log_start_offset > truncate_to:
         # The follower's log is emptied and restarts at the leader's log start.
         truncate_to, reason = leader.log_start_offset, "full_truncate"
+    elif protocol == "fetch" and truncate_to < (leader.local_start_offset or 0):
+        # OFFSET_MOVED_TO_TIERED_STORAGE: its log is emptied and begins at the leader's local start.
+        local_start = leader.local_start_offset or 0
+        return Replay(protocol, local_start, len(steps), "tiered_restart", steps, truncate_to)
     elif truncate_to >= follower.log_end_offset and (reason != "hw_fallback" or protocol == "high-watermark"):
         truncate_to, reason = follower.log_end_offset, "none"
     return Replay(protocol, truncate_to, len(steps), reason, steps)

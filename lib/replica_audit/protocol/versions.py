@@ -25,6 +25,11 @@ def protocol_of(version: Version) -> str:
     return next((name for first, name in _FIRST_OF_PROTOCOL if version >= first), "high-watermark")
 
 
+def keeps_committed(protocol: str) -> bool:
+    """A clean election keeps all that was committed under this protocol, one of `model.PROTOCOLS` (KIP-279)."""
+    return protocol in ("kip-279", "fetch")
+
+
 def stands_still_below_min_isr(version: Version | None) -> bool | None:
     """The high watermark does not move while the ISR is smaller than min.insync.replicas (3.7, KAFKA-15583, KIP-966)."""
     return _since(version, (3, 7))

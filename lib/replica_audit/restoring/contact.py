@@ -14,7 +14,7 @@ from replica_audit.restoring.cluster_records import Produced, Progress, Stored, 
 _REQUEST_SECONDS = 30.0
 _TRANSACTION_SECONDS = 300.0
 _POLL_SECONDS = 1.0
-#: How often a transaction is begun again that had to be aborted.
+#: Retries after an aborted transaction.
 _ATTEMPTS = 3
 
 _Answer = TypeVar("_Answer")
@@ -113,9 +113,12 @@ class Contact:
         finally:
             consumer.close()
 
-    def session(self, name: str) -> Session:
-        """Take over the transactional id and group `name`: whoever had it before is fenced, and what it left open, aborted."""
-        return Session(self, name)
+    def session(self, name: str, batch_bytes: int) -> Session:
+        """Take over the transactional id and group `name`: whoever had it before is fenced, and what it left open, aborted.
+
+        Records are sent in batches of at most `batch_bytes`, a greater record alone.
+        """
+        return Session(self, name, batch_bytes)
 
     def _progress(self, consumer: Any, topic: str, partition: int) -> Progress | None:
         place = self._kafka.TopicPartition(topic, partition)
@@ -191,11 +194,16 @@ class Contact:
 class Session:
     """A transactional producer whose progress is an offset of a group that nobody joins, committed with the records."""
 
-    def __init__(self, contact: Contact, name: str) -> None:
+    def __init__(self, contact: Contact, name: str, batch_bytes: int) -> None:
         self._contact = contact
         self._kafka = contact._kafka
         self._consumer = contact._consumer(name)
-        settings = {"transactional.id": name, "transaction.timeout.ms": 60_000, "message.max.bytes": 1_000_000_000}
+        settings = {
+            "transactional.id": name,
+            "transaction.timeout.ms": 60_000,
+            "message.max.bytes": 1_000_000_000,
+            "batch.size": batch_bytes,
+        }
         self._producer = contact._client(self._kafka.Producer, settings)
         self._repeat("the transactional producer", lambda: self._producer.init_transactions(_REQUEST_SECONDS))
 

@@ -18,6 +18,9 @@ SUFFIX = ".salvaged"
 
 #: Brokers take a message of about a megabyte unless a topic says otherwise.
 _DEFAULT_GREATEST_BYTES = 1_000_000
+#: librdkafka's batch.size unless a topic takes less, and the settings of a topic by which it does.
+MOST_BATCH_BYTES = 1_000_000
+_LIMITS_OF_BATCHES = ("max.message.bytes", "segment.bytes")
 #: What a batch of one record has besides its key, value and headers, amply.
 _OVERHEAD_BYTES = 1024
 
@@ -77,6 +80,8 @@ class PlannedRestore:
     new_topics: tuple[NewTopic, ...] = ()
     notes: tuple[str, ...] = ()
     """Sentences that the user should read before agreeing."""
+    batch_bytes: int = MOST_BATCH_BYTES
+    """What every target takes as one batch."""
 
     def row(self) -> dict[str, Any]:
         """As in the JSON answer."""
@@ -97,7 +102,7 @@ def plan_restore(records: SalvagedRecords, cluster: Cluster, ways: Ways) -> Plan
     if cluster_id != records.cluster_id:
         notes.append(f"The records are of cluster {records.cluster_id}; this is cluster {cluster_id}.")
     largest = {place: _check_records(records.of_partition(place)) for place in places}
-    new_topics = []
+    new_topics, batch_bytes = [], MOST_BATCH_BYTES
     for topic in sorted({target.topic for target in targets.values()}):
         own = [place for place, target in targets.items() if target.topic == topic]
         greatest = max(largest[place] for place in own)
@@ -107,7 +112,9 @@ def plan_restore(records: SalvagedRecords, cluster: Cluster, ways: Ways) -> Plan
                 raise UsageError(f"--to-original: topic {topic} is not there")
             new_topics.append(_new_topic(topic, own, greatest, cluster))
             continue
-        _check_topic(topic, found, cluster.configs(topic), own, greatest, ways, notes)
+        configs = cluster.configs(topic)
+        _check_topic(topic, found, configs, own, greatest, ways, notes)
+        batch_bytes = min(batch_bytes, *(int(configs.get(name, batch_bytes)) for name in _LIMITS_OF_BATCHES))
     present = {place: frozenset(find_present(records, place, cluster).values()) for place in places}
     notes += [
         f"Nobody leads {place} now, so that nothing tells whether its log holds these records."
@@ -117,7 +124,7 @@ def plan_restore(records: SalvagedRecords, cluster: Cluster, ways: Ways) -> Plan
     if ways.to_original:
         _check_keys(records, cluster, places, present, ways)
     counts = {place: row["records"] for place, row in places.items()}
-    return PlannedRestore(cluster_id, counts, targets, present, tuple(new_topics), tuple(notes))
+    return PlannedRestore(cluster_id, counts, targets, present, tuple(new_topics), tuple(notes), batch_bytes)
 
 
 def targets_of(records: SalvagedRecords, cluster: Cluster, ways: Ways) -> list[tuple[TopicPartition, TopicPartition]]:

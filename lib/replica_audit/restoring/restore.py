@@ -34,7 +34,7 @@ class Session(Protocol):
 class WritableCluster(Cluster, Protocol):
     """A cluster that can be produced to."""
 
-    def session(self, name: str) -> Session: ...
+    def session(self, name: str, batch_bytes: int) -> Session: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def restore(
     """
     for topic in plan.new_topics:
         cluster.create_topic(topic.name, topic.partitions, topic.replication_factor, topic.configs)
-    session = cluster.session(name_of(records))
+    session = cluster.session(name_of(records), plan.batch_bytes)
     try:
         outcomes = [
             _settle(records, place, plan, session.progress(target.topic, target.partition), cluster, ways)

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from replica_audit.auditing.comparing.contents import unequal_offsets
+from replica_audit.auditing.comparing.contents import Reading, unequal_offsets
+from replica_audit.auditing.comparing.resent import Side, twins_of
 from replica_audit.batch_header import CONTROL
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import SegmentFile
+from replica_audit.formats.segments.batches import batches_of
 from replica_audit.formats.segments.record_fields import RecordError, UnexpandedError
 from replica_audit.formats.segments.record_reader import RecordReader, RecordRequest
 from replica_audit.formats.segments.records import RECORD_DTYPE, decode_records
@@ -92,8 +94,10 @@ def find_lacking(
     different = ~(reference.holds(rows) | reference.holds(_moved_back(rows, places, copy.files)))
     sound = rows["crc_valid"]
     _tell_damage(found, reference, copy, rows[different & ~sound], places[different & ~sound])
+    lacking = different & sound
+    lacking[lacking] = ~_sent_again(reader, reference, copy, rows, lacking)
     parts: list[tuple[np.ndarray, ...]] = []
-    for window in _windows(rows, np.flatnonzero(different & sound)):
+    for window in _windows(rows, np.flatnonzero(lacking)):
         parts += _compare(found, reader, reference, copy, rows[window], places[window], ahead_too)
     control = (rows["attributes"] & CONTROL != 0) & (rows["magic"] >= 2) & sound
     requests = [request_of(copy.files[places[at]].path, rows[at]) for at in np.flatnonzero(control)]
@@ -102,6 +106,31 @@ def find_lacking(
         found.rows, found.batch, found.reason = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     _tell_stretches(found, reference, damage)
     return found
+
+
+def _sent_again(
+    reader: RecordReader, reference: ReferenceLog, copy: Copy, rows: np.ndarray, chosen: np.ndarray
+) -> np.ndarray:
+    """Mask of the `chosen` batches of a copy that their producer sent again to the reference, where it has them elsewhere.
+
+    Only a batch of an epoch that is not the reference's there was sent to another leader.
+    """
+    batches = rows[chosen]
+    own = [reference.lineage.epoch_for_offset(offset) for offset in batches["base_offset"].tolist()]
+    parted = (batches["leader_epoch"] >= 0) & (batches["leader_epoch"] != [-1 if one is None else one for one in own])
+    if not parted.any():
+        return parted
+    fork = int(batches["base_offset"][parted].min())
+    twins = twins_of(
+        batches_of(batches[parted]),
+        fork,
+        Side(copy.facts, batches_of(rows[rows["base_offset"] >= fork])),
+        Side(reference.facts, batches_of(reference.batches_from(fork))),
+        Reading(reader),
+    )
+    positions = {(batch.base_offset, batch.position) for batch in twins}
+    places = zip(batches["base_offset"].tolist(), batches["position"].tolist(), strict=True)
+    return np.array([place in positions for place in places], bool)
 
 
 def _compare(

@@ -15,11 +15,11 @@ from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.transaction_ends import Decisions
 from replica_audit.deciding.costs import committed_ranges
 from replica_audit.formats.files.storage import Snapshot
-from replica_audit.formats.inventory import SegmentFile
-from replica_audit.formats.log_dirs.put_aside import DELETED
+from replica_audit.formats.inventory import Inventory, SegmentFile
 from replica_audit.formats.segments.record_reader import RecordReader
+from replica_audit.model import ReplicaDir
 from replica_audit.salvaging.compared_log import planned_log, present_log
-from replica_audit.salvaging.copies_of_topic import Copy, PutAside, Unread, copies_of
+from replica_audit.salvaging.copies_of_topic import Copy, Unread, copies_of
 from replica_audit.salvaging.lacking import find_lacking
 from replica_audit.salvaging.planned_leaders import PlannedLeader
 from replica_audit.salvaging.reference_log import ReferenceLog
@@ -62,7 +62,7 @@ class PartitionSalvage:
     """In the order in which records are taken from them."""
     finds: Finds | None = None
     """None where there is nothing to lay the copies beside."""
-    other_topics: tuple[PutAside, ...] = ()
+    other_topics: tuple[ReplicaDir, ...] = ()
     """Directories of the same name that are of another topic, or may be."""
     unread: tuple[Unread, ...] = ()
     problem: str | None = None
@@ -75,13 +75,14 @@ def salvage_partition(
     audit: PartitionAudit,
     batches: Mapping[CopyKey, np.ndarray],
     files: Iterable[SegmentFile],
-    put_aside: Iterable[PutAside],
+    inventory: Inventory,
     choices: Choices,
     planned: PlannedLeader | None = None,
 ) -> PartitionSalvage:
     """Lay every copy beside the log of the leader that is `planned`, without one of the present leader.
 
-    `batches` (`BATCH_DTYPE`) are those that the audit's plan asked for, `files` the segments of all replicas.
+    `batches` (`BATCH_DTYPE`) are those that the audit's plan asked for, `files` the segments of all replicas and of what is
+    put aside.
     """
     case, files = audit.case, tuple(files)
     if case is None:
@@ -96,7 +97,7 @@ def salvage_partition(
     own = [file for file in files if (file.broker_id, file.log_dir) == facts.key]
     lineage = answering_lineage(facts, case.is_tiered)
     reference = ReferenceLog(snapshot, reader, facts, own, lineage, compared.reference.log_epoch)
-    copies, others, unread = copies_of(snapshot, case, facts, files, put_aside)
+    copies, others, unread = copies_of(snapshot, inventory, audit, case, facts, files)
     unread += [
         Unread(item.follower.directory.path, f"it may be of another topic: {reason}", item.follower.broker_id)
         for item, reason in case.strangers
@@ -175,7 +176,9 @@ def _proven(
 
 
 def _key_in_audit(copy: Copy) -> CopyKey:
-    """The key of a copy in an audit: what is put aside goes by its place, since a log dir may have several of it."""
+    """The key of a copy in an audit: what is put aside goes by its place, since a log dir may have several of it.
+    An audit leaves `.deleted` segments out.
+    """
     if copy.kind in ("replica", "duplicate"):
         return copy.facts.key
-    return copy.broker_id, copy.path + (DELETED if copy.kind == "deleted_segments" else "")
+    return copy.broker_id, copy.path

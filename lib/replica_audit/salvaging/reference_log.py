@@ -68,6 +68,10 @@ class ReferenceLog:
         # numpy accumulates nothing of nothing.
         self._ends = np.maximum.accumulate(self._batches["last_offset"]) if len(rows) else self._ends[:0]
 
+    def batches_from(self, offset: int) -> np.ndarray:
+        """Those of its batches (`BATCH_DTYPE`) that are ready and begin at `offset` or after it."""
+        return self._batches[self._batches["base_offset"] >= offset]
+
     def holds(self, batches: np.ndarray) -> np.ndarray:
         """Mask of the `batches` that are here, too, by offsets, epoch, checksum and size."""
         return np.array([key in self._known for key in _keys(batches)], bool)

@@ -26,7 +26,7 @@ from replica_audit.formats.segments.segment_summary import summary_from_json
 from replica_audit.local.audit import Progress, Unseen, audit_options, open_snapshot
 from replica_audit.local.opened_snapshot import Examined, OpenedSnapshot
 from replica_audit.model import TopicPartition
-from replica_audit.salvaging.copies_of_topic import Unread, find_put_aside
+from replica_audit.salvaging.copies_of_topic import Unread, unread_directories
 from replica_audit.salvaging.partition_salvage import Choices, PartitionSalvage, salvage_partition
 from replica_audit.salvaging.planned_leaders import PlannedLeader, PlannedLeaders
 
@@ -75,7 +75,6 @@ class SalvagedSnapshot:
         opened = self._opened
         files = [file for partition in opened.partitions for file in opened.files(partition)]
         progress.begin("looking for records", len(files), sum(file.size_bytes for file in files))
-        put_aside, unread = find_put_aside(opened.snapshot, opened.inventory)
         try:
             found = [
                 salvage_partition(
@@ -84,7 +83,7 @@ class SalvagedSnapshot:
                     audit,
                     batches,
                     examined.files,
-                    put_aside,
+                    opened.inventory,
                     self.choices,
                     self._leader_of(audit.evidence.topic_partition),
                 )
@@ -102,7 +101,7 @@ class SalvagedSnapshot:
             partitions=tuple(found),
             internal=tuple(partition for partition in opened.partitions if self._is_passed_over(partition)),
             without_steps=() if self._planned is None else self._planned.without_steps,
-            unread=tuple(unread),
+            unread=tuple(unread_directories(opened.inventory)),
         )
 
     def _audits(self, progress: Progress) -> Iterator[tuple[Examined, Mapping[CopyKey, np.ndarray], PartitionAudit]]:

@@ -84,8 +84,7 @@ def partition_row(found: PartitionSalvage, expected: int, written: int | None) -
         "left_out": dict(sorted(selection.left_out.items())),
         "copies": _copies(selection, found.copies),
         "other_topics": [
-            {"broker_id": one.directory.broker_id, "path": one.directory.path, "topic_id": one.directory.topic_id}
-            for one in found.other_topics
+            {"broker_id": one.broker_id, "path": one.path, "topic_id": one.topic_id} for one in found.other_topics
         ],
     }
 

@@ -47,8 +47,12 @@ def decide(rows: np.ndarray, own: np.ndarray, theirs: np.ndarray) -> Outcomes:
                 continue
             # On the reference offsets after the fork are others than the copy's: its first marker counts.
             at = np.zeros(len(left), int) if is_reference else np.searchsorted(markers["offset"], rows["offset"][left])
-            known = at < len(markers)
-            ends = markers[at[known]]
+            # A marker has the epoch of the data, or the next one where its coordinator raised it; others are of another
+            # transaction of the producer.
+            ends = markers[np.minimum(at, len(markers) - 1)]
+            later = ends["producer_epoch"].astype(int) - rows["producer_epoch"][left]
+            known = (at < len(markers)) & (later >= 0) & (later <= 1)
+            ends = ends[known]
             outcome[left[known]] = np.where(ends["marker"] == COMMIT, COMMITTED, ABORTED)
             marker[left[known]] = ends["offset"]
             by_reference[left[known]] = is_reference

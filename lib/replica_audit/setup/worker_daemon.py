@@ -6,9 +6,14 @@ second of every run. In a local session the zip and the installed package are of
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__":
+    # `python -m` puts the current directory first, where a file numbers.py would be taken for Python's own module.
+    del sys.path[0]
+
 import re
 import runpy
-import sys
 from collections.abc import Iterable
 
 _ZIP_OF_SPARK = re.compile(r"[/\\]python[/\\]lib[/\\](pyspark|py4j-[^/\\]*-src)\.zip")

@@ -17,6 +17,7 @@ from replica_audit.auditing.rows.evidence import (
     EVIDENCE_TABLES,
     GROUPS,
     LOG_EVENTS,
+    REMOTE,
     TIMELINE,
     VERIFIED,
     AuditOptions,
@@ -24,13 +25,14 @@ from replica_audit.auditing.rows.evidence import (
     options_row,
     resolve_options,
 )
+from replica_audit.auditing.rows.remote_rows import rows_of_segments
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.config import Settings
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.moments import now
 from replica_audit.protocol.high_watermark import rule_of
 from replica_audit.results import Results
-from replica_audit.spark.coordinator_job import read_group_offsets
+from replica_audit.spark.coordinator_job import read_group_offsets, read_remote_segments
 from replica_audit.spark.observation_jobs import PROGRESS, TIMELINE_TABLE, write_timeline
 from replica_audit.spark.partition_jobs import audit_partitions, may_be_many
 from replica_audit.spark.partition_tasks import Group, PartitionWork
@@ -84,6 +86,7 @@ def audit(
         groups = _groups(warehouse, attempt, timelines, ids["cluster_id"])
         _check_rows(groups, ingested, warehouse)
         groups = _with_group_offsets(spark, location, groups)
+        groups = _with_remote_segments(spark, location, groups)
         for place, rows in groups:
             if place in verified:
                 rows[VERIFIED] = verified[place]
@@ -168,6 +171,15 @@ def _with_group_offsets(spark: SparkSession, location: str, groups: list[Group])
     for row in rows_of_offsets(read_group_offsets(spark, location, log_dirs)):
         found[row["topic"], row["partition"]].append(row)
     return [(place, {**rows, GROUPS: found[place]} if place in found else rows) for place, rows in groups]
+
+
+def _with_remote_segments(spark: SparkSession, location: str, groups: list[Group]) -> list[Group]:
+    """The same, each partition with its segments in remote storage."""
+    log_dirs = {row["log_dir"] for _, evidence in groups for row in evidence.get("replica_dirs", ())}
+    found = defaultdict(list)
+    for row in rows_of_segments(read_remote_segments(spark, location, log_dirs)):
+        found[row["topic"], row["partition"]].append(row)
+    return [(place, {**rows, REMOTE: found[place]} if place in found else rows) for place, rows in groups]
 
 
 def _log_dir_findings(

@@ -16,12 +16,18 @@ from replica_audit.formats.leadership.consumer_offsets import (
     newest_offsets,
     try_committed_offsets,
 )
+from replica_audit.formats.leadership.remote_log_metadata import (
+    RemoteLog,
+    find_remote_logs,
+    newest_segments,
+    try_remote_log,
+)
 from replica_audit.formats.leadership.transaction_log import (
     find_transaction_logs,
     latest_states,
     read_transaction_states,
 )
-from replica_audit.model import GroupOffset, TransactionState
+from replica_audit.model import GroupOffset, RemoteSegment, TransactionState
 from replica_audit.spark.tasks import deal, parallelism, run_tasks
 
 if TYPE_CHECKING:
@@ -79,6 +85,23 @@ def read_group_offsets(spark: SparkSession, location: str, log_dirs: Collection[
     return newest_offsets(_run(spark, copies, read))
 
 
+def read_remote_segments(spark: SparkSession, location: str, log_dirs: Collection[str]) -> list[RemoteSegment]:
+    """Segments in remote storage by the snapshot's `__remote_log_metadata`; a task reads whole copies of its partitions."""
+    try:
+        snapshot = Snapshot.open(location)
+        copies = find_remote_logs(snapshot, sorted(log_dirs))
+    except OSError:
+        return []  # the snapshot is gone: records that have to be compared will say so
+
+    def read(of_task: list[OffsetsCopy]) -> Iterator[RemoteLog]:
+        for copy in of_task:
+            found, _ = try_remote_log(snapshot, copy)
+            if found is not None:
+                yield found
+
+    return newest_segments(_run(spark, copies, read))
+
+
 def check_group_offsets(spark: SparkSession, snapshot: Snapshot, log_dirs: Collection[str]) -> list[dict]:
     """Quarantine rows for what cannot be read of the snapshot's `__consumer_offsets`: a later commit may stand there."""
 
@@ -87,6 +110,16 @@ def check_group_offsets(spark: SparkSession, snapshot: Snapshot, log_dirs: Colle
             yield from map(asdict, try_committed_offsets(snapshot, copy)[1])
 
     return _run(spark, _find_copies(snapshot, log_dirs), check)
+
+
+def check_remote_logs(spark: SparkSession, snapshot: Snapshot, log_dirs: Collection[str]) -> list[dict]:
+    """Quarantine rows for what cannot be read of the snapshot's `__remote_log_metadata`."""
+
+    def check(of_task: list[OffsetsCopy]) -> Iterator[dict]:
+        for copy in of_task:
+            yield from map(asdict, try_remote_log(snapshot, copy)[1])
+
+    return _run(spark, find_remote_logs(snapshot, sorted(log_dirs)), check)
 
 
 def _find_copies(snapshot: Snapshot, log_dirs: Collection[str]) -> list[OffsetsCopy]:

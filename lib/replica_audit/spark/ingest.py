@@ -31,7 +31,7 @@ from replica_audit.formats.inventory import Inventory
 from replica_audit.local.audit import open_snapshot
 from replica_audit.moments import now
 from replica_audit.redaction import redact
-from replica_audit.spark.coordinator_job import check_group_offsets
+from replica_audit.spark.coordinator_job import check_group_offsets, check_remote_logs
 from replica_audit.spark.dealing import SegmentWork
 from replica_audit.spark.observation_jobs import LOG_EVENTS, PROGRESS, scan_broker_logs, scan_progress
 from replica_audit.spark.scanning import SCANNED_TABLES, ReadBytes, scan_files
@@ -62,7 +62,7 @@ def ingest(spark: SparkSession, warehouse: Warehouse, uri: str, settings: Settin
     changes = hash_changes(snapshot, inventory, lines)
     same = None if settings.full else ingested_before(warehouse, changes)
     if same is not None:
-        progress.tell_reading(ReadBytes(known_bytes=_size(inventory), known_segments=len(inventory.segments)))
+        progress.tell_reading(ReadBytes(known_bytes=_size(inventory), known_segments=len(inventory.all_segments)))
         return same
     ingest_id, cluster_id = uuid.uuid4().hex, inventory.cluster_id
     attempt: dict[str, Any] = {"started": started, "audit_id": None, "ingest_id": ingest_id, "cluster_id": cluster_id}
@@ -108,8 +108,8 @@ def hash_changes(snapshot: Snapshot, inventory: Inventory, lines: Iterable[str])
     """32 hex digits over where the snapshot lies, what its small files say (`inventory_lines`), and size and last change of
     each file that is scanned; None where a storage does not say when a file was changed.
     """
-    paths = {file.path: file.size_bytes for file in inventory.segments if file.source == "segment"}
-    paths |= {part.path: part.end for file in inventory.segments for part in file.parts}
+    paths = {file.path: file.size_bytes for file in inventory.all_segments if file.source == "segment"}
+    paths |= {part.path: part.end for file in inventory.all_segments for part in file.parts}
     paths |= dict(text_files(inventory))
     listed = sorted(paths)
     changes = snapshot.last_changes(listed)
@@ -160,8 +160,8 @@ def _scan(
     rows: dict[str, list[dict]] = {**bronze_rows(inventory), "segments": []}
     files: dict[str, list[DataFile]] = {table: [] for table in SCANNED_TABLES}
     digests: list[SegmentDigest] = []
-    known = {} if settings.full else known_segments(warehouse, inventory.cluster_id, inventory.segments)
-    works = [SegmentWork(file, known.get((file.broker_id, file.path))) for file in inventory.segments]
+    known = {} if settings.full else known_segments(warehouse, inventory.cluster_id, inventory.all_segments)
+    works = [SegmentWork(file, known.get((file.broker_id, file.path))) for file in inventory.all_segments]
     read = ReadBytes()
     constants = {"cluster_id": inventory.cluster_id, "ingest_id": ingest_id}
 
@@ -188,6 +188,7 @@ def _scan(
                 rows["quarantine"] += problems
         log_dirs = [one.path for one in inventory.log_dirs if one.kind == "broker"]
         rows["quarantine"] += check_group_offsets(spark, snapshot, log_dirs)
+        rows["quarantine"] += check_remote_logs(spark, snapshot, log_dirs)
     finally:
         progress.end()
     return rows, files, digests, read
@@ -198,7 +199,7 @@ def _count(files: Iterable[DataFile]) -> int:
 
 
 def _size(inventory: Inventory) -> int:
-    return sum(file.size_bytes for file in inventory.segments)
+    return sum(file.size_bytes for file in inventory.all_segments)
 
 
 def snapshot_row(snapshot: Snapshot, inventory: Inventory, changes: str | None) -> dict[str, Any]:
@@ -212,7 +213,7 @@ def snapshot_row(snapshot: Snapshot, inventory: Inventory, changes: str | None) 
         "log_dir_count": len(inventory.log_dirs),
         "brokers": list(inventory.brokers),
         "replica_count": len(inventory.replicas),
-        "segment_count": len(inventory.segments),
+        "segment_count": len(inventory.all_segments),
         "size_bytes": _size(inventory),
         "inventory": dict(inventory.counts),
     }

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from replica_audit.auditing.partitions.pieces import Piece
 
-#: A task more is worth a Python worker's start from so many batches, or so many partitions.
+#: Least work per task: below this a further Python worker costs more than it saves.
 _TASK_BATCHES, _TASK_PARTITIONS = 200_000, 200
 
 #: Stretches of partitions for each task: those that differ, and so cost the most, may be neighbours.

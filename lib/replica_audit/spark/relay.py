@@ -1,4 +1,4 @@
-"""What the JVM writes to stderr: passed on, except errors, which whoever catches them puts in a sentence."""
+"""Forwards the JVM's stderr; logged errors are held back for the exception handler."""
 
 from __future__ import annotations
 

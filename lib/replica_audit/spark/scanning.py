@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from replica_audit.warehouse.row_files import RowFiles
 
 
-#: Tables that a scan has rows of.
+#: Tables that the scan writes.
 SCANNED_TABLES = ("batches", "segments", "quarantine")
 
 #: Rows of `segments` in a row group: an audit reads those of one partition here and there.

@@ -51,7 +51,7 @@ def run_tasks(
     work: Callable[[Task], Iterable[Result]],
     ended: Callable[[Task], None] | None = None,
 ) -> list[Result]:
-    """What `work` yields for each of `tasks`, in their order; each runs as one Spark task, and goes there and back pickled.
+    """What `work` yields for each of `tasks`, in their order; each runs as one Spark task; inputs and results are pickled.
 
     `ended` is called, one call at a time but from any thread, with each task that has ended, for progress. No tasks start
     no job. Errors of `work` are Spark's: a task is tried as often as the session is set to, and then the job fails.

@@ -10,6 +10,7 @@ import numpy as np
 
 from replica_audit.auditing.comparing.comparison import Comparison
 from replica_audit.auditing.comparing.loss import has_data
+from replica_audit.auditing.comparing.replays import replay_lineage
 from replica_audit.auditing.comparing.runs import records_between
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.facts import ReplicaFacts
@@ -17,6 +18,7 @@ from replica_audit.auditing.replicas.held_offsets import offsets_of_epoch, witho
 from replica_audit.batch_header import Batch
 from replica_audit.closed_sets import Committed
 from replica_audit.model import OffsetRange
+from replica_audit.protocol.lineage import Lineage
 
 _COMMITTED: tuple[Committed, ...] = get_args(Committed)
 
@@ -133,11 +135,15 @@ def _reach(ranges: Iterable[OffsetRange], start: int, end: int) -> int:
     return reached
 
 
-def gone_ranges(lacking: Iterable[Lacking], present: Sequence[tuple[ReplicaFacts, np.ndarray]]) -> list[Gone]:
+def gone_ranges(
+    lacking: Iterable[Lacking], present: Sequence[tuple[ReplicaFacts, np.ndarray]], leader: ReplicaFacts
+) -> list[Gone]:
     """Distinct records of `lacking` that none of the `present` copies, given with their batches, holds.
 
-    Records are the same where offset and leader epoch are; without epochs, where the batch is.
+    Records are the same where offset and leader epoch are; without epochs, where the batch is. What a cleaner may have
+    removed from a copy counts as held, up to where the `leader` began its next epoch.
     """
+    lineage = replay_lineage(leader, tiered=False)
     holders: dict[tuple, dict[int, Lacking]] = {}
     for one in lacking:
         epoch, batch = one.batch.epoch, one.batch
@@ -154,7 +160,7 @@ def gone_ranges(lacking: Iterable[Lacking], present: Sequence[tuple[ReplicaFacts
             OffsetRange(min(one.start_offset for one in same.values()), max(one.end_offset for one in same.values()))
         ]
         for (facts, _), known in zip(present, rows, strict=True):
-            left = without(left, _held(facts, first.batch, known))
+            left = without(left, _held(facts, first.batch, known, lineage))
         committed = max(one.committed for one in same.values())
         possible = max(committed, *(one.possible for one in same.values()))
         for part in left:
@@ -200,14 +206,25 @@ def _joined(ranges: Sequence[Gone]) -> Iterator[Gone]:
         yield last
 
 
-def _held(facts: ReplicaFacts, batch: Batch, known: set[tuple]) -> list[OffsetRange]:
-    """The offsets of `batch` that a copy holds, by its lineage; without epochs where it has the same batch."""
+def _held(facts: ReplicaFacts, batch: Batch, known: set[tuple], lineage: Lineage) -> list[OffsetRange]:
+    """The offsets of `batch` that a copy holds, by its lineage; without epochs where it has the same batch.
+
+    A cleaned log tells an epoch's end no better than its first batch of the next one: from where `lineage`, the leader's,
+    has that on, the batch must be there.
+    """
     if batch.epoch is None:
         whole = (batch.base_offset, batch.last_offset, batch.crc, batch.size) in known
         return [OffsetRange(batch.base_offset, batch.end_offset)] if whole else []
-    return without(offsets_of_epoch(facts, batch.epoch), [*facts.unexplained_gaps, *facts.unreadable])
+    held = without(offsets_of_epoch(facts, batch.epoch), [*facts.unexplained_gaps, *facts.unreadable])
+    end = min((start for epoch, start in lineage if epoch > batch.epoch), default=None)
+    if not facts.compacted or end is None or (batch.base_offset, batch.last_offset, batch.epoch) in known:
+        return held
+    return without(held, [OffsetRange(end, facts.log_end_offset)])
 
 
 def _identities(rows: np.ndarray) -> set[tuple]:
-    names = ("base_offset", "last_offset", "crc", "size")
-    return set(zip(*(rows[name].tolist() for name in names), strict=True))
+    """Batches by their bytes, and by their ranges and epochs, which cleaners keep."""
+    found: set[tuple] = set()
+    for names in (("base_offset", "last_offset", "crc", "size"), ("base_offset", "last_offset", "leader_epoch")):
+        found |= set(zip(*(rows[name].tolist() for name in names), strict=True))
+    return found

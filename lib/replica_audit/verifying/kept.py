@@ -10,7 +10,7 @@ from replica_audit.auditing.comparing.comparison import Comparison
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.shared_range import shared_start
-from replica_audit.model import PartitionState
+from replica_audit.model import CHUNK_OFFSETS, PartitionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,28 @@ def measure_kept(
     # A start after an unclean stop recovers the log before it follows anybody.
     own = end if old.directory.clean_shutdown else min(old.loaded.log_end_offset, old.recovered.log_end_offset)
     least = max(floor, min(cut, most, own))
-    return Kept(_above(floor, _own_end(old, new, with_itself)), least, most, floor, own, passed=False)
+    kept_to = _above(floor, _own_end(old, new, with_itself))
+    if new.compacted and kept_to > most and not _holds_any(old, with_itself, most, kept_to):
+        # It was cut; a cleaned leader had nothing to send in place of what went.
+        kept_to = most
+    return Kept(kept_to, least, most, floor, own, passed=False)
+
+
+def _holds_any(old: ReplicaFacts, with_itself: Comparison, start: int, end: int) -> bool:
+    """Whether the replica still has a batch of its earlier log that lies in [start, end), or a part of one."""
+    own, now = with_itself.alignment.own, with_itself.alignment.reference
+    seen = {batch.base_offset // CHUNK_OFFSETS for batch in (*own, *now)}
+    if any(
+        number not in seen and chunk.base_offset < end and start <= chunk.last_offset
+        for number, chunk in old.chunks.items()
+    ):
+        return True  # chunks that are equal were not looked at
+    there = {(batch.base_offset, batch.last_offset, batch.leader_epoch) for batch in now}
+    return any(
+        (batch.base_offset, batch.last_offset, batch.leader_epoch) in there
+        for batch in own
+        if start < batch.end_offset and batch.base_offset < end
+    )
 
 
 def has_followed(old: ReplicaFacts, new: ReplicaFacts, after: Case) -> bool:

@@ -94,7 +94,7 @@ def wanted_chunks(before: Case, after: Case) -> Wanted:
             chunks = _chunks(reference, old, tiered)
             old_chunks.setdefault(old.key, set()).update(chunks)
             new_chunks.setdefault(reference.facts.key, set()).update(chunks)
-    # Whether anybody still has what the leader lacks is asked of all.
+    # Search every replica for records that the leader lacks.
     everything = set().union(*new_chunks.values())
     return Wanted(old_chunks, {facts.key: everything for facts in after.replicas})
 

@@ -64,7 +64,7 @@ def verify_partition(pairing: Pairing) -> PartitionVerification:
             away.append(old.broker_id)
             rows.append(_absent(after, old))
     present = [(facts, pairing.batches_after(facts)) for facts in after.replicas]
-    gone = gone_ranges(lacking, present)
+    gone = gone_ranges(lacking, present, pairing.leader.facts)
     return PartitionVerification(
         tuple(rows),
         tuple(_gone_row(partition, one, away) for one in gone),

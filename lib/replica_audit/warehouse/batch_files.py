@@ -20,7 +20,7 @@ from replica_audit.warehouse.locations import open_directory
 from replica_audit.warehouse.table_files import TableFileWriter
 from replica_audit.warehouse.table_layout import DataFile
 
-#: Rows of small segments that become columns at once.
+#: Buffered rows per conversion to Arrow.
 _STEP = 1 << 13
 
 #: Footers that a task keeps, of files that several of its partitions are in.

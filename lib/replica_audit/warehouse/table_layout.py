@@ -36,5 +36,5 @@ def key_of(table: str) -> str | None:
 
 
 def partition_of(table: str) -> str:
-    """The same of a table that belongs to snapshots or to audits."""
+    """Partition column of a table other than `audits`."""
     return _BRONZE_KEY if table in BRONZE_TABLES else _REPORT_KEY

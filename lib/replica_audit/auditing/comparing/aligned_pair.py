@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from replica_audit.auditing.comparing.alignment import Alignment, align
+from replica_audit.auditing.comparing.below_local_start import differences_below
 from replica_audit.auditing.comparing.chunks import Tally
 from replica_audit.auditing.comparing.compacted import Compaction, compare_compacted
-from replica_audit.auditing.comparing.contents import Reading, RecordProblem, RecordSource, has_segments
+from replica_audit.auditing.comparing.contents import Reading, RecordProblem, RecordSource
 from replica_audit.auditing.comparing.rebatching import decide_by_records
 from replica_audit.auditing.comparing.replays import replay_lineage
+from replica_audit.auditing.comparing.resent import with_resent
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.batch_header import Batch
@@ -67,9 +69,13 @@ def align_pair(
     leader = reference.facts
     lineage = replay_lineage(leader, tiered)
     alignment = align(leader, follower, reference.log_epoch, reference_batches, follower_batches, lineage)
+    if below := list(differences_below(leader, follower, lineage, follower_batches)):
+        alignment = replace(alignment, differences=(*below, *alignment.differences))
     compaction = None
     problems: tuple[RecordProblem, ...] = ()
-    if records is not None and has_segments(leader) and has_segments(follower):
+    can_read = records is not None and not (leader.second_hand or follower.second_hand)
+    alignment = with_resent(leader, follower, alignment, Reading(records.read) if records and can_read else None)
+    if records is not None and can_read:
         reading = Reading(records.read)
         if leader.compacted or follower.compacted:
             alignment, compaction = compare_compacted(leader, follower, alignment, records.own, records.theirs, reading)

@@ -47,7 +47,9 @@ class Difference:
     compared: bool = False
     """Records were decoded to tell."""
     written_again: bool = False
-    """The reference has the very same batch there, in another epoch: its producer sent it again to another leader."""
+    """The reference has the very same batch in another epoch: its producer sent it again to another leader."""
+    twin: Batch | None = None
+    """The reference's batch, where it lies at another offset."""
 
     @property
     def conflicting(self) -> bool:

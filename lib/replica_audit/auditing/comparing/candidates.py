@@ -54,7 +54,7 @@ def cuts_of_candidates(
         elected = as_leader(reference, candidate, replicas)
         leader = leader_state(elected, answering_lineage(elected.facts, tiered), protocol)
         found[candidate.key] = {
-            facts.key: replay_one(protocol, facts, followers[facts.key], leader).truncate_to
+            facts.key: replay_one(protocol, facts, followers[facts.key], leader).kept_to
             for facts in copies
             if facts is not candidate
         }

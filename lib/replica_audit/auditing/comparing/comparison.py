@@ -47,6 +47,8 @@ class Comparison:
     """Batches whose records were wanted and could not be had."""
     never_committed_from: int | None = None
     """Of what it has past the reference's end, that from this offset on was never committed; None: it may have been."""
+    undated_from: int | None = None
+    """Of it, what from this offset on may have been appended after the ISR had shrunk below min.insync.replicas."""
     doubt: str | None = None
     """What else would explain that the two differ, so that nothing of it is proven; None: nothing would."""
 
@@ -60,6 +62,12 @@ class Comparison:
         """What it has past the reference's end, and the reference may have lost: not what was never committed."""
         end = self.never_committed_from
         return tuple(batch for batch in self.alignment.ahead if end is None or batch.base_offset < end)
+
+    @property
+    def is_undated(self) -> bool:
+        """Whether all of `ahead` may have been appended while nothing was committed: it may be lost, and may not."""
+        start = self.undated_from
+        return start is not None and all(batch.base_offset >= start for batch in self.ahead)
 
     @property
     def conflicts(self) -> bool:
@@ -84,14 +92,14 @@ def compare(
     if not follower.knows_high_watermark:
         # Nothing is known of where it would be cut by its high watermark; nothing must be dropped for that.
         replays = replay_all(reference, follower, tiered, _first_difference(leader, follower, alignment.differences))
-    cut = replays[protocol].truncate_to
+    cut = replays[protocol].kept_to
     runs = runs_of(alignment.differences, stretches, cut, follower)
     firsts = {name: first_dropped(follower, outcome) for name, outcome in replays.items()}
     dropped = {
         first: tally_from(follower, first, alignment.own, pair.loaded, pair.own_tallies)
         for first in set(firsts.values())
     }
-    overlap = shared_end(leader, follower) >= shared_start(leader, follower)
+    overlap = bool(runs) or shared_end(leader, follower) >= shared_start(leader, follower)
     shorter = shared_end(leader, follower)
     return Comparison(
         follower=follower,
@@ -130,9 +138,9 @@ def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:
             (
                 batch.base_offset
                 for batch in comparison.alignment.own
-                if batch.base_offset < outcome.truncate_to < batch.end_offset
+                if batch.base_offset < outcome.kept_to < batch.end_offset
             ),
-            outcome.truncate_to,
+            outcome.kept_to,
         )
         cut = max(cut, follower.log_start_offset)
         lost = sum(

@@ -43,11 +43,6 @@ class Window:
         return any(start < end_offset and start_offset < end for start, end in self.unread)
 
 
-def has_segments(facts: ReplicaFacts) -> bool:
-    """Whether the replica's records can be read: texts and tables that stand in for segments hold none."""
-    return all(segment.source == "segment" for segment in facts.segments)
-
-
 def record_requests(facts: ReplicaFacts, batches: Iterable[Batch]) -> dict[RecordRequest, Batch]:
     """The request of each of `batches` whose checksum is right."""
     bases = [segment.base_offset for segment in facts.segments]

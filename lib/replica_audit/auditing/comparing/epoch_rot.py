@@ -62,7 +62,7 @@ def doubtful_epochs(
                         _start_in_file(facts, part.own) == part.start_offset,
                         any(_has(one, part.own, part.start_offset) for one in copies if one is not facts),
                     )
-    # One of the two is the changed one: the better founded doubt stands, and of equal ones none.
+    # Only one side can be corrupt: keep the more confident suspicion; on a tie drop both.
     return [
         one
         for (key, other, start), one in found.items()

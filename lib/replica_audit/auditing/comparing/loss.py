@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.comparing.contents import has_segments
-
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
     from replica_audit.auditing.comparing.runs import Run
@@ -70,16 +68,22 @@ class Piece:
         return Piece(self.copy, self.identity, start, end, self.record_count, offset, self.crc, self.exact)
 
 
-def count_loss(reference: ReplicaFacts, comparisons: Sequence[Comparison], shorter: Collection[CopyKey] = ()) -> Loss:
+def count_loss(
+    reference: ReplicaFacts,
+    comparisons: Sequence[Comparison],
+    shorter: Collection[CopyKey] = (),
+    remote: Sequence[Piece] = (),
+) -> Loss:
     """The loss of a partition, given every copy beside the reference.
 
     `shorter` are the copies whose tails the reference lost (REP-LEADER-SHORTER): what they have past its end counts too.
+    `remote` is what remote storage has of another history.
     Distinct is an offset with a leader epoch, without epochs the record itself; control batches, empty batches and what an
     election known to be clean left behind do not count. Compacted logs count only where their records could be read.
     """
     if not all(_is_known(reference, item) for item in comparisons):
         return Loss(None)
-    pieces: list[Piece] = []
+    pieces = list(remote)
     for item in comparisons:
         pieces += [piece for run in item.runs for piece in _of_run(item, run)]
         if item.follower.key in shorter:
@@ -123,7 +127,7 @@ def _is_known(reference: ReplicaFacts, item: Comparison) -> bool:
     """Compacted logs differ when all is well; only decoded records tell what one of them has and the other lacks."""
     if not (reference.compacted or item.follower.compacted):
         return True
-    if not has_segments(reference) or not has_segments(item.follower):
+    if reference.second_hand or item.follower.second_hand:
         return not item.runs and item.alignment.own == item.alignment.reference
     return not item.problems and (item.compaction is None or item.compaction.complete)
 

@@ -70,7 +70,7 @@ def _recovered(follower: ReplicaFacts, outcome: Replay) -> Replay:
 
 def first_dropped(follower: ReplicaFacts, outcome: Replay) -> int:
     """First offset of which a truncation drops something: what lies below the log start was deleted before."""
-    return max(outcome.truncate_to, follower.log_start_offset)
+    return max(outcome.kept_to, follower.log_start_offset)
 
 
 def file_replay(reference: Reference, follower: ReplicaFacts, protocol: str) -> Replay | None:

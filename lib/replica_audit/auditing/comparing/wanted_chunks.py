@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from replica_audit.auditing.comparing.below_local_start import chunks_below
 from replica_audit.auditing.comparing.chunks import chunks_at, differing_chunks
-from replica_audit.auditing.comparing.replays import first_dropped
+from replica_audit.auditing.comparing.replays import first_dropped, replay_lineage
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.shared_range import shared_start
@@ -18,11 +19,12 @@ def needed_chunks(
     replays: Mapping[str, Replay],
     verified: Collection[int] = frozenset(),
 ) -> set[int]:
-    """Chunks whose batches the comparison wants of both: those that differ, except those `verified` before, and those
-    that a cut or an end goes through.
+    """Chunks whose batches the comparison wants of both: those that differ, except those `verified` before, those that part
+    from what the reference has in remote storage, and those that a cut or an end goes through.
     """
     differing = differing_chunks(reference.facts, follower).difference(verified)
-    return differing | cut_chunks(reference, follower, replays)
+    below = chunks_below(reference.facts, follower, replay_lineage(reference.facts, tiered=True))
+    return differing | below | cut_chunks(reference, follower, replays)
 
 
 def cut_chunks(reference: Reference, follower: ReplicaFacts, replays: Mapping[str, Replay]) -> set[int]:

@@ -6,22 +6,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.comparing.loss import committed_ahead
 from replica_audit.auditing.findings.gone import EarlierLosses
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.auditing.leadership.orphaned_marks import OrphanedMark, orphaned_marks
-from replica_audit.formats.log_dirs.put_aside import kind_of_copy
+from replica_audit.auditing.replicas.lost_tails import is_tail_lost
+from replica_audit.protocol.versions import keeps_committed
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
     from replica_audit.auditing.comparing.group_positions import Position
+    from replica_audit.auditing.comparing.remote_storage import RemoteOrphan
+    from replica_audit.auditing.comparing.runs import Run
     from replica_audit.auditing.leadership.bounds import HighWatermark
     from replica_audit.auditing.leadership.deviations import TimelineSummary
     from replica_audit.auditing.replicas.facts import ReplicaFacts
     from replica_audit.auditing.replicas.reference import Reference
     from replica_audit.closed_sets import Need
     from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
-    from replica_audit.model import Leadership, TopicPartition, TransactionState
+    from replica_audit.model import Leadership, OffsetRange, RemoteSegment, TopicPartition, TransactionState
+    from replica_audit.protocol.election import Election
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,12 @@ class Case:
     cluster_id: str | None = None
     has_metadata_log: bool = False
     """The snapshot has one, whatever it says of the partition."""
+    remote_segments: tuple[RemoteSegment, ...] = ()
+    """Of the reference's topic id, by `__remote_log_metadata`."""
+    remote_orphans: tuple[RemoteOrphan, ...] = ()
+    """What of them is of another history than the reference's log."""
+    remote_gaps: tuple[OffsetRange, ...] = ()
+    """What none of them has between the reference's log start and local start."""
 
     @property
     def replicas(self) -> tuple[ReplicaFacts, ...]:
@@ -85,9 +96,44 @@ class Case:
     def is_lost_tail(self, item: Comparison) -> bool:
         """Whether what a copy `beside` has past the reference's end was in the reference's log: it was copied from it."""
         follower, reference = item.follower, self.reference.facts
-        return kind_of_copy(follower.directory) == "future" and (
-            follower.broker_id == reference.broker_id and (self.one_moment or self.quiesced)
+        copied = follower.kind == "future" and follower.broker_id == reference.broker_id
+        return copied and (self.one_moment or self.quiesced)
+
+    def committed_in(self, run: Run) -> tuple[int, int]:
+        """How far the records of a conflicting run are committed: proven, and at most.
+
+        What a clean election left behind was not committed, as long as the log of the elected one was whole: a committed record
+        in the run says that it was not. Before KIP-279 clean elections lost committed records too. Of any other run that may
+        have been committed which all in sync may have had at some time. The present leader's high watermark is one of its own
+        lineage, and has no weight here.
+        """
+        committed = -1 if run.committed_end is None else run.committed_end
+        cause = run.cause
+        if (
+            run.likely is not None
+            or not keeps_committed(self.protocol)
+            or cause is None
+            or cause.promised_records is None
+        ):
+            return committed, run.end_offset
+        if cause.clean:
+            whole = cause.excludes_commitment and run.committed_end is None and not self._lost_its_tail(cause.election)
+            return committed, committed if whole else run.end_offset
+        return committed, run.end_offset if cause.promised_records > run.committed_records else committed
+
+    def _lost_its_tail(self, election: Election | None) -> bool:
+        """Whether the log of the elected replica shows today that it lost its end."""
+        return election is not None and any(
+            is_tail_lost(self.reference, self.replicas, facts)
+            for facts in self.replicas
+            if facts.broker_id == election.leader_id
         )
+
+    def committed_tail(self, item: Comparison) -> int:
+        """Up to where the tail of a copy that `is_lost_tail` was committed; the reference's end where nothing proves any."""
+        reference = self.reference.facts
+        reached = min(item.follower.log_end_offset, committed_ahead(reference, item.follower))
+        return max(reference.log_end_offset, reached)
 
     @property
     def is_tiered(self) -> bool:
@@ -104,8 +150,10 @@ class Case:
 
     @property
     def captured(self) -> frozenset[int]:
-        """Brokers whose log of the partition is known to its end, or whose directory is of another topic of that name."""
-        known = (facts for facts in (*self.replicas, *self.set_aside) if facts.end_is_known)
+        """Brokers of which a copy of the partition is known to its end, also one that Kafka put aside, or whose directory is of
+        another topic of that name.
+        """
+        known = (facts for facts in (*self.copies, *self.set_aside) if facts.end_is_known)
         return frozenset(facts.broker_id for facts in (*known, *self.foreign))
 
     @property

@@ -38,6 +38,7 @@ FAMILIES = {
     "HWM": "high watermark and loss",
     "REP": "replication and ISR",
     "TXN": "transactions",
+    "TIER": "segments in remote storage",
     "CHK": "checkpoint files",
     "TRN": "what a truncation does",
     "GRP": "consumer groups",

@@ -17,6 +17,7 @@ TRAITS = {
     "hole": "may be of a stretch at which one side has nothing",
     "held": "is about records that a replica holds and the leader does not have",
     "doubt": "makes it uncertain what a replica holds",
+    "damage": "says that a replica's own files are damaged, as whoever lets it lead has to know",
     "no_files": "says that files of an assigned replica are missing or could not be read",
     "unreadable": "says that input could not be read at all, so that the audit does not say everything",
     "retold": "is in a partition's story by the sentences on leadership, agreement, differences or truncation",

@@ -81,7 +81,7 @@ def evidence_to_row(item: Evidence) -> dict[str, Any]:
 
 
 def evidence_from_row(row: Any) -> Evidence:
-    """The way back; raises ValueError for what is not such an element."""
+    """The `Evidence` of an element of a row; raises ValueError for anything else."""
     if not isinstance(row, Mapping) or not row.keys() >= set(_EVIDENCE):
         raise ValueError(f"evidence without {', '.join(_EVIDENCE)}")
     return Evidence(**{name: _of_kind(f"evidence.{name}", row[name], kinds) for name, kinds in _EVIDENCE.items()})

@@ -23,6 +23,25 @@ def name_copy(facts: ReplicaFacts) -> str:
     return f"{facts.directory.log_dir} of broker {facts.broker_id}"
 
 
+#: What becomes of a copy beside the replicas, by its kind.
+_FATES = {
+    "current": "its broker has a second copy of the partition and uses the other",
+    "future": "it is cut to the current log when the broker starts",
+    "stray": "Kafka does not read this directory",
+    "delete": "Kafka is about to delete this directory",
+}
+
+
+def fate_of_copy(facts: ReplicaFacts) -> str:
+    """What becomes of a copy beside the replicas, as a clause."""
+    return _FATES[facts.kind]
+
+
+def place_of_copy(facts: ReplicaFacts) -> Evidence:
+    """Where a copy beside the replicas is."""
+    return Evidence("file", "a copy that neither leads nor follows", facts.broker_id, facts.directory.log_dir)
+
+
 def damaged_pair(code: Code, pair: CorruptPair) -> Finding:
     """Of a batch that both replicas have, and that is damaged on one side."""
     return finding(
@@ -61,7 +80,7 @@ def replay_evidence(case: Case, item: Comparison) -> Evidence:
     outcome = item.replays[case.protocol]
     return Evidence(
         "replay",
-        f"truncate to {outcome.truncate_to} after {outcome.rounds} answers of the leader: {outcome.reason}",
+        f"cut at {outcome.truncate_to}, after {count(outcome.rounds, 'answer')} of the leader ({outcome.reason.replace('_', ' ')})",
         item.follower.broker_id,
         value=case.protocol,
     )

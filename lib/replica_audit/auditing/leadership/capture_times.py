@@ -38,9 +38,19 @@ class CaptureTimes:
 
     def was_killed(self, broker_id: int, log_dir: str) -> bool:
         """Whether the manifest says that the broker was killed: its next start recovers what it left."""
+        return "killed" in self._kinds_of(broker_id, log_dir)
+
+    def was_down(self, facts: ReplicaFacts, leadership: Leadership | None) -> bool:
+        """Whether a replica's broker was down when it was copied: by the manifest, else by the end of the metadata log."""
+        if kinds := self._kinds_of(facts.broker_id, facts.directory.log_dir):
+            return "live" not in kinds
+        return leadership is not None and leadership.fenced is not None and facts.broker_id in leadership.fenced
+
+    def _kinds_of(self, broker_id: int, log_dir: str) -> set[str]:
+        """What the manifest says of the copy of a log dir: live, stopped or killed."""
         own = [one for one in self.copies if one.broker_id == broker_id]
         exact = [one for one in own if one.log_dir == log_dir] or (own if len(own) == 1 else [])
-        return any(one.kind == "killed" for one in exact)
+        return {one.kind for one in exact if one.kind is not None}
 
     def is_later(self, one: ReplicaFacts, other: ReplicaFacts) -> bool:
         """Whether `one` was copied after the copy of `other` had ended, beyond what clocks differ by."""
@@ -88,13 +98,27 @@ def lacks_tail(
 ) -> bool:
     """Whether a follower's records past the reference's end tell that this one lost its tail or is not the leader.
 
-    They do where no skew of the copies explains them: these are of one moment, or the leader was copied last.
+    They do where no skew of the copies explains them: these are of one moment, the leader was copied last, or the reference was
+    down, and had been in sync.
     """
     led_elsewhere = reference.leader_id not in (None, reference.facts.broker_id)
     said = leadership is not None and leadership.leader_epoch is not None
     if not item.ahead or led_elsewhere or is_epoch_open(reference.facts, said):
         return False
-    return one_moment or wrote_before_copy(reference, item, times)
+    if one_moment or wrote_before_copy(reference, item, times):
+        return True
+    return said and is_whole_though_down(reference, item, leadership, times)
+
+
+def is_whole_though_down(
+    reference: Reference, item: Comparison, leadership: Leadership | None, times: CaptureTimes
+) -> bool:
+    """Whether the copy of the reference has all that its broker left, and nobody else has led since it had what a follower
+    has ahead of it: the broker was down, and no record is of a later epoch than that in which it leads, or nobody does.
+    """
+    newest, current = max((batch.epoch or 0 for batch in item.ahead), default=0), reference.leader_epoch
+    is_last = not (reference.outdated or reference.predates) and current is not None and newest <= current
+    return is_last and times.was_down(reference.facts, leadership)
 
 
 def wrote_before_copy(reference: Reference, item: Comparison, times: CaptureTimes) -> bool:

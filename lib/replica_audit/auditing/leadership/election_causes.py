@@ -128,6 +128,10 @@ def _is_clean(run: Run, epoch: int, suspects: Sequence[Election], past: PastElec
     later = [one for one in past.elections if one.leader_epoch > epoch]
     had = [past.had(one.leader_epoch, run.start_offset, epoch) for one in later]
     revived = any(answer is None and not one.clean for one, answer in zip(later, had))
+    # A later leader that had the records lost them in a crash, or the reference would have them.
+    revived = revived or any(
+        answer and suspects and one.leader_epoch > suspects[-1].leader_epoch for one, answer in zip(later, had)
+    )
     if not suspects or revived or (not any(had) and past.known_from > epoch):
         return None
     return True
@@ -170,15 +174,22 @@ def _least_isr(state: PartitionState) -> int:
 
 def describe(election: Election) -> str:
     """An election in one sentence: who, when, after whom, and why it counts as clean or not."""
-    before = "nobody" if election.previous_leader_id is None else f"broker {election.previous_leader_id}"
-    isr, elr = (", ".join(map(str, ids)) or "none" for ids in (election.previous_isr, election.previous_elr))
     if election.clean:
         how = "a clean election"
     elif election.from_last_known:
         how = "an unclean election of the last known leader"
     else:
         how = "an unclean election"
+    previous = election.previous_leader_id
+    after = "" if previous in (None, election.leader_id) else f" after broker {previous}"
+    isr, elr = election.previous_isr, election.previous_elr
+    sync = f"in sync before: {_name_ids(isr)}" if isr else "nobody was in sync"
+    eligible = f"; eligible: {_name_ids(elr)}" if elr else ""
     return (
-        f"{how} at {render_time(election.time_ms)}: broker {election.leader_id} after {before}, "
-        f"leader epoch {election.leader_epoch}, in sync before {isr}, eligible {elr}"
+        f"{how} at {render_time(election.time_ms)}: broker {election.leader_id}{after}, "
+        f"leader epoch {election.leader_epoch} ({sync}{eligible})"
     )
+
+
+def _name_ids(ids: Iterable[int]) -> str:
+    return ", ".join(map(str, ids))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.comparing.loss import committed_ahead
 from replica_audit.auditing.leadership.election_causes import MIN_ISR, past_elections
 from replica_audit.protocol.versions import stands_still_below_min_isr
 
@@ -26,6 +28,8 @@ class FrozenEpochs:
     epochs: frozenset[int]
     committing: frozenset[int]
     """Epochs in which somebody led and the high watermark may have moved."""
+    lowered: frozenset[int]
+    """Epochs that ended with an ISR below the minimum: no file tells whether a record was appended before it shrank."""
     past: PastElections
 
     def never_committed(self, leader_epoch: int | None, offset: int) -> bool:
@@ -54,7 +58,13 @@ def frozen_epochs(
     committing = {state.leader_epoch for state in led if not _is_below_minimum(state)}
     # What had been in the epoch of a snapshot before it was written is not known.
     committing |= {state.leader_epoch for state in led[:1] if state.occasion == "snapshot"}
-    return FrozenEpochs(frozenset({state.leader_epoch for state in led} - committing), frozenset(committing), past)
+    last = {state.leader_epoch: state for state in led}
+    return FrozenEpochs(
+        epochs=frozenset(last.keys() - committing),
+        committing=frozenset(committing),
+        lowered=frozenset(epoch for epoch, state in last.items() if _is_below_minimum(state)),
+        past=past,
+    )
 
 
 def _is_below_minimum(state: PartitionState) -> bool:
@@ -65,23 +75,37 @@ def _is_below_minimum(state: PartitionState) -> bool:
 def with_frozen_tails(
     comparisons: Sequence[Comparison], reference: Reference, frozen: FrozenEpochs | None
 ) -> tuple[Comparison, ...]:
-    """The same, with the offset from which on what a follower has past the reference's end was never committed."""
+    """The same, with the offsets from which on what a follower has past the reference's end was never committed, or is
+    not known to have been."""
     if frozen is None or reference.outdated:
         return tuple(comparisons)
     replicas = (reference.facts, *(item.follower for item in comparisons))
-    return tuple(
-        replace(item, never_committed_from=_never_committed_from(item.alignment.ahead, replicas, frozen))
-        for item in comparisons
+    return tuple(_with_frozen_tail(item, reference, replicas, frozen) for item in comparisons)
+
+
+def _with_frozen_tail(
+    item: Comparison, reference: Reference, replicas: Sequence[ReplicaFacts], frozen: FrozenEpochs
+) -> Comparison:
+    reached = committed_ahead(reference.facts, item.follower)
+
+    def was_never_committed(batch: Batch) -> bool:
+        return frozen.never_committed(batch.epoch, batch.base_offset) and not _is_proven(batch, replicas)
+
+    def is_undated(batch: Batch) -> bool:
+        return batch.epoch in frozen.lowered and batch.base_offset >= reached and not _is_proven(batch, replicas)
+
+    ahead = item.alignment.ahead
+    return replace(
+        item,
+        never_committed_from=_start_of_last(ahead, was_never_committed),
+        undated_from=_start_of_last(ahead, is_undated),
     )
 
 
-def _never_committed_from(ahead: Sequence[Batch], replicas: Sequence[ReplicaFacts], frozen: FrozenEpochs) -> int | None:
-    start = None
-    for batch in reversed(ahead):
-        if not frozen.never_committed(batch.epoch, batch.base_offset) or _is_proven(batch, replicas):
-            break
-        start = batch.base_offset
-    return start
+def _start_of_last(batches: Sequence[Batch], is_such: Callable[[Batch], bool]) -> int | None:
+    """Where the last batches begin that are all such; None where the last one is not."""
+    found = list(takewhile(is_such, reversed(batches)))
+    return found[-1].base_offset if found else None
 
 
 def _is_proven(batch: Batch, replicas: Sequence[ReplicaFacts]) -> bool:

@@ -13,6 +13,8 @@ from replica_audit.auditing.comparing.comparison import Comparison, compare, wit
 from replica_audit.auditing.comparing.contents import RecordSource
 from replica_audit.auditing.comparing.epoch_rot import confirm_rot, restore_epochs
 from replica_audit.auditing.comparing.other_lives import other_life
+from replica_audit.auditing.comparing.remote_storage import find_gaps, find_orphans
+from replica_audit.auditing.comparing.replays import answering_lineage
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.catalogue import worst_verdict
 from replica_audit.auditing.findings.families import judge
@@ -42,6 +44,7 @@ from replica_audit.closed_sets import Need
 from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.model import Leadership, TransactionState
+from replica_audit.protocol.lineage import Lineage
 from replica_audit.protocol.versions import cleans_below_mark
 
 
@@ -94,33 +97,36 @@ def conclude(
     reference = grouping.reference
     if reference is None:
         return _without_replicas(plan)
+    leadership = None if evidence.leadership is None else evidence.leadership.believed
     found = list(_compare(plan, rows, records) if aligned is None else _join(plan, reference, aligned))
     events = of_present_topic(evidence.log_events, reference.facts.directory.topic_id)
-    kept, strangers = _apart(reference, found[: len(grouping.followers)], evidence.leadership, events)
+    kept, strangers = _apart(reference, found[: len(grouping.followers)], leadership, events)
     replicas = (reference.facts, *(item.follower for item in kept))
-    terms = sole_terms(replicas, evidence.leadership, evidence.kafka_version)
-    frozen = frozen_epochs(replicas, evidence.leadership, evidence.kafka_version)
+    terms = sole_terms(replicas, leadership, evidence.kafka_version)
+    frozen = frozen_epochs(replicas, leadership, evidence.kafka_version)
     everything = (*kept, *found[len(grouping.followers) :])
     everything = with_lost_marks(everything, lost_marks(reference, replicas))
-    everything = with_causes(with_proofs(everything, terms), reference, evidence.leadership)
+    everything = with_causes(with_proofs(everything, terms), reference, leadership)
     everything = with_frozen_tails(everything, reference, frozen)
     compared, beside = everything[: len(kept)], everything[len(kept) :]
-    one_moment = are_of_one_moment(evidence.quiesced, replicas, evidence.leadership)
-    shorter = any(lacks_tail(reference, item, evidence.leadership, evidence.times, one_moment) for item in compared)
+    one_moment = are_of_one_moment(evidence.quiesced, replicas, leadership)
+    shorter = any(lacks_tail(reference, item, leadership, evidence.times, one_moment) for item in compared)
     mark = bound_high_watermark(
         reference,
         compared,
-        leadership=evidence.leadership,
+        leadership=leadership,
         cleaner_bound=_cleaner_bound(evidence),
         one_moment=one_moment,
         shorter=shorter,
     )
-    mark = bounded_by_frozen_epochs(mark, reference, evidence.leadership, frozen)
-    mark = narrow_high_watermark(mark, reference, compared, evidence.leadership, evidence.kafka_version)
-    mark = tighten_by_logs(mark, reference, evidence.leadership, events, evidence.kafka_version)
+    mark = bounded_by_frozen_epochs(mark, reference, leadership, frozen)
+    mark = narrow_high_watermark(mark, reference, compared, leadership, evidence.kafka_version)
+    mark = tighten_by_logs(mark, reference, leadership, events, evidence.kafka_version)
+    topic_id = reference.facts.directory.topic_id
+    remote = tuple(one for one in evidence.remote_segments if one.topic_id == topic_id)
     case = Case(
         topic_partition=evidence.topic_partition,
-        leadership=evidence.leadership,
+        leadership=leadership,
         reference=reference,
         comparisons=tuple(with_high_watermark(item, mark.proven_lower) for item in compared),
         high_watermark=mark,
@@ -141,11 +147,19 @@ def conclude(
         losses=evidence.losses,
         cluster_id=evidence.cluster_id,
         has_metadata_log=evidence.has_metadata_log,
+        remote_segments=remote,
+        remote_orphans=find_orphans(reference.facts, _whole_lineage(reference), remote),
+        remote_gaps=find_gaps(reference.facts, _whole_lineage(reference), remote, one_moment=one_moment),
     )
     if evidence.group_offsets:
         case = with_groups(case, evidence.group_offsets)
     findings = merge_findings(judge(case))
     return PartitionAudit(evidence, case, findings, _verdict(findings))
+
+
+def _whole_lineage(reference: Reference) -> Lineage:
+    """The epochs of the reference's log, the part in remote storage too."""
+    return reference.complete(answering_lineage(reference.facts, tiered=True))
 
 
 def _verdict(findings: Iterable[Finding]) -> str:

@@ -44,7 +44,7 @@ class Grouping:
         return () if self.reference is None else (self.reference.facts, *self.followers)
 
     def turned(self) -> Iterator[Grouping]:
-        """The same with each of those as the reference."""
+        """One grouping per replica, with that replica as the reference."""
         reference = self.reference
         if reference is None:
             return

@@ -11,7 +11,7 @@ from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.deviations import TimelineSummary
 from replica_audit.auditing.replicas.facts import CopyKey
 from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
-from replica_audit.model import GroupOffset, Leadership, ReplicaDir, SegmentSummary, TopicPartition
+from replica_audit.model import GroupOffset, Leadership, RemoteSegment, ReplicaDir, SegmentSummary, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,8 @@ class PartitionEvidence:
     """What consumer groups committed for it."""
     verified: Mapping[CopyKey, VerifiedCopy] = field(default_factory=dict)
     """What an earlier audit found equal and need not be compared again; empty: all is compared."""
+    remote_segments: tuple[RemoteSegment, ...] = ()
+    """By `__remote_log_metadata`, of any topic of that name."""
     put_aside: tuple[tuple[ReplicaDir, tuple[SegmentSummary, ...]], ...] = ()
     """Copies that Kafka does not serve from (`formats.log_dirs.put_aside`)."""
 

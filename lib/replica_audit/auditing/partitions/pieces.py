@@ -13,7 +13,7 @@ import numpy as np
 from replica_audit.auditing.comparing.aligned_pair import AlignedPair, Records, align_pair, batches_in
 from replica_audit.auditing.comparing.alignment import Alignment
 from replica_audit.auditing.comparing.chunks import Tally, tally_batches
-from replica_audit.auditing.comparing.contents import RecordSource, has_segments
+from replica_audit.auditing.comparing.contents import RecordSource
 from replica_audit.auditing.comparing.epoch_rot import may_be_confirmed
 from replica_audit.auditing.comparing.replays import replay_all
 from replica_audit.auditing.comparing.wanted_chunks import cut_chunks
@@ -37,15 +37,15 @@ def plan_pieces(plan: Plan, limit: int) -> list[Piece]:
     known from texts or tables only, and of those with batches whose offset or epoch looks out of place.
     """
     grouping = plan.grouping
-    copies = {facts.key: facts for facts in grouping.compared}
+    copies = {facts.key: facts for facts in (*grouping.compared, *grouping.beside)}
     if grouping.reference is None or not all(map(_is_divisible, copies.values())):
+        return []
+    if not all(facts.knows_high_watermark for facts in grouping.compared):
         return []
     if any(may_be_confirmed(one, copies[one.key]) for one in plan.doubts):
         return []
     numbers = sorted(set().union(*(pair.chunks for pair in plan.pairs)))
-    held = {
-        number: [facts.chunks[number] for facts in grouping.compared if number in facts.chunks] for number in numbers
-    }
+    held = {number: [facts.chunks[number] for facts in copies.values() if number in facts.chunks] for number in numbers}
     if sum(chunk.batch_count for chunks in held.values() for chunk in chunks) <= limit:
         return []
     pieces: list[list[int]] = []
@@ -102,7 +102,7 @@ def join_pieces(parts: Iterable[Mapping[CopyKey, AlignedPair]]) -> dict[CopyKey,
 
 def _is_divisible(facts: ReplicaFacts) -> bool:
     in_place = not any(item.kind in _OUT_OF_PLACE for _, item in facts.irregularities)
-    return in_place and not facts.compacted and facts.knows_high_watermark and has_segments(facts)
+    return in_place and not facts.compacted and not facts.second_hand
 
 
 def _condense(pair: AlignedPair, cuts: Collection[int]) -> AlignedPair:

@@ -38,7 +38,7 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """The copies of one partition sorted out once, and what their comparison wants to see; each is worked out when asked for."""
+    """Replicas of a partition grouped, and the chunks that their comparison needs. Properties are lazy."""
 
     evidence: PartitionEvidence
     rot: Mapping[CopyKey, Sequence[EpochRot]] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from replica_audit.auditing.replicas.joined_segments import (
 )
 from replica_audit.auditing.replicas.written_epochs import EpochRot, readable_lineage, starts_of_epochs
 from replica_audit.closed_sets import TailKind
+from replica_audit.formats.log_dirs.names import kind_of_copy
 from replica_audit.formats.segments.segment_summary import merge_chunks
 from replica_audit.formats.stand_ins.second_hand import UNDECIDED, join_forms
 from replica_audit.model import ChunkDigest, Irregularity, OffsetRange, ReplicaDir, SegmentSummary
@@ -102,6 +103,11 @@ class ReplicaFacts:
         """What tells this copy from every other of the partition."""
         return self.directory.broker_id, self.directory.log_dir
 
+    @property
+    def kind(self) -> str:
+        """current, future, stray or delete."""
+        return kind_of_copy(self.directory.path, self.directory.log_dir)
+
     @cached_property
     def high_watermark(self) -> int:
         """The replica's own after a restart: its checkpoint, or 0, between log start and end (`Partition.createLog`)."""
@@ -110,7 +116,7 @@ class ReplicaFacts:
 
     @cached_property
     def second_hand(self) -> bool:
-        """Whether the log is known from a text or table, not from its segments."""
+        """Whether the log is known from a text or table, not from its segments: its records cannot be read."""
         return any(segment.source != "segment" for segment in self.segments)
 
     @cached_property
@@ -181,8 +187,12 @@ class ReplicaFacts:
         return next((epoch for epoch, _ in reversed(self.epoch_starts) if epoch >= 0), None)
 
     def state(self, lineage: Lineage) -> ReplicaState:
-        """What truncation looks at, as found, with the lineage that the caller wants replayed."""
-        return ReplicaState(self.log_start_offset, self.log_end_offset, lineage, self.high_watermark)
+        """What truncation looks at in a leader's log, with the lineage that the caller wants replayed.
+
+        A log that ends below its own start begins anew there (A.9).
+        """
+        end = max(self.log_end_offset, self.log_start_offset)
+        return ReplicaState(self.log_start_offset, end, lineage, self.high_watermark, self.local_start_offset)
 
     def following_state(self, lineage: Lineage, high_watermark: int | None = None) -> ReplicaState:
         """The same as the replica comes to follow: a broker that was killed has recovered its log before.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from replica_audit.protocol.election import first_known_epoch
@@ -26,7 +26,7 @@ def is_tail_lost(reference: Reference, replicas: Iterable[ReplicaFacts], facts: 
     reached = max(
         (max(other.log_end_offset, other.directory.high_watermark_checkpoint or 0) for other in others), default=0
     )
-    return checkpoint > reached or not _may_have_been_cut(reference, others, facts, checkpoint)
+    return checkpoint > reached or not _may_have_been_cut(reference, others, facts)
 
 
 def surely_lost_to(reference: Reference, replicas: Iterable[ReplicaFacts], facts: ReplicaFacts) -> int | None:
@@ -43,7 +43,7 @@ def surely_lost_to(reference: Reference, replicas: Iterable[ReplicaFacts], facts
     if flushed or facts.directory.clean_shutdown:
         return checkpoint
     known = _knows_leaders_since(reference, facts)
-    return checkpoint if known and not _may_have_been_cut(reference, others, facts, checkpoint) else None
+    return checkpoint if known and not _may_have_been_cut(reference, others, facts) else None
 
 
 def _mark_past_end(facts: ReplicaFacts) -> int | None:
@@ -60,33 +60,37 @@ def lineage_as_found(facts: ReplicaFacts) -> Lineage | None:
     return Lineage.of(entries) if entries and increases(entries) else None
 
 
-def _may_have_been_cut(
-    reference: Reference, others: Iterable[ReplicaFacts], facts: ReplicaFacts, checkpoint: int
-) -> bool:
-    """Whether a truncation explains a checkpoint past the log end: it takes the recovery point along, and is done for
-    another leader, whose epoch begins where the log ends or, where that is not known, may do so.
+def _may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], facts: ReplicaFacts) -> bool:
+    """Whether a truncation explains a checkpoint past the log end: it takes the recovery point and the later entries
+    of the epoch file along, and ends where an epoch of another leader begins, or may begin.
     """
-    recovery_point = facts.directory.recovery_point_checkpoint
-    if facts.directory.clean_shutdown or (recovery_point is not None and recovery_point > facts.log_end_offset):
+    recovery_point, end = facts.directory.recovery_point_checkpoint, facts.log_end_offset
+    if facts.directory.clean_shutdown or (recovery_point is not None and recovery_point > end):
         return False
-    return any(
-        start is None or facts.log_end_offset <= start <= checkpoint
-        for start in _starts_of_later_leaders(reference, others, facts)
-    )
-
-
-def _starts_of_later_leaders(
-    reference: Reference, others: Iterable[ReplicaFacts], facts: ReplicaFacts
-) -> Iterator[int | None]:
-    """Where epochs after a log's last one began that another broker led in; None where no log tells."""
+    found = lineage_as_found(facts)
+    if found is not None and any(start > end for _, start in found):
+        return False
     last = _last_epoch(facts)
-    known = [*reference.complete(reference.facts.lineage), *(entry for one in others for entry in _entries(one))]
+    own = tuple(reference.complete(reference.facts.lineage))
     if not _knows_leaders_since(reference, facts):
-        yield from (start for epoch, start in reference.complete(reference.facts.lineage) if epoch > last)
-        return
+        return any(epoch > last and _may_begin_at(end, epoch, [own]) for epoch, _ in own)
+    lineages = [own, *(entries for one in others for entries in _lineages(one))]
     led = {state.leader_epoch for state in reference.history if state.leader_id not in (None, facts.broker_id)}
-    for later in sorted(epoch for epoch in led if epoch > last):
-        yield min((start for epoch, start in known if epoch == later), default=None)
+    return any(epoch > last and _may_begin_at(end, epoch, lineages) for epoch in led)
+
+
+def _may_begin_at(offset: int, epoch: int, lineages: Iterable[tuple[tuple[int, int], ...]]) -> bool:
+    """Whether an epoch may have begun at `offset`, by the lineages that have it; where none has, it may.
+
+    Retention raises the start of the first entry, so that such an epoch may have begun earlier.
+    """
+    starts = [
+        (start, number == 0) for entries in lineages for number, (one, start) in enumerate(entries) if one == epoch
+    ]
+    exact = {start for start, is_first in starts if not is_first}
+    if exact:
+        return offset in exact
+    return not starts or any(start >= offset for start, _ in starts)
 
 
 def _knows_leaders_since(reference: Reference, facts: ReplicaFacts) -> bool:
@@ -95,8 +99,9 @@ def _knows_leaders_since(reference: Reference, facts: ReplicaFacts) -> bool:
     return known_from is not None and known_from <= _last_epoch(facts)
 
 
-def _entries(facts: ReplicaFacts) -> tuple[tuple[int, int], ...]:
-    return (*facts.lineage, *(facts.directory.checkpoint_epochs or ()))
+def _lineages(facts: ReplicaFacts) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """By the batches and by the file as found."""
+    return tuple(facts.lineage), tuple(facts.directory.checkpoint_epochs or ())
 
 
 def _last_epoch(facts: ReplicaFacts) -> int:

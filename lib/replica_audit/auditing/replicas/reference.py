@@ -71,6 +71,7 @@ def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | 
     older = None
     if given is not None and (later := _of_later_epochs(led, eligible, replicas, given)):
         older, given, led, eligible, leader_id = given, None, [], later, None
+    given = None if given is None else given.believed
     last = None if given is None or leader_id is not None else last_led(given.history)
     stopped = [facts for facts in eligible if last is not None and facts.broker_id == last.leader_id]
     facts = max(

@@ -19,7 +19,6 @@ from replica_audit.auditing.replicas.held_offsets import without
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.rows.captures import capture_rows
 from replica_audit.auditing.rows.lost_producers import lost_producer_rows
-from replica_audit.formats.log_dirs.put_aside import kind_of_copy
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.truncation import Step
 from replica_audit.tables import REPORT_TABLES
@@ -69,7 +68,9 @@ def _loss(audit: PartitionAudit) -> Loss:
     past_leader = brokers_past_leader(audit.findings)
     shorter = {item.follower.key for item in case.comparisons if item.follower.broker_id in past_leader}
     shorter |= {item.follower.key for item in case.beside if case.is_lost_tail(item)}
-    loss = _with_unseen(count_loss(case.reference.facts, (*case.comparisons, *case.beside), shorter), case)
+    remote = [one.piece for one in case.remote_orphans]
+    counted = count_loss(case.reference.facts, (*case.comparisons, *case.beside), shorter, remote)
+    loss = _with_unseen(counted, case)
     uncompared = case.strangers or case.set_aside or audit.needed_replicas or case.is_alone
     return Loss(None) if uncompared and loss.total is not None and not loss.total.records else loss
 
@@ -147,7 +148,7 @@ def _promised_dropped(case: Case) -> int | None:
         run.cause
         for item in case.comparisons
         for run in item.runs
-        if run.conflicting and run.start_offset >= item.replays[case.protocol].truncate_to
+        if run.conflicting and run.start_offset >= item.replays[case.protocol].kept_to
     )
 
 
@@ -157,8 +158,7 @@ def _role(case: Case, facts: ReplicaFacts) -> str:
     aside = (*case.set_aside, *(item.follower for item, _ in case.strangers))
     others = {"foreign": case.foreign, "duplicate": case.duplicates, "set_aside": aside}
     role = next((role for role, copies in others.items() if any(facts is one for one in copies)), None)
-    kind = kind_of_copy(facts.directory)
-    return role or ("compared" if kind == "current" else kind)
+    return role or ("compared" if facts.kind == "current" else facts.kind)
 
 
 def _replica_row(case: Case, facts: ReplicaFacts, loss: Loss) -> dict:

@@ -27,10 +27,10 @@ _FILES = ("epoch_file", *(state for _, state in _CHECKPOINTS.values()))
 def bronze_rows(inventory: Inventory) -> dict[str, list[dict]]:
     """Rows of replica_dirs, leader_epochs, offset_checkpoints, partition_states and quarantine, without their ids."""
     return {
-        "replica_dirs": [_directory_row(replica) for replica in inventory.replicas],
-        "leader_epochs": [row for replica in inventory.replicas for row in _epoch_rows(replica)],
+        "replica_dirs": [_directory_row(replica) for replica in inventory.copies],
+        "leader_epochs": [row for replica in inventory.copies for row in _epoch_rows(replica)],
         "offset_checkpoints": [
-            *(row for replica in inventory.replicas for row in _checkpoint_rows(replica)),
+            *(row for replica in inventory.copies for row in _checkpoint_rows(replica)),
             *_orphan_rows(inventory),
         ],
         "partition_states": [row for leadership in inventory.leaderships for row in state_rows(leadership)],

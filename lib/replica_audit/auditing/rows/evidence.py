@@ -14,10 +14,11 @@ from replica_audit.auditing.leadership.logged_events import events_of_rows
 from replica_audit.auditing.partitions.group_offsets import offsets_of_rows
 from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
 from replica_audit.auditing.rows.bronze import directories_of_rows
+from replica_audit.auditing.rows.remote_rows import segments_of_rows
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.formats.leadership.states import leadership_of_rows
-from replica_audit.formats.log_dirs.put_aside import kind_of_copy
+from replica_audit.formats.log_dirs.names import kind_of_copy
 from replica_audit.formats.segments.segment_summary import summary_from_json
 from replica_audit.model import SegmentSummary, TopicPartition
 from replica_audit.protocol.versions import parse_kafka_version, protocol_of
@@ -30,6 +31,9 @@ LOG_EVENTS = "broker_log_events"
 
 #: The name under which what consumer groups committed for a partition comes with them, where the snapshot says so.
 GROUPS = "group_offsets"
+
+#: The name under which a partition's segments in remote storage come with them, where the snapshot says so.
+REMOTE = "remote_segments"
 
 #: The name under which the summary of a partition's timeline comes with them, where the partition was observed.
 TIMELINE = "timeline"
@@ -107,8 +111,8 @@ def partition_evidence(
     copies = [(one, tuple(summaries.get((one.broker_id, one.log_dir), ()))) for one in directories]
     return PartitionEvidence(
         topic_partition=topic_partition,
-        replicas=tuple(pair for pair in copies if kind_of_copy(pair[0]) == "current"),
-        put_aside=tuple(pair for pair in copies if kind_of_copy(pair[0]) != "current"),
+        replicas=tuple(pair for pair in copies if kind_of_copy(pair[0].path, pair[0].log_dir) == "current"),
+        put_aside=tuple(pair for pair in copies if kind_of_copy(pair[0].path, pair[0].log_dir) != "current"),
         leadership=leadership_of_rows(rows.get("partition_states", ())),
         cluster_id=options.cluster_id,
         quiesced=options.quiesced,
@@ -123,4 +127,5 @@ def partition_evidence(
         orphans=orphans,
         brokers=frozenset(options.brokers),
         has_metadata_log=options.has_metadata_log,
+        remote_segments=segments_of_rows(rows.get(REMOTE, ())),
     )

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from replica_audit.auditing.findings.code import SEVERITIES
+from replica_audit.closed_sets import PUT_ASIDE
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.results import Results
 
@@ -33,7 +34,8 @@ SEGMENT_COUNTS = (
 def fact_rows(results: Results, segment_counts: Iterable[Row]) -> dict[str, list[dict[str, Any]]]:
     """Rows of `FACT_TABLES` for one audit.
 
-    `segment_counts` has topic, partition, broker_id, log_dir and `SEGMENT_COUNTS` of every replica; a replica without a
+    Copies that Kafka does not serve from are left out: segments that it is about to delete overlap, and a copy that is being
+    moved is behind. `segment_counts` has topic, partition, broker_id, log_dir and `SEGMENT_COUNTS` of every replica; a replica without a
     segment may be missing there.
     """
     counts = {(row["topic"], row["partition"], row["broker_id"], row["log_dir"]): row for row in segment_counts}
@@ -46,6 +48,7 @@ def fact_rows(results: Results, segment_counts: Iterable[Row]) -> dict[str, list
                 marks.get((row["topic"], row["partition"])),
             )
             for row in results.rows("replicas")
+            if row["role"] not in PUT_ASIDE
         ],
         "partition_facts": _partition_rows(results.rows("partitions"), results.rows("findings")),
     }

@@ -23,7 +23,7 @@ from replica_audit.redaction import redact
 #: Files of a store that a task has open: each has a piece of it in memory (`read_ahead`).
 OPENED_AHEAD = 8
 
-#: A small file that is larger is not read before it is asked for.
+#: Larger files are not prefetched.
 GREATEST_AHEAD = 1 << 20
 
 #: Small files are read in one piece; no checkpoint is larger than this.

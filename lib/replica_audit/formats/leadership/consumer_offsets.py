@@ -65,14 +65,14 @@ class CommittedOffsets:
     """(path, position, reason) of what could not be taken apart: a later commit may stand there."""
 
 
-def find_offsets_copies(snapshot: Snapshot, log_dirs: Iterable[str]) -> list[OffsetsCopy]:
-    """All current copies of the topic's partitions in `log_dirs`; a log dir that is gone has none."""
+def find_offsets_copies(snapshot: Snapshot, log_dirs: Iterable[str], topic: str = TOPIC) -> list[OffsetsCopy]:
+    """All current copies of the partitions of `topic` in `log_dirs`; a log dir that is gone has none."""
     found: list[OffsetsCopy] = []
     for log_dir in sorted(set(log_dirs)):
         for folder in snapshot.list_directory(log_dir):
             name = parse_directory_name(folder.path.rsplit("/", 1)[-1]) if folder.is_dir else None
             at = name.topic_partition if name is not None and name.kind == "current" else None
-            if at is not None and at.topic == TOPIC:
+            if at is not None and at.topic == topic:
                 files = [one for one in snapshot.list_directory(folder.path) if not one.is_dir]
                 logs = sorted((one for one in files if one.path.endswith(".log")), key=lambda one: one.path)
                 found.append(OffsetsCopy(at.partition, folder.path, tuple(logs)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -10,9 +10,10 @@ from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.leadership.describe import Listing, parse_topics_describe
 from replica_audit.formats.leadership.leadership_json import parse_leadership
+from replica_audit.formats.leadership.overtaken import marked_if_overtaken
 from replica_audit.formats.leadership.zookeeper import ZOOKEEPER_PATTERN, complete_from_listing, parse_zookeeper
 from replica_audit.formats.metadata.reading import MetadataReading
-from replica_audit.model import Leadership, QuarantineRow
+from replica_audit.model import Leadership, QuarantineRow, ReplicaDir
 
 #: By source, topic and partition.
 _Found = dict[tuple[str, str, int], Leadership]
@@ -44,15 +45,18 @@ class RootFiles:
 
 
 def read_leaderships(
-    root: RootFiles, metadata: MetadataReading, is_wanted: Callable[[str], bool]
+    root: RootFiles, metadata: MetadataReading, replicas: Sequence[ReplicaDir], is_wanted: Callable[[str], bool]
 ) -> tuple[tuple[Leadership, ...], tuple[str, ...]]:
-    """Leaderships of the wanted topics, sorted, with the names of the files of the root that say them."""
+    """Leaderships of the wanted topics, sorted, with the names of the files of the root that say them.
+
+    The epoch files of `replicas` tell which of the files are older than the logs.
+    """
     found: _Found = {}
-    paths = [*_read_listings(root, found), *_read_zookeeper(root, found)]
+    paths = [*_read_listings(root, replicas, found), *_read_zookeeper(root, replicas, found)]
     given = root.read("leadership.json", "leadership", parse_leadership)
     if given is not None:
         paths.append("leadership.json")
-        found.update({(one.source, one.topic, one.partition): one for one in given})
+        found.update(_by_place(marked_if_overtaken(given, replicas)))
     # A metadata log whose newest part cannot be read is older than a listing that somebody made.
     given = {key[1:] for key in found} if metadata.doubtful else set()
     found.update(
@@ -66,7 +70,11 @@ def read_leaderships(
     return tuple(sorted(wanted, key=lambda one: (one.topic, one.partition, one.source))), tuple(paths)
 
 
-def _read_listings(root: RootFiles, found: _Found) -> list[str]:
+def _by_place(leaderships: Iterable[Leadership]) -> _Found:
+    return {(one.source, one.topic, one.partition): one for one in leaderships}
+
+
+def _read_listings(root: RootFiles, replicas: Sequence[ReplicaDir], found: _Found) -> list[str]:
     paths = []
     for name in root.names:
         if not fnmatchcase(name, "*topics-describe*.txt"):
@@ -76,13 +84,13 @@ def _read_listings(root: RootFiles, found: _Found) -> list[str]:
             continue
         paths.append(name)
         # Of several listings the last by name counts; a date in the name makes that the newest.
-        found.update({(one.source, one.topic, one.partition): one for one in listing.leaderships})
+        found.update(_by_place(marked_if_overtaken(listing.leaderships, replicas)))
         for problem in listing.problems:
             root.note("CAP-UNREADABLE" if "Topic" in problem.found else "INPUT-IGNORED", name, str(problem))
     return paths
 
 
-def _read_zookeeper(root: RootFiles, found: _Found) -> list[str]:
+def _read_zookeeper(root: RootFiles, replicas: Sequence[ReplicaDir], found: _Found) -> list[str]:
     paths = []
     for name in root.names:
         if not fnmatchcase(name, ZOOKEEPER_PATTERN):
@@ -91,7 +99,7 @@ def _read_zookeeper(root: RootFiles, found: _Found) -> list[str]:
         if states is None:
             continue
         paths.append(name)
-        for one in states:
+        for one in marked_if_overtaken(states, replicas):
             listed = found.get(("topics_describe", one.topic, one.partition))
             found[one.source, one.topic, one.partition] = complete_from_listing(one, listed)
     return paths

@@ -39,6 +39,7 @@ def state_rows(leadership: Leadership) -> Iterator[dict]:
             "fenced_since": {str(one): at for one, at in leadership.fenced_since.items()} if is_last else None,
             "configs": dict(sorted(state.configs.items())),
             "sole_isr": None if state.sole_isr is None else asdict(state.sole_isr),
+            "overtaken": None,
         }
     if not leadership.history:
         yield {
@@ -53,6 +54,7 @@ def state_rows(leadership: Leadership) -> Iterator[dict]:
             "last_known_elr": list(leadership.last_known_elr),
             "replicas": None if leadership.replicas is None else list(leadership.replicas),
             "configs": dict(sorted(leadership.configs.items())),
+            "overtaken": leadership.overtaken,
         }
 
 
@@ -82,6 +84,8 @@ def _of_row(row: Mapping) -> Leadership:
         replicas=None if row["replicas"] is None else tuple(row["replicas"]),
         topic_id=row["topic_id"],
         configs=dict(row["configs"] or {}),
+        # Rows of earlier versions lack the column.
+        overtaken=bool(row.get("overtaken")),
     )
 
 

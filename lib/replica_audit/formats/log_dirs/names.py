@@ -104,3 +104,11 @@ def parse_snapshot_name(name: str) -> tuple[int, int] | None:
     """
     match = _KRAFT_SNAPSHOT.fullmatch(name)
     return None if match is None or match.group(3) else (int(match.group(1)), int(match.group(2)))
+
+
+def kind_of_copy(path: str, log_dir: str) -> str:
+    """current, future, stray or delete: what a copy of a partition at `path` is.
+
+    The `log_dir` of one that Kafka has put aside is its own directory: a log dir may have several.
+    """
+    return parse_directory_name(path.rpartition("/")[2]).kind if log_dir == path else "current"

@@ -1,4 +1,4 @@
-"""Copies of partitions that Kafka does not serve from: -future, -stray and -delete directories, and `.deleted` segments."""
+"""Copies of partitions that Kafka does not serve from: directories -future, -stray and -delete, and `.deleted` segments."""
 
 from __future__ import annotations
 
@@ -8,59 +8,57 @@ from typing import NamedTuple
 
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import LogDir, SegmentFile
-from replica_audit.formats.log_dirs.names import OFFSET_CHECKPOINTS, parse_directory_name, parse_file_name
+from replica_audit.formats.log_dirs.names import OFFSET_CHECKPOINTS, kind_of_copy, parse_file_name
 from replica_audit.formats.log_dirs.owners import Folder
 from replica_audit.formats.log_dirs.replica_dirs import OffsetFile, read_replica
 from replica_audit.model import CheckpointFile, ReplicaDir, TopicPartition
 
-#: Kinds of directories that hold such a copy.
-DIRECTORY_KINDS = ("future", "stray", "delete")
-
 #: Nothing is known of their offset checkpoints: entries of the log dir are those of the current directory.
 _NO_OFFSETS = {name: OffsetFile(CheckpointFile("not_given", ""), {}) for name in OFFSET_CHECKPOINTS}
-#: What follows the directory in the place of `.deleted` segments.
-DELETED = "/*.deleted"
 
 
 class PutAside(NamedTuple):
-    """One such copy; its `log_dir` is its directory, or the pattern of its files: a log dir may have several."""
+    """One such copy. The `log_dir` of a directory -future, -stray or -delete is its own path."""
 
     replica: ReplicaDir
     segments: tuple[SegmentFile, ...]
 
 
-def kind_of_copy(replica: ReplicaDir) -> str:
-    """current, future, stray, delete, or deleted for `.deleted` segments."""
-    if replica.log_dir.endswith(DELETED):
-        return "deleted"
-    return parse_directory_name(replica.path.rpartition("/")[2]).kind if replica.log_dir == replica.path else "current"
-
-
-def read_put_aside(
-    snapshot: Snapshot, folder: Folder, log_dir: LogDir, broker_id: int, kind: str, at: TopicPartition
-) -> Iterator[PutAside]:
-    """What a directory of a partition holds of such copies; nothing where it has no segment of one."""
-    deleted = {
-        name.base_offset: entry
-        for name, entry in ((parse_file_name(name), entry) for name, entry in folder.files.items())
-        if name.kind == "log" and name.state == "deleted" and name.base_offset is not None
-    }
-    if kind == "current" and not deleted:
-        return
+def read_put_aside(snapshot: Snapshot, folder: Folder, log_dir: LogDir, broker_id: int, at: TopicPartition) -> PutAside:
+    """The copy in a directory -future, -stray or -delete, which may have no segment."""
     found = read_replica(snapshot, folder, log_dir, broker_id, at, _NO_OFFSETS)
-    if kind != "current" and found.segments:
-        yield _placed(found.replica, found.segments, folder.path)
-    if deleted:
-        segments = tuple(
-            SegmentFile(broker_id, log_dir.path, at.topic, at.partition, entry.path, base, entry.size)
-            for base, entry in sorted(deleted.items())
-        )
-        replica = replace(found.replica, segment_bases=tuple(sorted(deleted)), index_bases=(), checkpoint_epochs=None)
-        yield _placed(replica, segments, folder.path + DELETED)
+    segments = tuple(replace(one, log_dir=folder.path) for one in found.segments)
+    return PutAside(replace(found.replica, log_dir=folder.path), segments)
 
 
-def _placed(replica: ReplicaDir, segments: Iterable[SegmentFile], place: str) -> PutAside:
-    return PutAside(replace(replica, log_dir=place), tuple(replace(one, log_dir=place) for one in segments))
+def deleted_segments(folder: Folder, replica: ReplicaDir) -> PutAside | None:
+    """The `.deleted` segments in the directory of `replica`, of which only their batches tell anything; None without any."""
+    names = [(parse_file_name(name), entry) for name, entry in folder.files.items()]
+    found = sorted(
+        (name.base_offset, entry)
+        for name, entry in names
+        if name.kind == "log" and name.state == "deleted" and name.base_offset is not None
+    )
+    if not found:
+        return None
+    broker_id, topic, partition = replica.broker_id, replica.topic, replica.partition
+    directory = replace(
+        replica,
+        segment_bases=tuple(base for base, _ in found),
+        index_bases=(),
+        checkpoint_epochs=None,
+        high_watermark_checkpoint=None,
+        recovery_point_checkpoint=None,
+        log_start_checkpoint=None,
+        cleaner_checkpoint=None,
+    )
+    return PutAside(
+        directory,
+        tuple(
+            SegmentFile(broker_id, replica.log_dir, topic, partition, entry.path, base, entry.size)
+            for base, entry in found
+        ),
+    )
 
 
 def of_known_topics(
@@ -69,15 +67,15 @@ def of_known_topics(
     """Those that are of a partition that is there, under its name: Kafka may have cut the topic short in that of the
     directory.
 
-    `topics` gives the names by (topic id, partition), `names` are all partitions. Without an id a -future directory and
-    `.deleted` segments are told by the name, since nothing has taken them away from their topic.
+    `topics` gives the names by (topic id, partition), `names` are all partitions. Without an id the name counts where
+    nothing has taken the directory away from its topic: not of -stray and -delete.
     """
     known = frozenset(names)
     for one in found:
         replica = one.replica
         if replica.topic_id is None:
-            in_place = kind_of_copy(replica) in ("future", "deleted")
-            topic = replica.topic if in_place and replica.topic_partition in known else None
+            is_there = kind_of_copy(replica.path, replica.log_dir) in ("current", "future")
+            topic = replica.topic if is_there and replica.topic_partition in known else None
         else:
             topic = topics.get((replica.topic_id, replica.partition))
         if topic is not None:

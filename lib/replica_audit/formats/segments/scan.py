@@ -155,8 +155,8 @@ class _Scan:
     def _decode_single(self) -> tuple[np.ndarray, np.ndarray]:
         """The entry at the current position, which does not end within the window; nothing where its length is wrong.
 
-        It is paid from the budget of the search and paid back when its CRC is right: a file of lies must not have each
-        of them read to the end of the file.
+        Charged to the budget of the resynchronisation and refunded if the CRC matches, so that crafted lengths cannot cause
+        quadratic reads.
         """
         nothing = np.empty(0, BATCH_DTYPE), np.empty(0, bool)
         head = self._window.peek(self._position, HEADER_BYTES)

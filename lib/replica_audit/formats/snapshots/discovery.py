@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
+from replica_audit.closed_sets import PUT_ASIDE
 from replica_audit.formats.files.storage import GREATEST_AHEAD, Snapshot
 from replica_audit.formats.inventory import (
     Inventory,
@@ -32,7 +33,7 @@ from replica_audit.formats.log_dirs.owners import (
     find_log_dirs,
     identify_log_dir,
 )
-from replica_audit.formats.log_dirs.put_aside import DIRECTORY_KINDS, PutAside, of_known_topics, read_put_aside
+from replica_audit.formats.log_dirs.put_aside import PutAside, deleted_segments, of_known_topics, read_put_aside
 from replica_audit.formats.log_dirs.replica_dirs import OffsetFile, read_epochs, read_offset_files, read_replica
 from replica_audit.formats.metadata.reading import AppliedEvidence, read_metadata
 from replica_audit.formats.metadata.stale import copy_moments
@@ -83,6 +84,7 @@ class _Discovery:
         self._metadata_logs: list[MetadataLog] = []
         self._topics: set[str] = set()
         self._put_aside: list[PutAside] = []
+        self._deleted: list[PutAside] = []
         self._unread: dict[tuple[int, TopicPartition], list[Folder]] = defaultdict(list)
         self._offset_files: dict[str, dict[str, OffsetFile]] = {}
 
@@ -103,7 +105,7 @@ class _Discovery:
         manifest = self._root.read("manifest.json", "manifest", parse_manifest)
         evidence = AppliedEvidence(self._epochs_of, tuple(self._replicas), copy_moments(manifest, log_dirs))
         metadata = read_metadata(self._snapshot, self._metadata_logs, evidence)
-        leaderships, leadership_files = read_leaderships(self._root, metadata, self._is_wanted)
+        leaderships, leadership_files = read_leaderships(self._root, metadata, self._replicas, self._is_wanted)
         self._kinds.update(self._root.kinds)
         self._quarantine += [*metadata.quarantine, *self._root.quarantine]
         dumps = [entry.path for entry in self._files if self._kind(entry.path) == "dump_text"]
@@ -114,8 +116,10 @@ class _Discovery:
         logs = (entry for entry in self._files if self._kind(entry.path) == "broker_log")
         broker_logs, unowned = find_broker_logs(logs, log_dirs)
         self._quarantine += unowned
-        duplicates = find_duplicates(self._replicas)
-        self._add_put_aside(leaderships)
+        put_aside = list(self._wanted_copies(self._put_aside, leaderships))
+        deleted = list(self._wanted_copies(self._deleted, leaderships))
+        placed = {one.replica.path for one in (*put_aside, *deleted)}
+        unplaced = {one.replica.path: one.replica for one in (*self._put_aside, *self._deleted)}
         self._tell_problems()
         return Inventory(
             cluster_id=cluster_id,
@@ -123,7 +127,7 @@ class _Discovery:
             foreign_log_dirs=tuple(foreign),
             replicas=tuple(sorted(self._replicas, key=replica_key)),
             segments=tuple(sorted(self._segments, key=segment_key)),
-            duplicates=duplicates,
+            duplicates=find_duplicates(self._replicas),
             orphan_checkpoints=tuple(self._orphans),
             metadata_logs=tuple(self._metadata_logs),
             leaderships=leaderships,
@@ -137,6 +141,10 @@ class _Discovery:
             counts=dict(sorted(self._counts.items())),
             size_bytes=sum(entry.size for entry in self._files),
             quarantine=tuple(sorted(self._quarantine, key=lambda row: (row.path, row.code, row.reason))),
+            put_aside=tuple(sorted((one.replica for one in put_aside), key=replica_key)),
+            put_aside_segments=tuple(sorted((file for one in put_aside for file in one.segments), key=segment_key)),
+            deleted_segments=tuple(sorted(deleted, key=lambda one: replica_key(one[0]))),
+            unplaced=tuple(unplaced[path] for path in sorted(unplaced.keys() - placed)),
         )
 
     def _small_files(self) -> Iterator[str]:
@@ -187,9 +195,9 @@ class _Discovery:
             self._note_files(child, parsed.kind, is_foreign)
             if parsed.kind == "current" and parsed.topic_partition:
                 partitions.append((parsed.topic_partition, child))
-            if parsed.kind in ("current", *DIRECTORY_KINDS) and parsed.topic_partition and not is_foreign:
-                self._look_for_put_aside(log_dir, child, parsed.kind, parsed.topic_partition)
-            if parsed.kind == "metadata" and not is_foreign:
+            elif parsed.kind in PUT_ASIDE and parsed.topic_partition and not is_foreign:
+                self._read_put_aside(log_dir, child, parsed.topic_partition)
+            elif parsed.kind == "metadata" and not is_foreign:
                 self._metadata_logs.append(metadata_log_in(log_dir, child))
             elif parsed.kind == "other" and name not in _KNOWN_DIRECTORIES:
                 reason = "this directory is not a partition: Kafka refuses to start with it"
@@ -207,19 +215,23 @@ class _Discovery:
         elif log_dir.broker_id is not None and log_dir.kind == "broker":
             self._read_replicas(log_dir, log_dir.broker_id, folder, partitions)
 
-    def _look_for_put_aside(self, log_dir: LogDir, child: Folder, kind: str, at: TopicPartition) -> None:
+    def _read_put_aside(self, log_dir: LogDir, child: Folder, at: TopicPartition) -> None:
         if log_dir.broker_id is not None and log_dir.kind == "broker":
-            self._put_aside += read_put_aside(self._snapshot, child, log_dir, log_dir.broker_id, kind, at)
+            found = read_put_aside(self._snapshot, child, log_dir, log_dir.broker_id, at)
+            self._put_aside += [found] if found.segments else []
+            self._note_deleted(child, found.replica)
 
-    def _add_put_aside(self, leaderships: Iterable[Leadership]) -> None:
-        """Take the copies that Kafka has put aside of the partitions that are wanted."""
+    def _note_deleted(self, folder: Folder, replica: ReplicaDir) -> None:
+        found = deleted_segments(folder, replica)
+        self._deleted += [] if found is None else [found]
+
+    def _wanted_copies(self, found: Iterable[PutAside], leaderships: Iterable[Leadership]) -> Iterator[PutAside]:
+        """Those of the copies that Kafka has put aside that are of the partitions that are wanted."""
         told = [(one.topic_id, TopicPartition(one.topic, one.partition)) for one in leaderships]
         told += [(one.topic_id, one.topic_partition) for one in self._replicas]
         wanted = [(topic_id, at) for topic_id, at in told if self._is_wanted(at.topic)]
         topics = {(topic_id, at.partition): at.topic for topic_id, at in wanted if topic_id is not None}
-        for one in of_known_topics(self._put_aside, topics, [at for _, at in wanted]):
-            self._replicas.append(one.replica)
-            self._segments += one.segments
+        return of_known_topics(found, topics, [at for _, at in wanted])
 
     def _read_replicas(
         self, log_dir: LogDir, broker_id: int, folder: Folder, partitions: list[tuple[TopicPartition, Folder]]
@@ -244,6 +256,7 @@ class _Discovery:
             self._replicas.append(found.replica)
             self._segments += found.segments
             self._quarantine += found.quarantine
+            self._note_deleted(child, found.replica)
             if found.superseded:
                 self._counts["log_superseded_by_swap"] += found.superseded
 

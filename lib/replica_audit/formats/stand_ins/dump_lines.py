@@ -165,8 +165,8 @@ def parse_batch_line(line: bytes) -> BatchLine | None:
         found = BatchLine(
             position=_whole(get("position"), INT32),
             size=_whole(get("size"), INT32),
-            base_offset=_whole(get("base"), INT64 - 1) if is_new else None,
-            last_offset=_whole(get("last") if is_new else get("offset"), INT64 - 1),
+            base_offset=_offset(get("base")) if is_new else None,
+            last_offset=_offset(get("last") if is_new else get("offset")),
             leader_epoch=_whole(get("epoch"), INT32) if is_new else -1,
             magic=_whole(get("magic"), 127),
             crc=_whole(get("crc"), UINT32),
@@ -197,7 +197,7 @@ def parse_record_line(line: bytes) -> RecordLine | None:
         key_size = _whole((get("old_key") or b"-1") if old else get("key"), INT32)
         value_size = _whole(get("payload") if old else get("value"), INT32)
         return RecordLine(
-            offset=_whole(get("offset"), INT64 - 1),
+            offset=_offset(get("offset")),
             position=_whole(get("position"), INT32),
             timestamp=_whole(get("time")),
             is_append_time=get("kind") == b"LogAppendTime",
@@ -226,10 +226,22 @@ def parse_inner(line: bytes) -> InnerLine | None:
     get = match.group
     try:
         key, value = (_whole(get(name) or get(f"new_{name}") or b"-1", INT32) for name in ("key", "value"))
-        offset, time = _whole(get("offset"), INT64 - 1), _whole(get("time"))
+        offset, time = _offset(get("offset")), _whole(get("time"))
     except _Impossible:
         return None
     return InnerLine(offset, time, Contents(key, value, b" headerKeys: [" in line))
+
+
+def position_below_zero(line: bytes) -> int | None:
+    """The position in the segment of a batch or record that the line shows at an offset below 0; None for any other line."""
+    match = _BATCH.fullmatch(line) or _RECORD.match(line)
+    if match is None:
+        return None
+    names = match.groupdict()
+    texts = (names.get("base"), names.get("last"), names.get("offset"))
+    if not any(text is not None and text.startswith(b"-") for text in texts):
+        return None
+    return parse_whole(match.group("position"), 0, INT32)
 
 
 class _Impossible(ValueError):
@@ -239,6 +251,13 @@ class _Impossible(ValueError):
 def _whole(text: bytes, greatest: int = INT64) -> int:
     value = parse_whole(text, -greatest - 1, greatest)
     if value is None:
+        raise _Impossible
+    return value
+
+
+def _offset(text: bytes) -> int:
+    value = _whole(text, INT64 - 1)
+    if value < 0:
         raise _Impossible
     return value
 

@@ -199,6 +199,9 @@ def _fingerprinted(records: Sequence[RecordLine], unproven: set[str]) -> Batch:
 
 
 def _damage(listing: Listing, end: int, expected: int | None, unproven: set[str]):
+    if listing.below_zero is not None:
+        reason = "the listing of kafka-dump-log shows an offset below 0 here, which no log has"
+        yield Damage(listing.below_zero, 0, reason, "corrupt", None, None)
     if listing.invalid_bytes:
         unproven.add("tail")
         reason = (

@@ -17,6 +17,7 @@ from replica_audit.formats.stand_ins.dump_lines import (
     parse_batch_line,
     parse_inner,
     parse_record_line,
+    position_below_zero,
 )
 from replica_audit.formats.stand_ins.dump_remarks import is_remark, is_start, parse_failure, parse_invalid_bytes
 from replica_audit.formats.stand_ins.dump_text import DUMPING, Section, read_lines
@@ -52,6 +53,8 @@ class Listing(NamedTuple):
     """Positions do not follow each other: lines were left out of the text."""
     odd_line: int | None
     """Byte position in the text of the first line that neither the tool wrote nor a payload explains."""
+    below_zero: int | None = None
+    """Position in the segment of the first batch or record that is shown at an offset below 0."""
 
 
 def parse_listing(stream: BinaryIO, section: Section) -> Listing:
@@ -134,7 +137,7 @@ class _Reader:
         """Lines since then."""
 
     def read(self, lines: Iterator[tuple[int, bytes]]) -> Listing:
-        invalid_bytes, failure, odd_line, at = 0, None, None, 0
+        invalid_bytes, failure, odd_line, below_zero, at = 0, None, None, None, 0
         self._ahead = _Ahead(lines)
         for number, (at, raw) in enumerate(self._ahead):
             line = raw.rstrip(b"\r\n")
@@ -156,7 +159,7 @@ class _Reader:
                 # The first line of a stack trace says more than its causes.
                 failure = failure if failure is not None and died[1] is None else died
             elif failure is None and odd_line is None and not is_remark(line):
-                odd_line = at
+                odd_line, below_zero = at, position_below_zero(line)
             if is_cut and odd_line is None and line.startswith(_RECORDS):
                 odd_line = at
         if self._is_open:
@@ -164,7 +167,9 @@ class _Reader:
         if not self._has_start and odd_line is None:
             odd_line = at
         batches = tuple(self._batches)
-        return Listing(batches, self._records, self._spreads, invalid_bytes, failure, self._has_holes, odd_line)
+        return Listing(
+            batches, self._records, self._spreads, invalid_bytes, failure, self._has_holes, odd_line, below_zero
+        )
 
     def _open(self) -> None:
         self._is_open = True

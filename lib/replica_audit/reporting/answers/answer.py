@@ -11,7 +11,7 @@ from replica_audit.answering.losses import PlaceLoss
 from replica_audit.answering.outcome import Outcome, WorstCase, find_outcome
 from replica_audit.deciding.election_plan import advise
 from replica_audit.reporting.answers.condition_text import tell_compared, tell_doubts, tell_needed, tell_urgent
-from replica_audit.reporting.answers.first_step_text import tell_first_steps
+from replica_audit.reporting.answers.first_step_text import FirstStep, tell_first_steps
 from replica_audit.reporting.answers.headlines import NO_PARTITION, count_records, tell_headline
 from replica_audit.reporting.phrases.layout import clean, name_bound, render_count
 from replica_audit.reporting.phrases.sentences import (
@@ -77,7 +77,7 @@ class Answer:
     headline: str
     cases: tuple[Case, ...]
     more: tuple[Sentence, ...]
-    first_steps: tuple[Sentence, ...]
+    first_steps: tuple[FirstStep, ...]
 
 
 def build_answer(results: Results, verdict: Mapping[str, Any]) -> Answer:

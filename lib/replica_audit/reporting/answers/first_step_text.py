@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from replica_audit.command_line import render_command
 from replica_audit.deciding.plan_parts import Plan, Step
@@ -21,43 +22,53 @@ LIMITS = {"capture": 3, "copy": 3, "keep_up": 2, "end_transaction": 3, "mend": 2
 DECISION_LIMIT = 4
 
 
-def tell_first_steps(results: Results, plan: Plan) -> Iterator[Sentence]:
+@dataclass(frozen=True, slots=True)
+class FirstStep:
+    """What to do, and the commands that do it, for a POSIX shell."""
+
+    sentence: Sentence
+    commands: tuple[str, ...] = ()
+
+
+def tell_first_steps(results: Results, plan: Plan) -> Iterator[FirstStep]:
     """The first steps of `plan`, that of `results`, most urgent first."""
     yield from _tell(step for step in plan.steps if step.action in SAFE)
     yield from _decide(results, plan)
     yield from _tell(step for step in plan.steps if step.action in AFTER)
 
 
-def _tell(steps: Iterator[Step]) -> Iterator[Sentence]:
+def _tell(steps: Iterator[Step]) -> Iterator[FirstStep]:
     told: Counter[str] = Counter()
     for step in steps:
         told[step.action] += 1
         if told[step.action] <= LIMITS[step.action]:
-            yield tell_step(step)
+            yield _tell_step(step)
 
 
-def tell_step(step: Step) -> Sentence:
-    """A step with its first clause stressed, and the commands of a copy."""
+def _tell_step(step: Step) -> FirstStep:
+    """A step that keeps records safe with its first clause stressed."""
+    commands = tuple(map(clean, step.commands))
     lead, colon, rest = clean(step.text).partition(": ")
     if step.action not in SAFE:
-        how = f": {clean(step.commands[-1])}" if step.commands else ""
-        return (f"{lead}{colon}{rest}{how}.",)
+        return FirstStep((f"{lead}{colon}{rest}.",), commands)
     told = f"{rest}." if colon else ""
     if step.snapshot:
         told += f" {tell_snapshot(step.snapshot)}"
-    if step.action != "keep_up" and len(step.commands) == 1:
-        told += f" To copy it on the broker: {clean(step.commands[0])}."
-    return "", lead, f"{colon.strip()} {told}".rstrip() if colon else f". {told}".rstrip()
+    if commands:
+        told += f" To copy {'it' if len(commands) == 1 else 'them'} on the broker{'' if len(commands) == 1 else 's'}:"
+    return FirstStep(("", lead, f"{colon.strip()} {told}".rstrip() if colon else f". {told}".rstrip()), commands)
 
 
-def _decide(results: Results, plan: Plan) -> Iterator[Sentence]:
+def _decide(results: Results, plan: Plan) -> Iterator[FirstStep]:
     """What is decided, as far as it asks for anything, and where the steps are."""
     asking = [one for one in tell_decisions(plan) if one.asks_for_something]
     for one in asking[:DECISION_LIMIT]:
-        yield "", name_partitions(one.places), f": {clean(one.sentence)}"
-    command = render_command(results, "elect")
+        yield FirstStep(("", name_partitions(one.places), f": {clean(one.sentence)}"))
+    command = (render_command(results, "elect"),)
     if len(asking) > DECISION_LIMIT:
-        yield (f"{len(asking) - DECISION_LIMIT} more decisions and all steps: {command}.",)
+        yield FirstStep((f"{len(asking) - DECISION_LIMIT} more decisions and all steps:",), command)
     elif asking:
         steps = f"{len(plan.steps)} steps" if len(plan.steps) > 1 else "step"
-        yield (f"The {steps} in order, what must hold before each, and what every other choice costs: {command}.",)
+        yield FirstStep(
+            (f"The {steps} in order, what must hold before each, and what every other choice costs:",), command
+        )

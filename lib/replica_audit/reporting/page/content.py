@@ -11,6 +11,7 @@ from replica_audit.answering.by_partition import (
     Rows,
     present,
     rows_by_partition,
+    served_rows,
     told_protocol,
     worst_first,
 )
@@ -59,8 +60,16 @@ _OFFSETS = {
 
 def build_overview(results: Results, earlier: Earlier | None) -> dict[str, Any]:
     """Columns of every partition in the order of `worst_partitions`: what the table shows, filters and sorts by."""
-    told = {place: one.sentence for one in tell_decisions(advise(results)) for place in one.places}
-    rows = [_overview_row(partition, rows, earlier, told) for partition, rows in rows_by_partition(results)]
+    plan = advise(results)
+    told = {place: one.sentence for one in tell_decisions(plan) for place in one.places}
+    needing = {(one.topic, one.partition) for one in plan.decisions if one.depends_on}
+    rows = [
+        {
+            **_overview_row(partition, rows, earlier, told),
+            "costs_open": (partition["topic"], partition["partition"]) in needing,
+        }
+        for partition, rows in rows_by_partition(results)
+    ]
     names = list(rows[0]) if rows else []
     return {name: encode_column([row[name] for row in rows]) for name in names}
 
@@ -108,7 +117,7 @@ def _overview_row(partition: Row, rows: Rows, earlier: Earlier | None, told: Map
         "lost_committed": partition["lost_committed"],
         "bound": name_bound(at_most=partition["lost_at_most"], at_least=partition["lost_at_least"]),
         "isr": None if partition["isr"] is None else list(partition["isr"]),
-        "replicas": [row["broker_id"] for row in rows["replicas"]],
+        "replicas": [row["broker_id"] for row in served_rows(rows["replicas"])],
         "unread": list(partition["unread_replicas"] or ()),
         "under": partition["under_replicated"],
         "severity": None if worst is None else SEVERITIES.index(worst["severity"]),
@@ -168,7 +177,9 @@ def _detail(rows: Rows, hits: Mapping[int, Collection[str]]) -> Rows:
 
 def _base(partition: Row, rows: Rows) -> int:
     """What offsets are counted from: the reference's log end, where a browser can hold the number."""
-    ends = [row["log_end_offset"] for row in rows["replicas"] if row["broker_id"] == partition["reference_id"]]
+    ends = [
+        row["log_end_offset"] for row in served_rows(rows["replicas"]) if row["broker_id"] == partition["reference_id"]
+    ]
     return ends[0] if ends and ends[0] is not None and ends[0] <= 2**52 else 0
 
 

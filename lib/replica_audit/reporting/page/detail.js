@@ -10,7 +10,7 @@ function buildDetail(page, partition, detail) {
     el('div', { class: todo ? 'columns advised' : 'columns' },
       el('div', { class: 'happened' }, el('h4', null, 'What happened'), el('ol', { class: 'story' }, detail.story.map((parts) => el('li', null, sentence(parts))))),
       todo,
-      el('div', { class: 'replay' }, protocolBlock(detail), electionBlock(detail), groupBlock(detail), writerBlock(detail), replicaBlock(detail, reference))),
+      el('div', { class: 'replay' }, protocolBlock(detail), electionBlock(partition, detail), groupBlock(detail), writerBlock(detail), replicaBlock(detail, reference))),
     findingBlock(page, detail));
 }
 

@@ -71,7 +71,7 @@ function rangesOf(rows) {
 function proofOf(row, message, tagged) {
   const considered = (row.evidence || []).filter((item) => item.kind === 'considered');
   const proofs = (row.evidence || []).filter((item) => item.kind !== 'considered');
-  const line = (item) => el('li', null, [known(item.broker_id) && `broker ${item.broker_id} `, known(item.path) && el('code', null, item.path), known(item.position) && ` at byte ${item.position}`].filter(Boolean),
+  const line = (item) => el('li', null, [known(item.broker_id) && `broker ${item.broker_id}${known(item.path) ? ' ' : ''}`, known(item.path) && el('code', null, item.path), known(item.position) && ` at byte ${item.position}`].filter(Boolean),
     el('span', null, [known(item.path) || known(item.broker_id) ? ': ' : '', [item.kind, item.value, item.text].filter((part) => known(part) && part !== '').join('; ')]));
   return [known(message) && el('p', null, tagged && [el('span', { class: `tag s-${tagged.severity}` }, tagged.severity), ' '], message),
     proofs.length > 0 && el('ul', { class: 'evidence' }, proofs.map(line)),

@@ -29,7 +29,7 @@ DELETED = Template("*The topic was deleted*: nobody leads it, and brokers remove
 STANDS_IN = Template("The other replicas are compared with broker {reference}{why}.")
 NOTHING_COMPARED = Template("The snapshot has no replica of this partition that could be read.")
 HW_EXACT = Template("The high watermark is *exactly {lower}*{proof}.")
-HW_AT_LEAST = Template("The high watermark is *at least {lower}*, and nothing bounds it from above{proof}.")
+HW_AT_LEAST = Template("The high watermark is *at least {lower}*{proof}.")
 HW_BETWEEN = Template("The high watermark is *between {lower} and {upper}*{proof}.")
 MAY_HAVE_LOST = Template(
     "What broker {leader} did not have when it was elected uncleanly in epoch {epoch} may be lost; these files cannot "

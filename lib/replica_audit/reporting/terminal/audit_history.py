@@ -37,8 +37,8 @@ def render_history(history: History, colour: bool = False) -> str:
         title = "Cluster not known: its snapshots have no cluster id" if name is None else f"Cluster {clean(name)}"
         lines = [paint(line, "head", colour) for line in wrap(title)]
         lines += ["", *_audits(clusters[name], colour), *_changes(changes, colour)]
-        lines += _findings("Findings that are there, worst first", present, colour)
-        lines += _findings("Findings that are gone, worst first", gone, colour)
+        lines += _findings("Findings, worst first", present, colour)
+        lines += _findings("Findings that are no longer found, worst first", gone, colour)
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks) + "\n"
 
@@ -75,7 +75,7 @@ def _findings(title: str, findings: Sequence[Row], colour: bool) -> list[str]:
         head = f"{row['severity']:<8}  {row['code']}{place}{broker}"
         told = f"first seen {_time(row['first_seen'])}, audit {row['first_audit_id'][:8]}; in {render_count(row['audits'], 'audit')}"
         if row["gone_since"] is not None:
-            told += f"; not there {_time(row['gone_since'])}"
+            told += f"; no longer found {_time(row['gone_since'])}"
         first, *rest = wrap(head, "", "          ")
         lines += [
             paint(first, row["severity"], colour),

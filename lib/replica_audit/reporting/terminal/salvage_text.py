@@ -110,7 +110,9 @@ def _about(holding: Sequence[Mapping[str, Any]]) -> list[str]:
         {copy["path"] for row in holding for copy in row["copies"] if copy["records"] and copy["kind"] != "replica"}
     )
     if aside:
-        lines.append(f"Only what Kafka has put aside still holds some of them: {', '.join(aside[:5])}.")
+        lines.append(
+            f"Some of them are only in files that Kafka is about to delete or has put aside, in {', '.join(aside[:5])}."
+        )
     for row in holding:
         if row["later_value"] is not None:
             of_keys = f"{clean(row['topic'])}-{row['partition']} is compacted: its leader has a later value"

@@ -12,6 +12,7 @@ from replica_audit.answering.verdict import build_verdict
 from replica_audit.auditing.findings.catalogue import VERDICTS
 from replica_audit.reporting.answers.answer import build_answer
 from replica_audit.reporting.answers.capture_text import HEADS, tell_captures
+from replica_audit.reporting.answers.election_plan_text import wrap_command
 from replica_audit.reporting.phrases.layout import (
     align_columns,
     clean,
@@ -76,7 +77,8 @@ def render_answer(results: Results, colour: bool) -> list[str]:
     if answer.first_steps:
         lines += ["", paint("Do first", "head", colour)]
     for number, step in enumerate(answer.first_steps, 1):
-        lines += wrap(plain_text(step), f"{number}. ", "   ")
+        lines += wrap(plain_text(step.sentence), f"{number}. ", "   ")
+        lines += (line for command in step.commands for line in wrap_command(command, "   "))
     return lines
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -33,7 +33,9 @@ def render_answer_html(results: Results, verdict: Mapping[str, Any]) -> str:
     parts += [f"<ul>{''.join(cases)}</ul>"] if cases else []
     parts += [f"<p>{_text(plain_text(sentence))}</p>" for sentence in answer.more]
     if answer.first_steps:
-        steps = "".join(f"<li>{_text(plain_text(sentence))}</li>" for sentence in answer.first_steps)
+        steps = "".join(
+            f"<li>{_text(plain_text(step.sentence))}{_commands(step.commands)}</li>" for step in answer.first_steps
+        )
         parts.append(f"<p><b>Do first</b></p><ol>{steps}</ol>")
     partitions = worst_partitions(results)
     if partitions:
@@ -44,6 +46,11 @@ def render_answer_html(results: Results, verdict: Mapping[str, Any]) -> str:
         parts.append(f"<p>{render_count(len(partitions) - ROWS, 'more partition')} in <code>partitions</code>.</p>")
     parts.append(f"<p><code>{_text(render_status_line(verdict))}</code></p>")
     return f'<div class="replica-audit">{"".join(parts)}</div>'
+
+
+def _commands(commands: Sequence[str]) -> str:
+    lines = "\n".join(map(_text, commands))
+    return f"<pre>{lines}</pre>" if lines else ""
 
 
 def _row(row: Mapping[str, Any]) -> str:

@@ -42,9 +42,12 @@ def render_markdown(results: Results, verdict: Mapping[str, Any], todo: WhatToDo
     answer = build_answer(results, verdict)
     blocks = [f"## {_MARKS[answer.tone]} {escape(answer.headline)}", *_captures(results), *_cases(answer)]
     if answer.first_steps:
-        blocks.append(
-            "**Do first**\n\n" + "\n".join(f"{n}. {_render(step)}" for n, step in enumerate(answer.first_steps, 1))
-        )
+        lines = [
+            line
+            for number, step in enumerate(answer.first_steps, 1)
+            for line in (f"{number}. {_render(step.sentence)}", *_commands(step.commands))
+        ]
+        blocks.append("\n".join(["**Do first**", "", *lines]).rstrip())
     if todo is not None:
         blocks.append(_what_to_do(todo))
     blocks += _readers_and_writers(results)
@@ -85,12 +88,17 @@ def _what_to_do(todo: WhatToDo) -> str:
         return "\n".join(lines)
     lines += ["", f"<details><summary>{render_count(len(todo.steps), 'step')}, with commands</summary>", ""]
     for step in todo.steps:
-        lines.append(f"{step.number}. {escape(step.text)}")
-        if step.commands:
-            fence = "`" * (max((len(run) for text in step.commands for run in re.findall("`+", text)), default=0) + 3)
-            lines += ["", *(f"   {line}" for line in (f"{fence}sh", *step.commands, fence)), ""]
+        lines += [f"{step.number}. {escape(step.text)}", *_commands(step.commands)]
     told = f"What must hold before each step, and what each log is after it: {code_span(todo.command)}"
     return "\n".join([*lines, "", told, "", "</details>"])
+
+
+def _commands(commands: Sequence[str]) -> list[str]:
+    """Lines of a shell's commands below an item of a list; none of none."""
+    if not commands:
+        return []
+    fence = "`" * (max((len(run) for text in commands for run in re.findall("`+", text)), default=0) + 3)
+    return ["", *(f"   {line}" for line in (f"{fence}sh", *commands, fence)), ""]
 
 
 def _readers_and_writers(results: Results) -> list[str]:

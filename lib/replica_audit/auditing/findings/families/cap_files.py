@@ -41,8 +41,8 @@ CAP_MISSING_SEGMENT = Code(
     "partition's directory has no .log at all, which Kafka never leaves. What it held cannot be compared, and where "
     "the log ends is not known.",
     proof="The files left behind, or the range that the others hold.",
-    remedy="Copy again. If the broker itself lacks the file, rebuild the replica.",
-    traps="Retention that deleted a segment during the copy.",
+    remedy="Copy the partition again. If the broker itself lacks the file, let it fetch the partition again.",
+    traps="Retention that deleted a segment during the copy; the script of capture-plan puts it aside.",
 )
 CAP_UNREADABLE = Code(
     "CAP-UNREADABLE",
@@ -52,8 +52,8 @@ CAP_UNREADABLE = Code(
     summary="A directory, replica or file could not be read at all",
     meaning="It is left out of the comparison, so part of the answer is missing.",
     proof="The path and the reason.",
-    remedy="Mend what the reason says (permissions, a link that leads out of the snapshot, a missing "
-    "meta.properties) and run again.",
+    remedy="Fix what the reason names (permissions, a link that leads out of the snapshot, a missing meta.properties, a file "
+    "that differs from manifest.json), or copy it again, and run again.",
     traps="",
 )
 CAP_NOT_AUDITED = Code(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.comparing.loss import has_data, is_lost
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, doubted, finding, offsets
 from replica_audit.auditing.findings.run_history import left_by, told_by_history
-from replica_audit.auditing.findings.shared import damaged_pair
+from replica_audit.auditing.findings.shared import damaged_pair, fate_of_copy, name_copy, place_of_copy
 from replica_audit.auditing.replicas.shared_range import shared_end, shared_start
 from replica_audit.closed_sets import Severity, Verdict
 from replica_audit.wording import count
@@ -23,13 +24,15 @@ if TYPE_CHECKING:
 DIV_EPOCH = Code(
     "DIV-EPOCH",
     severities=("high", "medium"),
-    verdicts=("WILL_LOSE_ON_TRUNCATION", "UNCOMMITTED_DIVERGENCE"),
+    verdicts=("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE", "UNCOMMITTED_DIVERGENCE"),
     traits=("records", "difference", "retold", "saved_first"),
     summary="A replica's tail was written by another leader and will be cut",
     meaning="From some offset on the replica has records that are not on the leader's lineage. When it follows the "
     "leader it cuts them. If they were acknowledged with acks=1 only, that is within what acks=1 promises; after "
     "an unclean election acknowledged records go.",
-    proof="The range, the epochs on either side, and the replay that cuts at or before its start.",
+    proof="The range, the epochs on either side, and the replay that cuts at or before its start. Where the metadata log has "
+    "the elections since and leaves open whether the records were committed (the elected replica had been down, or shows that it "
+    "lost its end), the partition is inconclusive.",
     remedy="If the records matter, copy this broker's log directory before the broker rejoins. For the election, "
     "see META-UNCLEAN-ELECTION. Whether any were committed is said by HWM-LOSS, not by this code.",
     traps="Being below the leader's high watermark proves nothing: the uncommitted tail of a leader long gone "
@@ -109,9 +112,8 @@ CODES = (
 )
 
 
-#: Severity and verdict of a run by its code, where nothing is known of the election that left it behind.
+#: Severity and verdict of a run by its code.
 _VERDICTS: dict[Code, tuple[Severity, Verdict]] = {
-    DIV_EPOCH: ("medium", "UNCOMMITTED_DIVERGENCE"),
     DIV_TAIL_PENDING: ("info", "UNCOMMITTED_DIVERGENCE"),
     DIV_HIDDEN: ("critical", "COMMITTED_DIVERGENCE"),
     DIV_CONTENT: ("critical", "COMMITTED_DIVERGENCE"),
@@ -143,6 +145,32 @@ def judge(case: Case) -> Iterator[Finding]:
             if pair.kind == "crc":
                 yield damaged_pair(DIV_CORRUPT, pair)
         yield from _compacted(case, item)
+    for item in case.beside:
+        for run in item.runs:
+            if is_lost(run) and any(has_data(batch) for batch in run.batches):
+                yield _beside(case, item, run)
+
+
+def _beside(case: Case, item: Comparison, run: Run) -> Finding:
+    leader, facts = case.reference.facts, item.follower
+    there = (
+        f"the log of broker {leader.broker_id} ends at {leader.log_end_offset}"
+        if run.start_offset >= leader.log_end_offset
+        else f"broker {leader.broker_id} has {'other records' if run.conflicting else 'nothing'} there"
+    )
+    severity, verdict = _of_old_tail(case, run)
+    return finding(
+        DIV_EPOCH,
+        f"{name_copy(facts)} has {count(run.data_records, 'record')}{_epoch(run.replica_epoch)} at "
+        f"{offsets(run.start_offset, run.end_offset)}; {there}{left_by(run)}; {fate_of_copy(facts)}",
+        severity=severity,
+        verdict=verdict,
+        broker_id=facts.broker_id,
+        start_offset=run.start_offset,
+        end_offset=run.end_offset,
+        replica_epoch=run.replica_epoch,
+        evidence=[place_of_copy(facts), considered("lag: no, the records differ"), *told_by_history(run)],
+    )
 
 
 def _never_committed(case: Case, item: Comparison) -> Iterator[Finding]:
@@ -171,9 +199,7 @@ def _never_committed(case: Case, item: Comparison) -> Iterator[Finding]:
 
 def _run(case: Case, item: Comparison, run: Run) -> Finding:
     code = code_of_run(run)
-    severity, verdict = _VERDICTS[code]
-    if code is DIV_EPOCH and run.cause is not None and run.cause.clean is False and not run.is_written_again:
-        severity, verdict = "high", "WILL_LOSE_ON_TRUNCATION"
+    severity, verdict = _of_old_tail(case, run) if code is DIV_EPOCH else _VERDICTS[code]
     leader, follower = case.reference.facts, item.follower
     replay = item.replays[case.protocol]
     here = f"broker {follower.broker_id}"
@@ -194,8 +220,8 @@ def _run(case: Case, item: Comparison, run: Run) -> Finding:
             else f"{here} has {own} at {where}, where broker {leader.broker_id} {has} other {theirs}"
         )
     fate = (
-        f"the {case.protocol} protocol cuts the log at {replay.truncate_to}"
-        if run.start_offset >= replay.truncate_to
+        f"the {case.protocol} protocol cuts the log at {replay.kept_to}"
+        if run.start_offset >= replay.kept_to
         else f"the {case.protocol} protocol keeps everything below {replay.truncate_to}, so this stays"
     )
     if run.is_written_again:
@@ -230,6 +256,17 @@ def _run(case: Case, item: Comparison, run: Run) -> Finding:
             ),
         ],
     )
+
+
+def _of_old_tail(case: Case, run: Run) -> tuple[Severity, Verdict]:
+    """Severity and verdict of DIV-EPOCH, by what is known of the election that left the run behind."""
+    if run.cause is None or run.is_written_again:
+        return "medium", "UNCOMMITTED_DIVERGENCE"
+    if run.cause.clean is False:
+        return "high", "WILL_LOSE_ON_TRUNCATION"
+    committed, possible = case.committed_in(run)
+    is_open = run.data_records and possible > max(committed, run.start_offset)
+    return "medium", "INCONCLUSIVE" if is_open else "UNCOMMITTED_DIVERGENCE"
 
 
 def _compaction(leader: ReplicaFacts, follower: ReplicaFacts) -> str:
@@ -281,10 +318,12 @@ def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
 def _presence(case: Case, item: Comparison, outcome: Compaction) -> Finding:
     leader, follower, keys = case.reference.facts.broker_id, item.follower.broker_id, outcome.keys
     equal = not any(part.compared and part.conflicting for part in item.alignment.differences)
-    said = [
-        f"in this compacted partition broker {leader} has {count(outcome.only_reference, 'record')} that broker {follower} does not "
-        f"have, and broker {follower} has {outcome.only_follower} that broker {leader} does not have"
-    ]
+    said = []
+    if outcome.only_reference or outcome.only_follower:
+        said.append(
+            f"in this compacted partition broker {leader} has {count(outcome.only_reference, 'record')} that broker {follower} does "
+            f"not have, and broker {follower} has {outcome.only_follower} that broker {leader} does not have"
+        )
     if not outcome.complete:
         said.append("some records could not be read")
     elif equal:

@@ -18,6 +18,7 @@ EPO_FILE_CORRUPT = Code(
     "EPO-FILE-CORRUPT",
     severities=("high",),
     verdicts=("LATENT_CORRUPTION",),
+    traits=("damage",),
     summary="leader-epoch-checkpoint cannot be read, or is empty though the log has epochs",
     meaning="The file that tells this replica where each leader's records begin is malformed, its entry count is "
     "wrong, or it is empty while batches carry epochs. A 4.3 broker refuses to start on the first two. "
@@ -34,6 +35,7 @@ EPO_CACHE_MISSING = Code(
     "EPO-CACHE-MISSING",
     severities=("high", "info"),
     verdicts=("LATENT_CORRUPTION",),
+    traits=("damage",),
     summary="A batch's epoch is not what leader-epoch-checkpoint says for its offset",
     meaning="The epoch in a batch and the epoch that the checkpoint file gives for the batch's offset differ. "
     "Kafka "
@@ -61,6 +63,7 @@ EPO_NON_MONOTONIC = Code(
     "EPO-NON-MONOTONIC",
     severities=("medium",),
     verdicts=(),
+    traits=("damage",),
     summary="Epochs or start offsets do not increase in leader-epoch-checkpoint",
     meaning="Kafka keeps both strictly increasing. Brokers before 2.0.1 could write such a file; later ones drop "
     "the conflicting entries in memory and may leave the file as it is.",

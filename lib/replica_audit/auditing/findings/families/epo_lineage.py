@@ -20,6 +20,7 @@ EPO_START_MISMATCH = Code(
     "EPO-START-MISMATCH",
     severities=("high",),
     verdicts=("COMMITTED_DIVERGENCE",),
+    traits=("damage",),
     summary="One epoch begins at different offsets on two replicas",
     meaning="An epoch has one leader and so one first offset. Where two replicas disagree, one of them holds "
     "another leader's records below: the trace of a broker that was not fenced (KAFKA-6880). No truncation "

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.comparing.runs import records_between
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, doubted, finding, finding_id, offsets
 from replica_audit.auditing.findings.gone import EARLIER
+from replica_audit.auditing.findings.shared import fate_of_copy, name_copy, place_of_copy
 from replica_audit.auditing.leadership.election_causes import describe
 from replica_audit.auditing.leadership.logged_events import losing_cuts
 from replica_audit.auditing.replicas.held_offsets import offsets_of_epoch, without
@@ -91,6 +93,12 @@ def judge(case: Case) -> Iterator[Finding]:
         for run in item.runs:
             if (proof := run.proof) and (committed := run.committed_range):
                 yield doubted(_loss(case, item, run, committed[1], proof), item)
+    for item in case.beside:
+        for run in item.runs:
+            if (proof := run.proof) and (committed := run.committed_range) and run.committed_records:
+                yield _beside(case, item, committed, run.committed_records, proof.text, run.replica_epoch)
+        if case.is_lost_tail(item):
+            yield from _lost_tail(case, item)
     for mark in case.orphaned_marks:
         yield _orphaned(case, mark)
     yield from _gone(case)
@@ -115,6 +123,31 @@ def _orphaned(case: Case, mark: OrphanedMark) -> Finding:
                 f"the election of epoch {mark.leader_epoch} on"
             ),
         ],
+    )
+
+
+def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
+    """What a -future copy still has of the log that it was copied from, as far as that log's checkpoint proves it."""
+    start, end = case.reference.facts.log_end_offset, case.committed_tail(item)
+    if records := records_between(item.alignment.ahead, start, end):
+        why = f"the current log, which it was copied from, ends at {start} and its high watermark was {end} or more"
+        yield _beside(case, item, (start, end), records, why, item.alignment.ahead[0].epoch)
+
+
+def _beside(
+    case: Case, item: Comparison, where: tuple[int, int], records: int, why: str, replica_epoch: int | None
+) -> Finding:
+    facts = item.follower
+    return finding(
+        HWM_LOSS,
+        f"{count(records, 'committed record')} at {offsets(*where)} {'is' if records == 1 else 'are'} not on broker "
+        f"{case.reference.facts.broker_id}; {name_copy(facts)} still has {'it' if records == 1 else 'them'}: {why}; "
+        f"{fate_of_copy(facts)}",
+        broker_id=facts.broker_id,
+        start_offset=where[0],
+        end_offset=where[1],
+        replica_epoch=replica_epoch,
+        evidence=[place_of_copy(facts)],
     )
 
 
@@ -149,7 +182,7 @@ def _evidence(proof: Proof, suspect: bool) -> list[Evidence]:
     return [
         Evidence(
             "checkpoint",
-            "high watermark inside the conflicting records"
+            "a high watermark that lies among these records, so those below it were committed"
             if proof.kind == "checkpoint"
             else "high watermark past the end of its own log, over records of the same leader epoch",
             proof.broker_id,

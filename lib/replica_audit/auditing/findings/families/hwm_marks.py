@@ -37,7 +37,8 @@ HWM_RP_ABOVE_LEO = Code(
     meaning="Records up to the recovery point had been forced to disk, and they are not in the log. A truncation "
     "writes a smaller recovery point at once, so it does not explain this.",
     proof="The recovery point and the log end.",
-    remedy="Suspect the disk, a restored volume or a deleted file. Rebuild the replica; do not let it lead.",
+    remedy="Suspect the disk, a restored volume or a deleted file. Do not let this replica lead before it has fetched "
+    "the range from one that holds it.",
     traps="Files copied at different moments; a log that the loader itself cut less than 60 s ago.",
 )
 HWM_ABOVE_ISR_PREFIX = Code(
@@ -61,7 +62,7 @@ HWM_UNDER_MIN_ISR = Code(
     meaning="Producers with acks=all are refused. From 3.7 the high watermark stands still; before, it goes on "
     "over records that one broker alone may hold.",
     proof="The ISR and the topic's min.insync.replicas.",
-    remedy="Bring the missing replicas back.",
+    remedy="Bring the missing replicas back, each once it is known that it holds nothing that the leader lacks.",
     traps="",
 )
 CODES = (
@@ -176,7 +177,7 @@ def _suffix(case: Case) -> Iterator[Finding]:
 
 def _under_min_isr(case: Case) -> Iterator[Finding]:
     isr, leadership = case.reference.isr, case.leadership
-    if isr is None or leadership is None or case.stopped:
+    if isr is None or leadership is None or case.stopped or case.reference.leader_id is None:
         return
     assigned = leadership.replicas
     minimum = case.config("min.insync.replicas")

@@ -20,32 +20,34 @@ LOG_OFFSET_REGRESSION = Code(
     "LOG-OFFSET-REGRESSION",
     severities=("high",),
     verdicts=("LATENT_CORRUPTION",),
-    traits=("doubt",),
+    traits=("doubt", "damage"),
     summary="Offsets go back: a batch begins at or below the last offset of the one before",
     meaning="Two batches of one log claim some of the same offsets. Readers get records twice or in the wrong "
     "order, "
     "and recovery may empty the whole segment (the class of KAFKA-3919).",
     proof="Both batches with their positions and offset ranges.",
-    remedy="Rebuild this replica from one whose offsets are in order. If it is the leader, move leadership first.",
+    remedy="Keep a copy of this replica, and rebuild it from one whose offsets are in order. If it leads, move leadership "
+    "first.",
     traps="A compressed batch of format 0 or 1 carries its last offset; a .swap file beside the live segments.",
 )
 LOG_OFFSET_DUPLICATE = Code(
     "LOG-OFFSET-DUPLICATE",
     severities=("high",),
     verdicts=("LATENT_CORRUPTION",),
-    traits=("doubt",),
+    traits=("doubt", "damage"),
     summary="A batch lies wholly within offsets that the log already has",
     meaning="The same offsets are there twice: a batch was written a second time, or a file was copied into the "
     "directory. Consumers read the range twice.",
     proof="The batch's position and range and the last offset before it.",
-    remedy="Rebuild this replica from one that has the range once. If it is the leader, move leadership first.",
+    remedy="Keep a copy of this replica, and rebuild it from one that has the range once. If it leads, move leadership "
+    "first.",
     traps="A .swap file beside the segments that it replaces.",
 )
 LOG_EPOCH_REGRESSION = Code(
     "LOG-EPOCH-REGRESSION",
     severities=("high",),
     verdicts=("LATENT_CORRUPTION",),
-    traits=("doubt",),
+    traits=("doubt", "damage"),
     summary="Leader epochs go back: a batch has a smaller epoch than the batch before it",
     meaning="Within a log leader epochs never decrease. The epoch field is outside the checksum, so a flipped bit "
     "there passes every check of Kafka and then misleads truncation.",
@@ -57,14 +59,15 @@ LOG_GAP = Code(
     "LOG-GAP",
     severities=("medium", "info"),
     verdicts=(),
-    traits=("doubt",),
+    traits=("doubt", "damage"),
     summary="Offsets are missing between two batches",
     meaning="The log goes on at a greater offset than the one that should follow. In a compacted log that is "
     "normal "
     "(info); elsewhere records were lost from this replica, for instance when an old follower cut inside a batch "
     "and fetched on from the middle of it.",
     proof="The last offset before and the first offset after the gap, and whether other replicas hold the range.",
-    remedy="If another replica holds the range, rebuild this one from it. Do not let this replica become leader.",
+    remedy="If another replica holds the range, let it lead, and rebuild this one from it. Do not let this replica become "
+    "leader.",
     traps="Compaction, DeleteRecords, tiered storage. A topic that was compacted once keeps its gaps when its policy "
     "changes, and a follower that fetches from a cleaned leader gets that leader's gaps. A segment that the copy does "
     "not have is CAP-MISSING-SEGMENT.",
@@ -73,7 +76,7 @@ LOG_SEGMENT_NAME = Code(
     "LOG-SEGMENT-NAME",
     severities=("medium",),
     verdicts=(),
-    traits=("doubt",),
+    traits=("doubt", "damage"),
     summary="A segment's name does not fit the offsets in it",
     meaning="The first batch lies below the offset that the file is named after, or the file spans more than "
     "2^31-1 offsets. Kafka finds records by these names and by 4-byte relative offsets in the index.",
@@ -85,7 +88,7 @@ LOG_FIELD = Code(
     "LOG-FIELD",
     severities=("medium",),
     verdicts=(),
-    traits=("doubt",),
+    traits=("doubt", "damage"),
     summary="A header field has a value that cannot be",
     meaning="A batch can be framed, but a count, a delta, an attribute bit, the codec or the format version is "
     "outside what Kafka writes.",
@@ -98,7 +101,7 @@ LOG_CRC_BLIND = Code(
     "LOG-CRC-BLIND",
     severities=("high",),
     verdicts=("LATENT_CORRUPTION",),
-    traits=("doubt",),
+    traits=("doubt", "damage"),
     summary="A field that no checksum covers contradicts its neighbours or the other replicas",
     meaning="Base offset, length, leader epoch and format version lie outside a batch's checksum. One of them is "
     "wrong although the checksum is right, so neither the broker nor kafka-dump-log will ever complain.",
@@ -113,7 +116,7 @@ LOG_PRODUCER_DUPLICATE = Code(
     "LOG-PRODUCER-DUPLICATE",
     severities=("medium",),
     verdicts=(),
-    traits=("doubt",),
+    traits=("doubt", "damage"),
     summary="One producer sequence at two offsets",
     meaning="The same producer id, producer epoch and sequence number were appended twice. An idempotent "
     "producer's "

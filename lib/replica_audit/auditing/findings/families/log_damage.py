@@ -18,7 +18,7 @@ LOG_CORRUPT_MID = Code(
     "LOG-CORRUPT-MID",
     severities=("high",),
     verdicts=("LATENT_CORRUPTION",),
-    traits=("doubt",),
+    traits=("doubt", "damage"),
     summary="Damaged bytes with sound records after them",
     meaning="A batch fails its checksum or its structure makes no sense, and sound batches follow in the same file "
     "or in later segments. A broker that recovers this log cuts it at the damage and deletes everything after it. "
@@ -26,45 +26,42 @@ LOG_CORRUPT_MID = Code(
     "hits it.",
     proof="The byte position, the length, what was expected there and what was found; the number of sound records "
     "after it that a recovery would destroy; whether the next start would notice.",
-    remedy="Do not restart this broker before another in-sync replica is known to hold the range. Then stop it, "
-    "move "
-    "the partition directory away and let the broker fetch the partition anew. Check the disk.",
-    traps="A tail that is cut short, or zeros at the end of the last segment, have codes of their own.",
+    remedy="Do not restart this broker before another in-sync replica is known to hold the range. Then stop it, move the "
+    "partition directory away, keep it, and let the broker fetch the partition again. Check the disk.",
+    traps="A tail that is cut short, and zeros at the end of the last segment, have codes of their own.",
 )
 LOG_TAIL_PARTIAL = Code(
     "LOG-TAIL-PARTIAL",
     severities=("medium", "low"),
     verdicts=(),
-    traits=("doubt",),
+    traits=("doubt", "damage"),
     summary="The last batch of the log is incomplete",
     meaning="The file ends inside a batch: it was copied, or the broker died, while the batch was written. "
     "Recovery cuts the fragment off. With the clean-shutdown flag it should not be there, and Kafka will not look "
     "for it.",
     proof="The position where the last sound batch ends and the number of bytes after it.",
-    remedy="None after a crash or on a live copy. With the clean-shutdown flag, find out who wrote to the file "
-    "after "
-    "the stop; removing .kafka_cleanshutdown makes the broker recover the log.",
+    remedy="None after a crash or on a live copy. With the clean-shutdown flag, find out what wrote to the file after the "
+    "stop, and copy the directory; removing .kafka_cleanshutdown then makes the broker recover all logs of that disk.",
     traps="A live copy cuts files anywhere, often at a multiple of 4096 bytes.",
 )
 LOG_TAIL_ZERO = Code(
     "LOG-TAIL-ZERO",
     severities=("medium", "info"),
     verdicts=(),
-    traits=("doubt", "padding"),
+    traits=("doubt", "damage", "padding"),
     summary="The log ends in zero bytes",
     meaning="The bytes after the last sound batch are all zero: a file that was allocated in advance "
     "(log.preallocate), or a file system that lost unwritten pages at a power loss.",
     proof="The position of the first zero byte and the number of bytes up to the end of the file.",
-    remedy="None with log.preallocate or after a crash: recovery cuts the zeros. With the clean-shutdown flag "
-    "Kafka "
-    "will not look; remove the flag so that the log is recovered.",
+    remedy="None with log.preallocate or after a crash: recovery cuts the zeros. With the clean-shutdown flag Kafka does not "
+    "look for them: copy the directory, then remove .kafka_cleanshutdown, so that the logs of that disk are recovered.",
     traps="Preallocation trims the file at a clean stop only.",
 )
 LOG_TAIL_GARBAGE = Code(
     "LOG-TAIL-GARBAGE",
     severities=("medium",),
     verdicts=("LATENT_CORRUPTION",),
-    traits=("doubt",),
+    traits=("doubt", "damage"),
     summary="Bytes at the end of the log that are not a batch",
     meaning="After the last sound batch there are bytes that are neither the beginning of a batch nor zeros. "
     "Records may have been there.",

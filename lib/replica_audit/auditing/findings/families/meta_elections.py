@@ -61,7 +61,7 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
                 left.setdefault(holder, []).append(run)
     start = past.start_of(election.leader_epoch)
     end = max((run.end_offset for runs in left.values() for run in runs), default=None)
-    began = "" if start is None else f"; its epoch begins at offset {start}"
+    began = "" if start is None else f"; it leads from offset {start}"
     evidence = [
         Evidence(
             "leadership",
@@ -79,6 +79,7 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
         nothing = _lost_nothing(case, leadership, election)
         said = (
             nothing
+            or _in_remote_storage(case, election)
             or "it may have lost records, and these files cannot tell: no replica here still holds any that it left behind"
         )
         message = f"{describe(election)}{began}; {said}"
@@ -102,11 +103,14 @@ def _loss(runs: list[Run]) -> str:
     """The three ways to count what one replica holds of it: all, proven committed, promised."""
     records, committed = sum(run.data_records for run in runs), sum(run.committed_records for run in runs)
     known = promised_in_all(run.cause for run in runs)
-    more = "" if known is None else f", at most {known} promised by acks=all"
     start = min(run.start_offset for run in runs)
     if not records:
         return f"only ends of transactions or empty batches from {start} on"
-    return f"{count(records, 'record')} from {start} on ({committed} proven committed{more})"
+    held = f"{count(records, 'record')} from {start} on"
+    if committed == records:
+        return f"{held}, all proven committed"
+    more = "" if known is None else f", at most {known} promised by acks=all"
+    return f"{held} ({committed} proven committed{more})"
 
 
 def _lost_nothing(case: Case, leadership: Leadership, election: Election) -> str | None:
@@ -135,6 +139,15 @@ def _lost_nothing(case: Case, leadership: Leadership, election: Election) -> str
         f"it lost nothing: broker {before}, which led before, has followed nobody since, and broker "
         f"{case.reference.facts.broker_id} has all its records"
     )
+
+
+def _in_remote_storage(case: Case, election: Election) -> str | None:
+    """A clause that says that remote storage has records of an epoch before it that the log has left; else None."""
+    found = [one for one in case.remote_orphans if one.leader_epoch < election.leader_epoch]
+    if not found:
+        return None
+    first, end = min(one.start_offset for one in found), max(one.end_offset for one in found)
+    return f"it lost records: remote storage still has segments of an earlier epoch from {first} to {end - 1}"
 
 
 def _unseen(case: Case, election: Election) -> str:

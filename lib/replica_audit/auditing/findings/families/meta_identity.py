@@ -24,8 +24,8 @@ META_NO_LEADER = Code(
     "compared with the one that would most likely be elected; the answers are for that case. Of a topic that was deleted "
     "(info) only directories are left, and nobody will lead it again.",
     proof="The state and its source, and the reference that was chosen instead.",
-    remedy="Bring back a broker of the ISR or of the eligible leader replicas. See what each choice would cost "
-    "before an unclean election.",
+    remedy="See what each choice of leader costs (replica-audit elect) before a broker is started or an unclean election is "
+    "held. A broker of the ISR, or an eligible leader replica, leads as soon as it is back.",
     traps="",
 )
 META_ISR_UNKNOWN = Code(
@@ -105,7 +105,7 @@ def _leader(case: Case) -> Iterator[Finding]:
     if reference.leader_id is None:
         yield finding(
             META_NO_LEADER,
-            f"no leader; compared with broker {reference.facts.broker_id}, and truncation says what would happen if it were elected",
+            f"no leader; the others are compared with broker {reference.facts.broker_id}, and cuts are shown as if it were elected",
             severity="info" if case.stopped else "medium",
             evidence=[Evidence("leadership", reference.source)],
         )
@@ -115,9 +115,20 @@ def _leader(case: Case) -> Iterator[Finding]:
             bound = "no log end bounds the high watermark from above"
         yield finding(
             META_ISR_UNKNOWN,
-            f"nothing says who is in sync (leadership: {reference.source}); {bound}",
+            f"{_why_unknown(case)}; {bound}",
             evidence=[Evidence("leadership", reference.source)],
         )
+
+
+def _why_unknown(case: Case) -> str:
+    """Why it is not known who is in sync."""
+    source = case.reference.source
+    if case.leadership is not None and case.leadership.overtaken and not case.reference.outdated:
+        return (
+            f"what {source} says of who is in sync is not used, as it is older than the logs: those of another partition "
+            "know a later leader epoch"
+        )
+    return f"nothing says who is in sync (leadership: {source})"
 
 
 def _deleted(leadership: Leadership) -> Finding:

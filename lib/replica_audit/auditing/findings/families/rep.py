@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.families.cap_doubts import skew
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding, offsets
-from replica_audit.auditing.leadership.capture_times import lacks_tail
+from replica_audit.auditing.findings.shared import fate_of_copy, name_copy, place_of_copy
+from replica_audit.auditing.leadership.capture_times import is_whole_though_down, lacks_tail
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.wording import brokers, count
 
@@ -57,13 +58,15 @@ REP_ISR_SHORT = Code(
 REP_LEADER_SHORTER = Code(
     "REP-LEADER-SHORTER",
     severities=("high",),
-    verdicts=("COMMITTED_LOSS",),
+    verdicts=("COMMITTED_LOSS", "WILL_LOSE_ON_TRUNCATION"),
     traits=("held", "saved_first"),
     summary="A replica goes on past the leader's log end though nothing was written while they were copied",
     meaning="The leader lost its tail, or another broker leads by now. Followers will cut these records to match it.",
     proof="The records past the leader's end with their epoch; and that the copies are of one moment (the manifest says "
     "quiesced, or all brokers were stopped cleanly and the metadata log knows every leader epoch), or that the leader "
-    "wrote them before its own copy was begun.",
+    "wrote them before its own copy was begun, or that its broker was down when it was copied and nobody has led since. "
+    "Where the ISR had shrunk below min.insync.replicas by the end of their epoch, "
+    "nothing tells whether they were appended before: then it is suspect, and they are possibly lost.",
     remedy="Copy the longer replica's directory before it follows the leader. Consider electing it.",
     traps="Copies of different moments: the leader was copied earlier, or stopped earlier, or the listing is older than "
     "the logs. Then it is CAP-SKEW.",
@@ -88,7 +91,27 @@ def judge(case: Case) -> Iterator[Finding]:
         yield from _ahead(case, item)
         yield from _short(case, item)
         yield from _lag(case, item)
+    for item in case.beside:
+        if case.is_lost_tail(item):
+            yield from _lost_tail(case, item)
     yield from _replication(case)
+
+
+def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
+    """What a -future copy still has of the log that it was copied from, where nothing proves it committed."""
+    facts, leader = item.follower, case.reference.facts
+    start = case.committed_tail(item)
+    if facts.log_end_offset <= start:
+        return
+    yield finding(
+        REP_LEADER_SHORTER,
+        f"{name_copy(facts)} has {offsets(start, facts.log_end_offset)}; the current log on broker {leader.broker_id}, which it was "
+        f"copied from, ends at {leader.log_end_offset} and lost its tail; {fate_of_copy(facts)}",
+        broker_id=facts.broker_id,
+        start_offset=start,
+        end_offset=facts.log_end_offset,
+        evidence=[place_of_copy(facts), considered("copied later: no, nothing was written while the copies were made")],
+    )
 
 
 def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
@@ -109,10 +132,17 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
     when = case.times.describe((follower, leader))
     if lacks_tail(reference, item, case.leadership, case.times, case.one_moment):
         place: dict[str, Any] = {"broker_id": follower.broker_id, "start_offset": start, "end_offset": end}
-        shared = {**place, "confidence": "likely"}
+        shared = {**place, "confidence": "likely", "verdict": "COMMITTED_LOSS"}
         if case.one_moment:
             why = "all copies were made while the cluster was at rest, so the reference lost its tail or is not the leader"
             evidence = [considered("capture skew: no, the cluster was at rest")]
+        elif is_whole_though_down(reference, item, case.leadership, case.times):
+            why = (
+                f"broker {leader.broker_id} was down when it was copied, and nobody has led since, so it lost its tail"
+            )
+            evidence = [
+                considered(f"capture skew: no, broker {leader.broker_id} was down, so its copy has all that it left")
+            ]
         else:
             why = (
                 f"they are of epoch {reference.leader_epoch}, in which broker {leader.broker_id} leads and wrote them itself, "
@@ -122,6 +152,12 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
                 Evidence("leadership", f"manifest.json: {when}"),
                 considered("capture skew: no, a later copy has at least as much"),
             ]
+        if item.is_undated:
+            why += (
+                "; the ISR had shrunk below min.insync.replicas by the end of their leader epoch, and no file tells whether they "
+                "were appended before, so they may have been committed, and may not"
+            )
+            shared |= {"confidence": "suspect", "verdict": "WILL_LOSE_ON_TRUNCATION"}
         yield finding(REP_LEADER_SHORTER, f"{text}; {why}", evidence=evidence, **shared)
     elif not case.one_moment:
         yield skew(case, follower, text, start, end, when, doubtful=is_tail_lost(case.reference, case.replicas, leader))

@@ -58,7 +58,7 @@ CODES = (
 
 
 def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
-    follower, cut = item.follower, item.replays[case.protocol].truncate_to
+    follower, cut = item.follower, item.replays[case.protocol].kept_to
     checkpoint = follower.directory.high_watermark_checkpoint
     if checkpoint is None or not cut < checkpoint <= follower.log_end_offset:
         return

@@ -116,7 +116,7 @@ def judge(case: Case) -> Iterator[Finding]:
 
 def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
     outcome, prefix = item.replays[case.protocol], item.common_prefix_end
-    if prefix is None or outcome.reason == "full_truncate":
+    if prefix is None or outcome.reason in ("full_truncate", "tiered_restart"):
         return
     follower = item.follower
     if outcome.truncate_to > prefix:
@@ -182,7 +182,14 @@ def _how(case: Case, item: Comparison) -> Iterator[Finding]:
     if outcome.reason == "full_truncate":
         yield finding(
             TRN_FULL,
-            f"broker {follower.broker_id} ends at {follower.log_end_offset}, below the leader's start: it empties its log and begins at {cut}",
+            f"broker {follower.broker_id} {_below(item, leader.log_start_offset)} the leader's start: it empties its log and begins at {cut}",
+            **shared,
+        )
+    if outcome.reason == "tiered_restart":
+        yield finding(
+            TRN_FULL,
+            f"broker {follower.broker_id} {_below(item, leader.local_start_offset)} the leader's local start: it empties its log and "
+            f"begins at {cut}; what lies below is read from remote storage",
             **shared,
         )
     if outcome.reason == "out_of_range_tail" and item.stretches:
@@ -197,3 +204,16 @@ def _how(case: Case, item: Comparison) -> Iterator[Finding]:
             f"broker {follower.broker_id} would be cut at {item.file_replay.truncate_to} by the epoch files and should be at {cut} by the batches",
             **shared,
         )
+
+
+def _below(item: Comparison, start: int) -> str:
+    """What of a follower's log lies below a leader's `start`, in words: its end, or the cut that the epochs lead to.
+
+    A log that ends below its own start begins anew there.
+    """
+    follower, end = item.follower, item.follower.log_end_offset
+    if follower.following_end_offset >= start:
+        return f"ends at {end}, but agrees with the leader only below"
+    if end < follower.log_start_offset:
+        return f"ends at {end}, below its own start, and begins anew at {follower.log_start_offset}, below"
+    return f"ends at {end}, below"

@@ -1,4 +1,4 @@
-"""Transactions that are open on the reference and will stay so (F.5)."""
+"""Hanging transactions (F.5): open on the reference, and no coordinator will end them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ TXN_MARKER_LOST = Code(
     meaning="The marker was lost with the tail that the leader never had. The coordinator holds the transaction "
     "for finished and will not write another.",
     proof="The marker on the replica, the transaction's records on the leader.",
-    remedy="kafka-transactions.sh abort for this partition, after finding out what the marker said.",
+    remedy="Find out what the marker on the replica says. Where it committed the transaction, that replica's log, or what is "
+    "salvaged of it, has the outcome: abort on the leader only what was aborted.",
     traps="",
 )
 CODES = (

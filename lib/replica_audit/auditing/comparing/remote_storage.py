@@ -1,0 +1,106 @@
+"""Segments in remote storage beside the log of the reference: those of another history, and what is missing (T1, T2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.comparing.below_local_start import epoch_parts
+from replica_audit.auditing.comparing.loss import Piece
+from replica_audit.formats.leadership.remote_states import COPY_FINISHED, DELETE_STARTED
+from replica_audit.model import OffsetRange, RemoteSegment
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.protocol.lineage import Lineage
+
+#: Stands for remote storage where copies are told apart.
+REMOTE = (-1, "remote storage")
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteOrphan:
+    """A stretch of records in remote storage that are of no part of a log: it has others there, or was cut before them."""
+
+    start_offset: int
+    end_offset: int
+    leader_epoch: int
+    segment_ids: tuple[str, ...]
+
+    @property
+    def piece(self) -> Piece:
+        """All of it proven committed: Kafka copies only what lies below the last stable offset."""
+        count = self.end_offset - self.start_offset
+        span = (self.start_offset, self.end_offset)
+        return Piece(REMOTE, (self.leader_epoch,), *span, count, self.end_offset, 0, exact=True)
+
+
+def find_orphans(facts: ReplicaFacts, lineage: Lineage, segments: Iterable[RemoteSegment]) -> tuple[RemoteOrphan, ...]:
+    """What copied `segments` have at or above the log start in an epoch that `lineage`, that of the log, rules out there.
+
+    An epoch later than all that the log knows is not ruled out: the log was copied before.
+    """
+    latest = -1 if lineage.latest_epoch is None else lineage.latest_epoch
+    found: list[RemoteOrphan] = []
+    for segment in sorted(segments, key=lambda one: (one.epochs, one.start_offset)):
+        if segment.state != COPY_FINISHED:
+            continue
+        for start, end, epoch in _stretches(segment):
+            for first, last, had in epoch_parts(lineage, max(start, facts.log_start_offset), end):
+                if had == epoch or epoch > latest:
+                    continue
+                before = found[-1] if found else None
+                if before is not None and (before.leader_epoch, before.end_offset) == (epoch, first):
+                    found[-1] = RemoteOrphan(
+                        before.start_offset, last, epoch, (*before.segment_ids, segment.segment_id)
+                    )
+                else:
+                    found.append(RemoteOrphan(first, last, epoch, (segment.segment_id,)))
+    return tuple(sorted(found, key=lambda one: (one.start_offset, one.leader_epoch)))
+
+
+def find_gaps(
+    facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteSegment], *, one_moment: bool
+) -> tuple[OffsetRange, ...]:
+    """Offsets between log start and local start that no copied segment of the log's own history has.
+
+    Kafka copies segments in order: one that was copied shows that those before it were there. Local files are deleted only
+    once they were copied: so up to the local start all must be there, if what tells of the segments is as late as the log
+    (`one_moment`). What retention is deleting at the beginning does not count, whatever the log-start checkpoint says: it is
+    written once a minute. Nothing is known where `__remote_log_metadata` is not here from its beginning, or names no segment.
+    """
+    start, end = facts.log_start_offset, facts.local_start_offset
+    if not segments or not all(segment.is_whole for segment in segments):
+        return ()
+    parts = sorted(
+        (first, last, segment.state)
+        for segment in segments
+        if segment.state >= COPY_FINISHED
+        for low, high, epoch in _stretches(segment)
+        for first, last, had in epoch_parts(lineage, max(low, start), min(high, end))
+        if had == epoch
+    )
+    found = []
+    reached, is_deleting = start, True
+    for first, last, state in parts:
+        if is_deleting and state >= DELETE_STARTED:
+            reached = max(reached, last)
+            continue
+        if state >= DELETE_STARTED:
+            continue
+        if first > reached:
+            found.append(OffsetRange(reached, first))
+        is_deleting = False
+        reached = max(reached, last)
+    if one_moment and reached < end:
+        found.append(OffsetRange(reached, end))
+    return tuple(found)
+
+
+def _stretches(segment: RemoteSegment) -> Iterator[tuple[int, int, int]]:
+    """(start, end, epoch) of the epochs within a segment."""
+    starts = [*(start for _, start in segment.epochs), segment.end_offset]
+    for (epoch, start), end in zip(segment.epochs, starts[1:], strict=True):
+        if max(start, segment.start_offset) < end:
+            yield max(start, segment.start_offset), end, epoch

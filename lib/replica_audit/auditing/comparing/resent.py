@@ -1,0 +1,138 @@
+"""Batches that their producer sent again to the next leader, which has them at another offset: no record of them is lost.
+
+A batch's checksum covers neither its offset nor its leader epoch, but its producer, sequence, times and records; of a
+topic with LogAppendTime the times are each leader's own. Clients before 2.5 begin at sequence 0 again under one producer
+epoch, so that the number alone proves nothing (KAFKA-5494).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from replica_audit.auditing.comparing.alignment import Alignment, Difference
+from replica_audit.auditing.comparing.contents import Reading
+from replica_audit.batch_header import LOG_APPEND_TIME, TRANSACTIONAL, Batch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of two logs, and its batches in the order of their offsets, as far as they were looked at."""
+
+    facts: ReplicaFacts
+    batches: Sequence[Batch]
+
+
+def with_resent(
+    reference: ReplicaFacts, follower: ReplicaFacts, alignment: Alignment, reading: Reading | None
+) -> Alignment:
+    """`alignment` with the twins of the follower's conflicting batches, where the reference has one past the fork."""
+    conflicts = [item for item in alignment.differences if item.kind == "epoch" and item.batches]
+    if not conflicts:
+        return alignment
+    fork = min(item.start_offset for item in conflicts)
+    # A batch that the reference has at the same offset is nobody's twin besides.
+    chosen = [item.batches[0] for item in conflicts if not item.written_again and len(item.batches) == 1]
+    twins = twins_of(chosen, fork, Side(follower, alignment.own), Side(reference, alignment.reference), reading)
+    return replace(alignment, differences=tuple(_with_twins(alignment.differences, twins)))
+
+
+def twins_of(
+    chosen: Iterable[Batch], fork: int, own: Side, reference: Side, reading: Reading | None
+) -> dict[Batch, Batch]:
+    """Those of the `chosen` batches of a log that were sent again to the reference, with what it has of them from `fork` on.
+
+    Each of the reference's batches is one's twin at most. A batch of a transaction needs the same outcome on both, which
+    only the records of the markers tell; without `reading` batches are the same by their checksums only.
+    """
+    senders = [batch for batch in chosen if _is_sent(batch)]
+    if not senders:
+        return {}
+    candidates: dict[tuple, list[Batch]] = defaultdict(list)
+    for batch in reference.batches:
+        if batch.base_offset >= fork and _is_sent(batch):
+            candidates[_identity(batch)].append(batch)
+    found = {}
+    for batch in senders:
+        same = candidates.get(_identity(batch), [])
+        twin = next((one for one in same if _is_twin(batch, own, one, reference, reading)), None)
+        if twin is not None:
+            found[batch] = twin
+            same.remove(twin)
+    return found
+
+
+def _with_twins(differences: Sequence[Difference], twins: Mapping[Batch, Batch]) -> Iterator[Difference]:
+    for item in differences:
+        twin = twins.get(item.batches[0]) if item.kind == "epoch" and len(item.batches) == 1 else None
+        yield item if twin is None else replace(item, written_again=True, twin=twin)
+
+
+def _is_sent(batch: Batch) -> bool:
+    """Whether an idempotent producer sent it, and it can be read."""
+    return batch.magic >= 2 and batch.producer_id >= 0 and not batch.is_control and batch.crc_valid
+
+
+def _identity(batch: Batch) -> tuple:
+    return (
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        batch.record_count,
+        batch.last_offset - batch.base_offset,
+        batch.attributes & TRANSACTIONAL,
+    )
+
+
+def _is_twin(batch: Batch, own: Side, other: Batch, reference: Side, reading: Reading | None) -> bool:
+    """Whether two batches of one identity have the same records, and their transaction came to the same."""
+    if (batch.crc, batch.size) != (other.crc, other.size) and (
+        reading is None or not _are_equal(*(_records(*side, reading) for side in ((batch, own), (other, reference))))
+    ):
+        return False
+    if not batch.attributes & TRANSACTIONAL:
+        return True
+    outcome = None if reading is None else _outcome(batch, own, reading)
+    return reading is not None and outcome is not None and outcome == _outcome(other, reference, reading)
+
+
+def _records(batch: Batch, side: Side, reading: Reading) -> np.ndarray:
+    """The records of a batch, none where they cannot be read; the time is left out where it is the broker's."""
+    rows = reading.rows(side.facts, [batch])[0].copy()
+    rows["offset"] -= batch.base_offset
+    if batch.attributes & LOG_APPEND_TIME:
+        rows["timestamp"] = -1
+    return rows
+
+
+def _are_equal(rows: np.ndarray, others: np.ndarray) -> bool:
+    names = ("offset", "timestamp", "content", "headers")
+    return 0 < len(rows) == len(others) and all(np.array_equal(rows[name], others[name]) for name in names)
+
+
+def _outcome(batch: Batch, side: Side, reading: Reading) -> int | None:
+    """How the transaction of a batch ended in a log; None where it has not."""
+    marker = next(
+        (
+            one
+            for one in side.batches
+            if one.base_offset > batch.base_offset
+            and one.is_control
+            and one.producer_id == batch.producer_id
+            and one.producer_epoch >= batch.producer_epoch
+        ),
+        None,
+    )
+    if marker is None:
+        return None
+    rows, _ = reading.rows(side.facts, [marker])
+    return int(rows["marker"][0]) if len(rows) else None

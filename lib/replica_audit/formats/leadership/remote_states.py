@@ -1,0 +1,6 @@
+"""States of a segment in remote storage, by their numbers in `__remote_log_metadata` (Kafka `RemoteLogSegmentState`)."""
+
+from __future__ import annotations
+
+STATES = ("copy_started", "copy_finished", "delete_started", "delete_finished")
+COPY_STARTED, COPY_FINISHED, DELETE_STARTED, DELETE_FINISHED = range(len(STATES))

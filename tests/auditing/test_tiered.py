@@ -1,0 +1,232 @@
+"""Tiered topics: a leader's local start is not its log start, and what `__remote_log_metadata` tells (F.7, T1, T2, T7)."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from pathlib import Path
+
+import pytest
+from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
+from tests.support.encoder import Record, encode_batch
+from tests.support.logdirs import make_uuid
+
+TIERED = {"remote.storage.enable": "true"}
+STARTED, FINISHED, DELETING, DELETED = range(4)
+
+
+def leader(*epochs: tuple[int, int], start: int = 100, log_start: int = 0, end: int = 120) -> Broker:
+    """Its files begin at `start`, the rest from `log_start` on is in remote storage; `epochs` are those of the file."""
+    epoch = epochs[-1][0]
+    return Broker(written(start, end, epoch), epochs=epochs, log_start=log_start, first_base_offset=start)
+
+
+def tiered(path: Path, brokers: dict[int, Broker], **options) -> Answer:
+    return audit(path, brokers, configs=TIERED, isr=(1,), **options)
+
+
+# --- epochs below the local start
+
+
+def test_records_below_the_leaders_local_start_are_compared_by_epochs(tmp_path: Path) -> None:
+    follower = Broker([*written(0, 55, 0), *written(55, 58, 1)], high_watermark=58)
+    answer = tiered(tmp_path, {1: leader((0, 0), (2, 50)), 2: follower})
+    assert [run[1:5] for run in answer.runs(2)] == [(50, 55, 2, 0), (55, 58, 2, 1)]
+    (partition,) = answer.tables["partitions"]
+    assert (answer.verdict, partition["lost_records"], partition["lost_committed"]) == ("COMMITTED_LOSS", 8, 8)
+    cut = answer.cut(2)
+    assert (cut["truncate_to"], cut["reason"], cut["dropped_records"], cut["committed_dropped"]) == (
+        *(100, "tiered_restart", 8, 8),
+    )
+    own = {row["candidate_id"]: row for row in answer.tables["elections"] if row["candidate_id"] == row["broker_id"]}
+    assert (own[1]["lost_records"], own[1]["lost_committed"]) == (8, 8)
+
+
+@pytest.mark.parametrize("epoch_start", [51, 53, 54])
+def test_a_leader_epoch_that_begins_inside_a_batch_parts_them_there(tmp_path: Path, epoch_start: int) -> None:
+    follower = Broker(written(0, 55, 0), high_watermark=55)
+    answer = tiered(tmp_path, {1: leader((0, 0), (2, epoch_start)), 2: follower})
+    assert [run[1:3] for run in answer.runs(2)] == [(epoch_start, 55)]
+    assert answer.tables["partitions"][0]["lost_records"] == 55 - epoch_start
+
+
+@pytest.mark.parametrize(
+    ("follower", "epochs"),
+    [
+        (Broker(written(0, 50, 0)), ((0, 0), (1, 60))),
+        (Broker([*written(0, 60, 0), *written(60, 70, 1)]), ((0, 0), (1, 60))),
+        (Broker([*written(0, 60, 0), *written(60, 110, 1)]), ((0, 0), (1, 60))),
+        (Broker(written(30, 50, 0), first_base_offset=30, log_start=0), ((0, 0), (1, 60))),
+    ],
+    ids=["behind", "at a later epoch", "in the local part", "tiered itself"],
+)
+def test_equal_epochs_below_the_local_start_are_nothing_to_tell(tmp_path: Path, follower: Broker, epochs) -> None:
+    answer = tiered(tmp_path, {1: leader(*epochs), 2: follower})
+    assert answer.runs(2) == [] and answer.verdict == "LAGGING", answer
+    assert answer.tables["partitions"][0]["lost_records"] == 0
+    assert answer.cut(2)["dropped_records"] == 0
+
+
+def test_records_below_the_leaders_log_start_are_deleted_and_not_lost(tmp_path: Path) -> None:
+    follower = Broker([*written(0, 55, 0), *written(55, 58, 1)], high_watermark=58)
+    answer = tiered(tmp_path, {1: leader((2, 70), log_start=70), 2: follower})
+    assert answer.runs(2) == [] and answer.tables["partitions"][0]["lost_records"] == 0
+
+
+@pytest.mark.parametrize(("end", "cut", "reason"), [(50, 100, "tiered_restart"), (105, 105, "none")])
+def test_a_follower_behind_the_local_start_begins_there(tmp_path: Path, end: int, cut: int, reason: str) -> None:
+    follower = Broker([*written(0, min(end, 60), 0), *written(60, end, 1)], high_watermark=end)
+    answer = tiered(tmp_path, {1: leader((0, 0), (1, 60)), 2: follower})
+    row = answer.cut(2)
+    assert (row["truncate_to"], row["reason"], row["committed_dropped"]) == (cut, reason, 0)
+    assert bool(answer.found("TRN-FULL")) == (reason == "tiered_restart")
+    assert answer.cut(2, "kip-279")["reason"] == "none"
+
+
+# --- __remote_log_metadata
+
+
+def _uvarint(number: int) -> bytes:
+    return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80]) + _uvarint(number >> 7)
+
+
+def _uuid(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "==")
+
+
+def _id(name: str, topic_id: str) -> bytes:
+    topic = TOPIC.encode()
+    place = _uvarint(len(topic) + 1) + topic + _uuid(topic_id) + struct.pack(">i", 0) + b"\x00"
+    return place + _uuid(make_uuid(name)) + b"\x00"
+
+
+def copied(
+    start: int, end: int, *epochs: tuple[int, int], state: int = FINISHED, topic_id: str = TOPIC_ID
+) -> list[bytes]:
+    """The messages of one segment with the offsets [start, end)."""
+    name = f"{start} {end} {epochs}"
+    body = struct.pack(">qqiqq", start, end - 1, 0, 1, 1) + _uvarint(len(epochs) + 1)
+    body += b"".join(struct.pack(">iq", *entry) + b"\x00" for entry in epochs)
+    first = b"\x01\x00\x00" + _id(name, topic_id) + body + struct.pack(">i", 100) + b"\x00\x00\x00"
+    states = range(FINISHED, state + 1)
+    return [
+        first,
+        *(b"\x01\x01\x00" + _id(name, topic_id) + struct.pack(">iq", 0, 2) + bytes([0, one, 0]) for one in states),
+    ]
+
+
+def with_remote(
+    path: Path, leads: Broker, *segments: list[bytes], first: int = 0, quiesced: bool | None = None
+) -> Answer:
+    values = [value for segment in segments for value in segment]
+
+    def write() -> None:
+        folder = path / "broker-1" / "__remote_log_metadata-0"
+        folder.mkdir(parents=True)
+        batches = [encode_batch(first + at, [Record(None, value)], 0) for at, value in enumerate(values)]
+        (folder / f"{first:020d}.log").write_bytes(b"".join(batches))
+
+    return tiered(path, {1: leads, 2: leads}, before_audit=write, quiesced=quiesced)
+
+
+WHOLE = (copied(0, 40, (0, 0)), copied(40, 60, (0, 40)), copied(60, 100, (1, 60)))
+LEADS = leader((0, 0), (1, 60))
+
+
+def test_a_tier_that_has_all_of_the_log_is_nothing_to_tell(tmp_path: Path) -> None:
+    answer = with_remote(tmp_path, LEADS, *WHOLE)
+    assert not answer.found("TIER-ORPHAN") and not answer.found("TIER-GAP") and answer.verdict == "LAGGING", answer
+
+
+def test_segments_of_a_history_that_was_left_hold_lost_records(tmp_path: Path) -> None:
+    answer = with_remote(tmp_path, LEADS, *WHOLE, copied(60, 75, (0, 60)), copied(75, 90, (0, 75)))
+    assert answer.one("TIER-ORPHAN") == ("critical", "proven", 60, 90)
+    (partition,) = answer.tables["partitions"]
+    assert (answer.verdict, partition["lost_records"], partition["lost_committed"]) == ("COMMITTED_LOSS", 30, 30)
+
+
+@pytest.mark.parametrize(
+    "segment",
+    [
+        copied(60, 75, (0, 60), state=STARTED),
+        copied(60, 75, (0, 60), state=DELETED),
+        copied(60, 75, (0, 60), topic_id=make_uuid("another")),
+        copied(60, 75, (7, 60)),
+    ],
+    ids=["copied in part", "deleted", "another topic", "of a later leader"],
+)
+def test_segments_that_prove_no_loss(tmp_path: Path, segment: list[bytes]) -> None:
+    answer = with_remote(tmp_path, LEADS, *WHOLE, segment)
+    assert not answer.found("TIER-ORPHAN") and answer.verdict == "LAGGING", answer
+
+
+def test_segments_below_the_log_start_are_no_loss(tmp_path: Path) -> None:
+    answer = with_remote(tmp_path, leader((1, 80), log_start=80), WHOLE[2], copied(60, 75, (0, 60)))
+    assert not answer.found("TIER-ORPHAN") and not answer.found("TIER-GAP"), answer
+
+
+def test_a_gap_between_segments_is_unreadable(tmp_path: Path) -> None:
+    answer = with_remote(tmp_path, LEADS, WHOLE[0], WHOLE[2])
+    assert answer.one("TIER-GAP") == ("critical", "proven", 40, 60)
+    assert answer.verdict == "COMMITTED_LOSS"
+
+
+@pytest.mark.parametrize(
+    ("segments", "first"),
+    [
+        ((copied(0, 40, (0, 0), state=DELETING), *WHOLE[1:]), 0),
+        ((copied(0, 40, (0, 0), state=DELETED), *WHOLE[1:]), 0),
+        ((copied(0, 40, (0, 0), state=DELETED), copied(40, 60, (0, 40), state=DELETING), WHOLE[2]), 0),
+        (WHOLE[:2], 0),
+        ((WHOLE[0], WHOLE[2]), 12),
+        ((WHOLE[0], copied(35, 70, (0, 35), (1, 60)), WHOLE[2]), 0),
+    ],
+    ids=["being deleted", "deleted", "two", "copied later", "log not from its beginning", "overlap"],
+)
+def test_what_looks_like_a_gap_and_is_none(tmp_path: Path, segments: tuple[list[bytes], ...], first: int) -> None:
+    """The log-start checkpoint is written once a minute; and a segment without a later one may have been copied since."""
+    answer = with_remote(tmp_path, LEADS, *segments, first=first)
+    assert not answer.found("TIER-GAP") and answer.verdict == "LAGGING", answer
+
+
+# --- nothing up to the local start
+
+
+@pytest.mark.parametrize(
+    ("segments", "gap"),
+    [
+        (WHOLE[:2], (60, 100)),
+        ((copied(0, 40, (0, 0), state=DELETED), WHOLE[1]), (60, 100)),
+        ((copied(0, 40, (0, 0), state=DELETED), copied(40, 60, (0, 40), state=DELETING)), (60, 100)),
+        ((*WHOLE[:2], copied(60, 100, (1, 60), state=STARTED)), (60, 100)),
+        ((*WHOLE[:2], copied(60, 100, (1, 60), topic_id=make_uuid("another"))), (60, 100)),
+        ((*WHOLE[:2], copied(60, 100, (1, 60), state=DELETED)), (60, 100)),
+    ],
+    ids=["never copied", "after deleted ones", "after all others", "copied in part", "another topic", "deleted first"],
+)
+def test_what_is_neither_local_nor_remote_is_told_of_copies_of_one_moment(tmp_path: Path, segments, gap) -> None:
+    answer = with_remote(tmp_path / "rest", LEADS, *segments, quiesced=True)
+    assert answer.one("TIER-GAP") == ("high", "likely", *gap) and answer.verdict == "COMMITTED_LOSS", answer
+    running = with_remote(tmp_path / "running", LEADS, *segments)
+    assert not running.found("TIER-GAP"), "the segment may have been copied since"
+
+
+@pytest.mark.parametrize(
+    ("leads", "segments", "first"),
+    [
+        (LEADS, WHOLE, 0),
+        (
+            LEADS,
+            tuple(copied(*at, state=DELETING) for at in ((0, 40, (0, 0)), (40, 60, (0, 40)), (60, 100, (1, 60)))),
+            0,
+        ),
+        (LEADS, WHOLE[:2], 12),
+        (LEADS, (), 0),
+        (LEADS, tuple(copied(*at, topic_id=make_uuid("another")) for at in ((0, 40, (0, 0)), (40, 60, (0, 40)))), 0),
+        (leader((0, 0), (1, 60), log_start=100), WHOLE[:2], 0),
+    ],
+    ids=["whole", "being deleted", "not from its beginning", "no segment", "another topic only", "nothing remote"],
+)
+def test_a_log_whose_remote_part_is_whole_or_not_known(tmp_path: Path, leads: Broker, segments, first: int) -> None:
+    answer = with_remote(tmp_path, leads, *segments, first=first, quiesced=True)
+    assert not answer.found("TIER-GAP"), answer

@@ -1,0 +1,73 @@
+"""What happens to disks while their brokers are down, and what is on them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from kafka.record import MemoryRecords
+from tests.salvaging.captured import short_hash
+
+
+def cut_tail(directory: Path, records: int) -> None:
+    """Cut whole batches with at least so many records off a partition's last segment, as a loss of power does."""
+    last = max(directory.glob("*.log"))
+    content, starts = last.read_bytes(), [0]
+    while starts[-1] < len(content):
+        starts.append(starts[-1] + 12 + int.from_bytes(content[starts[-1] + 8 : starts[-1] + 12]))
+    cut = 0
+    while cut < records:
+        start = starts[len(starts) - 2]
+        cut += int.from_bytes(content[start + 57 : start + 61])
+        starts.pop()
+    os.truncate(last, starts[-1])
+
+
+def values_of(directories: Iterable[Path]) -> Counter[str | None]:
+    """The short hashes of the values in partitions' directories, those at one offset once."""
+    found: set[tuple[int, str | None]] = set()
+    for path in (file for directory in directories for file in directory.glob("*.log*")):
+        records = MemoryRecords(_without_zeros(path.read_bytes()))
+        while (batch := records.next_batch()) is not None:
+            if not getattr(batch, "is_control_batch", False):
+                found |= {(record.offset, short_hash(record.value)) for record in batch}
+    return Counter(value for _, value in found)
+
+
+def copies_of(snapshot: Path, partition: str) -> list[Path]:
+    """Every directory of a partition, put aside or not."""
+    return [path for name in (partition, f"{partition}.*") for path in snapshot.rglob(name) if path.is_dir()]
+
+
+def digests(directories: Iterable[Path]) -> dict[str, str]:
+    """Every file below the directories, with its SHA-256."""
+    files = (path for directory in directories for path in directory.rglob("*") if path.is_file())
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def write_manifest(snapshot: Path, version: str, killed: Iterable[int]) -> None:
+    """What tells that every broker was killed before it was copied."""
+    brokers = [
+        {
+            "broker_id": broker,
+            "log_dir": f"broker-{broker}",
+            "started": "2026-01-01T00:00:00Z",
+            "finished": "2026-01-01T00:01:00Z",
+            "kind": "killed",
+        }
+        for broker in killed
+    ]
+    manifest = {"schema_version": 1, "quiesced": True, "kafka_version": version, "brokers": brokers}
+    (snapshot / "manifest.json").write_text(json.dumps(manifest))
+
+
+def _without_zeros(content: bytes) -> bytes:
+    """A segment as far as it has batches: after a loss of power its file may go on with zero bytes."""
+    position = 0
+    while position + 12 <= len(content) and (size := int.from_bytes(content[position + 8 : position + 12])):
+        position += 12 + size
+    return content[:position]

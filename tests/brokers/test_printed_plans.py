@@ -1,0 +1,198 @@
+"""A plan carried out on real brokers by bash, from nothing but the text that `elect` prints.
+
+After it nothing is lost but what its decision names, `verify` finds what it predicted, and a consumer that shares no code
+with the project sees every record that was put back once. Where the plan ends with what comes first, no disk has changed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.brokers.carrying_out import Operator
+from tests.brokers.clients import produce_values, received, run
+from tests.brokers.disks import copies_of, cut_tail, digests, values_of, write_manifest
+from tests.brokers.elections_seen import brokers_up
+from tests.brokers.steered_cluster import SteeredCluster
+from tests.brokers.test_elections import JARS, cluster_of
+from tests.salvaging.captured import acknowledged, short_hash
+from tests.support.archives import read_archive, write_directory
+from tests.support.fixtures import FIXTURES, truth
+
+pytestmark = [pytest.mark.brokers, pytest.mark.timeout(1200)]
+
+HERE = Path(__file__).parent
+#: Of each snapshot of snapshots.tar.xz what it is of, who ran, and the values that producers were told of.
+SNAPSHOTS: Mapping[str, Any] = json.loads((HERE / "snapshots.json").read_text())
+_SETTLE_SECONDS = 8
+
+Values = Mapping[str, Counter[str | None]]
+
+
+@pytest.fixture(scope="module")
+def snapshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("snapshots")
+    write_directory(read_archive(HERE / "snapshots.tar.xz"), directory)
+    return directory
+
+
+def _carry_out(cluster: SteeredCluster, before: Path, version: str, acked: Values) -> dict[str, Any]:
+    """The plan of `before` as it is printed, all of it, and what a consumer has seen before and after what it restores."""
+    file = cluster.out / "plan.json"
+    text = run("elect", str(before), "--plan", str(file))
+    plan = json.loads(file.read_text())
+    operator = Operator(cluster, version, before)
+    seen: list[Values] = []
+    # After the steps that move leaders, and after those that put records back.
+    for actions in (("restore",), {step["action"] for step in plan["steps"]} - {"restore"}):
+        assert operator.carry_out(text, plan, without=actions) == []
+        time.sleep(_SETTLE_SECONDS)
+        seen.append({partition: _seen(cluster.bootstrap, partition) for partition in acked})
+    assert any("as the plan predicted" in one for one in operator.outputs.values())
+    _judge(plan, before, acked, *seen)
+    return plan
+
+
+def _judge(plan: Mapping[str, Any], before: Path, acked: Values, moved: Values, restored: Values) -> None:
+    named = {f"{one['topic']}-{one['partition']}": _loss(one) for one in plan["decisions"]}
+    puts_back = any(step["action"] == "restore" for step in plan["steps"])
+    for partition, values in acked.items():
+        held = values & values_of(copies_of(before, partition))
+        lost = held - moved[partition]
+        # No more than the decision names, which may count what no copy has.
+        assert lost.total() <= named.get(partition, 0), f"{partition}: {lost.total()} lost"
+        assert puts_back or not lost, f"{partition}: {lost.total()} lost and not put back"
+        assert restored[partition] == held, (
+            f"{partition}: lost {held - restored[partition]}, too many {restored[partition] - held}"
+        )
+
+
+def _loss(decision: Mapping[str, Any]) -> int:
+    (chosen,) = (one for one in decision["candidates"] if one["candidate_id"] == decision["candidate_id"])
+    return chosen["lost_committed"] + chosen["lost_possible"]
+
+
+def _seen(bootstrap: str, partition: str) -> Counter[str | None]:
+    """How often a consumer sees each value."""
+    topic, _, number = partition.rpartition("-")
+    return Counter(short_hash(one.value) for one in received(bootstrap, topic, int(number)))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["power-loss", "future-copy", pytest.param("reassigned-power-loss", marks=pytest.mark.slow)],
+)
+def test_of_a_captured_outage_only_what_the_decision_names_is_lost(name: str, snapshots: Path, tmp_path: Path) -> None:
+    told, before = SNAPSHOTS[name], snapshots / name
+    acked = {partition: Counter(values.split()) for partition, values in told["acknowledged"].items()}
+    with SteeredCluster(before, tmp_path / "run", JARS[told["kafka"]]) as cluster:
+        cluster.start_quorum()
+        cluster.start(*told["up"])
+        time.sleep(_SETTLE_SECONDS)
+        _carry_out(cluster, before, told["kafka"], acked)
+
+
+@pytest.mark.parametrize(
+    "capture",
+    [
+        "zk-2.8-diverged-unclean",
+        *(
+            pytest.param(one, marks=pytest.mark.slow)
+            for one in ("diverged-unclean", "elr-leaderless", "last-replica-elr-2-cut", "kafka-3.9-diverged-unclean")
+        ),
+    ],
+)
+def test_of_a_wrong_leader_only_what_the_decision_names_is_lost(capture: str, tmp_path: Path) -> None:
+    kafka = truth(capture)["kafka"]
+    acked = {
+        partition: Counter(value for _, value in held)
+        for partition, held in acknowledged(capture).items()
+        if not partition.startswith("__")
+    }
+    with cluster_of(capture, tmp_path / "run", JARS[kafka]) as cluster:
+        cluster.start_quorum()
+        cluster.start(*brokers_up(capture))
+        time.sleep(_SETTLE_SECONDS)
+        _carry_out(cluster, cluster.snapshot("before"), kafka, acked)
+
+
+@pytest.mark.slow
+def test_a_whole_site_that_lost_power_with_eligible_replicas(tmp_path: Path) -> None:
+    """Every broker killed and its newest records gone from the disk, of each partition another number on each broker."""
+    cuts = {("accounts-0", 0): 10, ("accounts-0", 2): 5, ("accounts-1", 1): 10, ("accounts-1", 0): 5}
+    with SteeredCluster(FIXTURES / "elr-healed", tmp_path / "run", JARS["4.3.1"]) as cluster:
+        cluster.start_quorum()
+        cluster.start(0, 1, 2)
+        time.sleep(_SETTLE_SECONDS)
+        for number in (0, 1):
+            produce_values(cluster.bootstrap, "accounts", number, [f"{number}-{one}" for one in range(20)])
+        acked = {name: _seen(cluster.bootstrap, name) for name in ("accounts-0", "accounts-1")}
+        cluster.kill(*cluster.up)
+        for (partition, broker), records in cuts.items():
+            cut_tail(cluster.directories[broker] / partition, records)
+        before = cluster.snapshot("before")
+        write_manifest(before, "4.3.1", cluster.brokers)
+        _carry_out(cluster, before, "4.3.1", acked)
+
+
+@pytest.mark.slow
+def test_a_disk_from_a_backup(tmp_path: Path) -> None:
+    """The leader of most partitions comes back with its disk as it was 20 records before, and everybody else was killed."""
+    places = [f"orders-{number}" for number in range(3)]
+    with SteeredCluster(FIXTURES / "lagging-caught-up", tmp_path / "run", JARS["4.3.1"]) as cluster:
+        cluster.start_quorum()
+        cluster.start(0, 1, 2)
+        time.sleep(_SETTLE_SECONDS)
+        cluster.stop(0)
+        shutil.copytree(cluster.directories[0], tmp_path / "backup")
+        cluster.start(0)
+        time.sleep(_SETTLE_SECONDS)
+        for number in range(3):
+            produce_values(cluster.bootstrap, "orders", number, [f"{number}-{one}" for one in range(20)])
+        acked = {name: _seen(cluster.bootstrap, name) for name in places}
+        cluster.kill(*cluster.up)
+        shutil.rmtree(cluster.directories[0])
+        shutil.copytree(tmp_path / "backup", cluster.directories[0])
+        before = cluster.snapshot("before")
+        write_manifest(before, "4.3.1", cluster.brokers)
+        _carry_out(cluster, before, "4.3.1", acked)
+
+
+@pytest.mark.parametrize("name", ["controller-from-backup"])
+def test_where_the_plan_is_to_copy_first_no_disk_changes(name: str, snapshots: Path, tmp_path: Path) -> None:
+    told, before = SNAPSHOTS[name], snapshots / name
+    with SteeredCluster(before, tmp_path / "run", JARS[told["kafka"]]) as cluster:
+        _copy_first(cluster, before, told["kafka"])
+
+
+def test_of_a_snapshot_without_the_broker_that_holds_the_rest_nothing_changes(tmp_path: Path) -> None:
+    capture = "diverged-unclean"
+    before = tmp_path / "before"
+    shutil.copytree(FIXTURES / capture, before, ignore=shutil.ignore_patterns("broker-0", "dump"))
+    with SteeredCluster(FIXTURES / capture, tmp_path / "run", JARS["4.3.1"]) as cluster:
+        operator = _copy_first(cluster, before, "4.3.1")
+    # Its copy, added to the snapshot as the step says, is what was not captured.
+    with tarfile.open(operator.home / "broker-0.tgz") as archive:
+        archive.extractall(before / "broker-0", filter="data")
+    for path in (FIXTURES / capture / "broker-0").glob("ledger-*/*.log"):
+        assert (before / "broker-0" / path.parent.name / path.name).read_bytes() == path.read_bytes()
+
+
+def _copy_first(cluster: SteeredCluster, before: Path, version: str) -> Operator:
+    """A plan that has no more than what comes first, carried out: nothing is started, and no file on any disk changes."""
+    file = cluster.out / "plan.json"
+    text = run("elect", str(before), "--plan", str(file), status=1)
+    plan = json.loads(file.read_text())
+    assert {step["action"] for step in plan["steps"]} <= {"capture", "copy", "keep_up"} and plan["steps"]
+    operator = Operator(cluster, version, before)
+    disks = digests(cluster.directories.values())
+    assert operator.carry_out(text, plan) == []
+    assert digests(cluster.directories.values()) == disks and not cluster.up
+    return operator
