@@ -171,6 +171,7 @@ def copy_of_outrun(outrun: Sequence[tuple[int, Place]]) -> list[Step]:
     wanted: dict[int, list[Place]] = defaultdict(list)
     for broker, place in outrun:
         wanted[broker].append(place)
+    copies = Copies("before-its-stop")
     return [
         _step(
             "copy",
@@ -178,7 +179,7 @@ def copy_of_outrun(outrun: Sequence[tuple[int, Place]]) -> list[Step]:
             f"before it may lead {list_places(places)} and lacks the end of its log",
             brokers=[broker],
             partitions=places,
-            commands=[copy_command(broker, places)],
+            commands=[copies.of_partitions(broker, places)],
         )
         for broker, places in sorted(wanted.items())
     ]
