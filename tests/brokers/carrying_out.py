@@ -55,9 +55,25 @@ class Operator:
                 wrong = self._take(one, step)
         return wrong
 
+    def do_first(self, text: str) -> list[str]:
+        """The commands below `Do first`, as `show` prints them, but the one that prints the plan; what did not end with 0."""
+        steps = [one for one in printed_steps(text, "Do first") if not any(map(_is_elect, one.commands))]
+        return [wrong for printed in steps for wrong in self._run(printed)]
+
     def _take(self, printed: PrintedStep, step: Mapping[str, Any]) -> list[str]:
         if step["action"] == "verify":
             self._cluster.snapshot(self.after.name)
+        if wrong := self._run(printed):
+            return wrong
+        if step["action"] in ("start", "stop"):
+            for broker in step["brokers"]:
+                self._cluster.await_start(broker) if step["action"] == "start" else self._cluster.await_end(broker)
+        if step["action"] in ("start", "stop", "reorder"):
+            time.sleep(_SETTLE_SECONDS)
+        return self._leaders(step) if step["action"] in ("elect", "check") and self._cluster.up else []
+
+    def _run(self, printed: PrintedStep) -> list[str]:
+        """The commands of a step that are for this version, by one bash that ends with the first that fails."""
         script = "\n".join(one for one in printed.of_version(self._version) if self._is_wanted(one, printed))
         path = os.pathsep.join([str(self.home), str(self._cluster.bin), os.environ["PATH"]])
         done = subprocess.run(
@@ -73,12 +89,7 @@ class Operator:
         self.outputs[printed.number] = done.stdout + done.stderr
         if done.returncode:
             return [f"step {printed.number} ended with {done.returncode}:\n{printed.text}\n{done.stdout}{done.stderr}"]
-        if step["action"] in ("start", "stop"):
-            for broker in step["brokers"]:
-                self._cluster.await_start(broker) if step["action"] == "start" else self._cluster.await_end(broker)
-        if step["action"] in ("start", "stop", "reorder"):
-            time.sleep(_SETTLE_SECONDS)
-        return self._leaders(step) if step["action"] in ("elect", "check") and self._cluster.up else []
+        return []
 
     def _is_wanted(self, command: str, printed: PrintedStep) -> bool:
         """Whether a start or stop that is only for a broker which is down or up is for this one."""
@@ -130,3 +141,7 @@ class Operator:
             for one in step["leaders"]
             if found.get((one["topic"], one["partition"])) != one["leader_id"]
         ]
+
+
+def _is_elect(command: str) -> bool:
+    return command.startswith("replica-audit elect ")

@@ -11,7 +11,7 @@ from typing import Any
 _STEP = re.compile(r"(\d+)\. ")
 _INDENT = "   "
 _COMMAND = re.compile(r"(tar|printf|kill|kafka-[a-z-]+\.sh|replica-audit (elect|salvage|restore|verify)) |# ")
-_LABEL = re.compile(r"# (?:before Kafka (?P<before>[\d.]+)|Kafka (?P<since>[\d.]+) and later):")
+_LABEL = re.compile(r"# (?:before Kafka (?P<before>[\d.]+)|Kafka (?P<since>[\d.]+) and later|every version):")
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,16 @@ class PrintedStep:
             elif label["since"]:
                 is_ours = _numbers(version) >= _numbers(label["since"])
             else:
-                is_ours = _numbers(version) < _numbers(label["before"])
+                is_ours = not label["before"] or _numbers(version) < _numbers(label["before"])
 
 
-def printed_steps(text: str) -> list[PrintedStep]:
-    """The steps of a plan, as they are printed below `The plan`."""
+def printed_steps(text: str, heading: str = "The plan") -> list[PrintedStep]:
+    """The steps that are printed below a heading."""
     lines = text.splitlines()
-    if "The plan" not in lines:
+    if heading not in lines:
         return []
     found: list[list[str]] = []
-    for line in lines[lines.index("The plan") + 1 :]:
+    for line in lines[lines.index(heading) + 1 :]:
         if not line:
             break
         if _STEP.match(line):

@@ -31,13 +31,8 @@ pytestmark = [pytest.mark.brokers, pytest.mark.timeout(1200)]
 BUILD = Path(__file__).parents[2] / "build"
 #: Kafka's JARs by version; make test-brokers brings them.
 JARS = {"4.3.1": BUILD / "kafka", "3.9.1": BUILD / "kafka-3.9.1", "2.8.2": BUILD / "kafka-2.8.2"}
-#: One of each kind of cluster; the others of CASES are left to `make test-brokers`.
-QUICK = {
-    ("diverged-unclean", 0),
-    ("elr-leaderless", 1),
-    ("kafka-3.9-diverged-unclean", 0),
-    ("zk-2.8-diverged-unclean", 0),
-}
+#: What test_printed_plans does not have quickly; the others of CASES are left to `make test-brokers`.
+QUICK = {("elr-leaderless", 1)}
 CASES = [
     pytest.param(capture, candidate, marks=() if (capture, candidate) in QUICK else pytest.mark.slow)
     for capture, candidates in {

@@ -271,6 +271,19 @@ def test_the_least_epoch_is_that_of_the_order_in_which_least_changes() -> None:
     assert {one.leader_epoch for step in plan.steps for one in step.after} == {7}
 
 
+def test_the_label_of_a_version_ends_where_a_command_of_every_version_follows() -> None:
+    part = Part("a", replicas=(2, 1), leader=2, isr=(1, 2), choice=1)
+    (step,) = [one for one in plan_of(part, up=(1, 2), source="user").steps if one.action == "reorder"]
+    assert [one for one in step.commands if one.startswith("#")] == [
+        "# Kafka 2.6 and later:",
+        "# before Kafka 2.6:",
+        "# Kafka 2.6 and later:",
+        "# before Kafka 2.6:",
+        "# every version:",
+    ]
+    assert step.commands[-2].startswith("kafka-leader-election.sh") and step.commands[-3] == "# every version:"
+
+
 def test_without_the_isr_there_is_no_plan() -> None:
     plan = plan_of(Part("a", replicas=(1, 2), leader=2, isr=None, choice=1), up=(2,), version="3.9.1")
     assert [one.reason.startswith("nothing says who is assigned and in sync") for one in plan.conflicts] == [True]

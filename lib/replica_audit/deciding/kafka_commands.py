@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from replica_audit.deciding.present_state import UNCLEAN
@@ -139,10 +139,24 @@ class Tools:
         return self.kafka_version is None or self.kafka_version[: len(version)] >= version
 
 
+def in_order(*groups: Sequence[str]) -> list[str]:
+    """Commands one group after the other; a label of versions ends where a group without one follows."""
+    commands: list[str] = []
+    is_labelled = False
+    for group in filter(None, groups):
+        if is_labelled and not group[0].startswith("#"):
+            commands.append("# every version:")
+        is_labelled = group[0].startswith("#")
+        commands += group
+    return commands
+
+
 class Copies:
     """Commands that copy directories on their broker's host, each into an archive of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, of: str = "") -> None:
+        """`of` tells the archives from those of others."""
+        self._of = f"-{of}" if of else ""
         self._archives: Counter[int] = Counter()
 
     def of_partitions(self, broker_id: int, places: Iterable[Place]) -> str:
@@ -153,7 +167,7 @@ class Copies:
         """The copy of directories below a log dir; a name that begins with a dash is a name."""
         self._archives[broker_id] += 1
         number = self._archives[broker_id]
-        archive = f"broker-{broker_id}{f'-{number}' if number > 1 else ''}.tgz"
+        archive = f"broker-{broker_id}{self._of}{f'-{number}' if number > 1 else ''}.tgz"
         named = [f"./{name}" for name in names]
         return shlex.join(["tar", "-czf", archive, "-C", f"LOG_DIR_OF_{broker_id}", "--", *named])
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from replica_audit.deciding.decisions import Matrix
 from replica_audit.deciding.imagined_cluster import ImaginedClusters
-from replica_audit.deciding.kafka_commands import Tools, election_file, reassignment_file
+from replica_audit.deciding.kafka_commands import Tools, election_file, in_order, reassignment_file
 from replica_audit.deciding.plan_parts import Decision, Prediction, Step
 from replica_audit.deciding.present_state import PresentState
 from replica_audit.deciding.rounds import Round
@@ -61,12 +61,12 @@ class StepList:
             f"Put the chosen replica, which is in sync, first in the assignment of {list_places(orders)}, and elect it",
             brokers=sorted({order[0] for order in orders.values()}),
             partitions=orders,
-            commands=[
-                *self._tools.reassign(file),
-                *self._tools.reassign(file, verify=True),
-                *self._tools.elect("preferred", preferred),
-                *self._tools.describe(place[0] for place in orders),
-            ],
+            commands=in_order(
+                self._tools.reassign(file),
+                self._tools.reassign(file, verify=True),
+                self._tools.elect("preferred", preferred),
+                self._tools.describe(place[0] for place in orders),
+            ),
             files={file: reassignment_file(orders.items()), preferred: election_file(orders)},
             before=[
                 "Every replica of these partitions is up: a reassignment that names a broker which is down is refused"
