@@ -224,7 +224,7 @@ def test_verdicts_severities_statuses_protocols_commands_and_tables_are_told():
     assert [row.split("|")[1].strip() for row in _rows("verdict")] == list(VERDICTS)
     assert all(f"`{name}`" in TEXT for name in (*SEVERITIES, *FAIL_LEVELS, *PROTOCOLS))
     statuses = [row.split("|")[1].strip() for row in _rows("exit status")]
-    assert statuses == ["0", "1", "2", "3", "4", "130, 143"]
+    assert statuses == ["0", "1", "2", "3", "4", "129, 130, 143"]
     assert (UsageError.exit_status, InputError.exit_status, EngineError.exit_status) == (2, 3, 4)
     commands = "\n".join(_rows("command"))
     assert all(re.search(rf"(replica-audit |`){name}\b", commands) for name in COMMANDS)

@@ -170,7 +170,7 @@ def _losses(topic: str, state: State, cluster: Cluster, plan: Plan, told: Told, 
     captured = [state.replicas[broker] for broker in BROKERS if broker != told.missing]
     held = {name for replica in captured for name in names(replica) if name[0] >= state.deleted_to}
     left = {name for replica in after.replicas for name in names(replica)}
-    if gone := held - left - cluster.copies[topic]:
+    if gone := held - left - cluster.copies[topic] - _named(topic, state, plan):
         yield f"batches {sorted(gone)} are in no log and in no copy"
     if not is_done or any(one.topic == topic for one in plan.conflicts):
         return
@@ -189,6 +189,18 @@ def _losses(topic: str, state: State, cluster: Cluster, plan: Plan, told: Told, 
     # A live follower may have caught up since it was copied.
     if losses.get(after.leader, loss) > loss and state.leader is None:
         yield f"broker {after.leader} leads, and not broker {decision.candidate_id}"
+
+
+def _named(topic: str, state: State, plan: Plan) -> set[tuple[int, int]]:
+    """Batches of which the decision says where they are, if anybody wants them."""
+    return {
+        batch.name
+        for one in plan.decisions
+        if one.topic == topic
+        for source in one.salvage
+        for batch in state.replicas[source.broker_id].batches
+        if source.start_offset <= batch.base < source.end_offset
+    }
 
 
 def narrate(trial: Trial) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from replica_audit import __version__
 from replica_audit.deciding.decisions import Matrix, decide, groups_hit, rests_on
 from replica_audit.deciding.groups import GroupOffset, by_partition
-from replica_audit.deciding.kafka_commands import BOOTSTRAP, Tools
+from replica_audit.deciding.kafka_commands import BOOTSTRAP, Copies, Tools
 from replica_audit.deciding.mending import mending_steps
 from replica_audit.deciding.plan_parts import Plan
 from replica_audit.deciding.planning import make_steps
@@ -46,9 +46,10 @@ def plan_elections(
     decisions, conflicts = decide(matrix, state, asked, candidate_id, _groups(results) if groups is None else groups)
     tools = Tools(version, bootstrap, client_config, state.mode)
     about = frozenset(asked) or None
-    first = list(safeguard_steps(results, matrix, state, decisions, about))
+    copies = Copies()
+    first = list(safeguard_steps(results, matrix, state, decisions, copies, about))
     outcome = make_steps(state, matrix, decisions, tools, first)
-    if more := [*copy_of_outrun(outcome.outrun), *salvage_steps(results, outcome.decisions, made_with)]:
+    if more := [*copy_of_outrun(outcome.outrun, copies), *salvage_steps(results, outcome.decisions, made_with)]:
         # Which decisions are carried out, and so what there is to copy and to salvage before, is known only now.
         outcome = make_steps(state, matrix, decisions, tools, [*first, *more])
     last = [

@@ -39,13 +39,13 @@ def safeguard_steps(
     matrix: Matrix,
     state: PresentState,
     decisions: Sequence[Decision],
+    copies: Copies,
     about: Collection[Place] | None,
 ) -> Iterator[Step]:
     """Steps without numbers, most urgent first: what was not captured, what only one broker holds, who has to stay up.
 
     Only those for the partitions that the plan is `about`, where it is not about all.
     """
-    copies = Copies()
     yield from _copy_metadata(state, copies)
     yield from _capture(matrix, state, copies, about)
     yield from _copy(matrix, state, decisions, copies, about)
@@ -166,7 +166,7 @@ def _copy_beside(state: PresentState, decisions: Sequence[Decision], copies: Cop
                 )
 
 
-def copy_of_outrun(outrun: Sequence[tuple[int, Place]]) -> list[Step]:
+def copy_of_outrun(outrun: Sequence[tuple[int, Place]], copies: Copies) -> list[Step]:
     """Leaders that are stopped for other partitions, and in whose place one that has less may lead meanwhile."""
     wanted: dict[int, list[Place]] = defaultdict(list)
     for broker, place in outrun:

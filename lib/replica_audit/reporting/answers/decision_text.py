@@ -53,8 +53,8 @@ def tell_decision(decision: Decision, conflict: Conflict | None = None) -> str:
     each = all(one.loss[0] for one in decision.candidates if one.standing != "unassigned")
     if each and len(decision.candidates) > 1:
         text = f"each choice loses something: {text}"
-    elif decision.procedure == "none" and not chosen.loss[0] and not chosen.cut_transactions:
-        text = "nothing needs to be done"
+    elif decision.procedure in stays and not chosen.loss[0] and not chosen.cut_transactions:
+        text = "nothing needs to be done" if decision.procedure == "none" else text
         if ranges:
             text += f"; salvage {join_some(ranges, 3, 'range')} if you want what was never committed"
     if decision.depends_on:
