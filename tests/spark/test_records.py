@@ -59,7 +59,7 @@ def test_other_batches_are_as_show_has_them_wherever_the_snapshot_lies(run_stage
     audit(place, {1: Broker(_new(0, 30, 5)), 2: Broker(_new(0, 30, 10, odd=(13,)))}, configs=DELETE)
     audited = run_stages(place)
     assert_as_shown(audited, "orders-0")
-    assert _findings(audited.results, "DIV-CONTENT") == [("orders", 0, 2, 13, 20)]
+    assert _findings(audited.results, "DIV-CONTENT") == [("orders", 0, 2, 13, 14)]
     shutil.move(place, other)
     moved = run_audit(spark, audited.snapshot_id, audited.settings, SILENT, str(other))
     assert_as_shown(replace(audited, path=other, results=moved), "orders-0")

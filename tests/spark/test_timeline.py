@@ -20,7 +20,7 @@ from replica_audit.warehouse.delta_tables import Warehouse
 
 PARTITIONS = 40
 #: Brokers 3 and 4 of the sample have not caught up for long, so they hold nothing.
-OUTSIDERS = {"min_insync_replicas": 1, "caught_up": {3: -(10**9), 4: -(10**9)}}
+OUTSIDERS = {"min_insync_replicas": 1, "lag_time_ms": 30_000, "caught_up": {3: -(10**9), 4: -(10**9)}}
 SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "isr-minimum"
 
 

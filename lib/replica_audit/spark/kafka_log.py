@@ -117,7 +117,7 @@ class LogReader(DataSourceReader):
         if self._selection.rows not in _OF_SEGMENTS:
             return [LogPart(0)]
         inventory = _discover(self._selection)
-        files = [file for file in inventory.segments if may_match(self._conditions, _file_values(file))]
+        files = [file for file in inventory.all_segments if may_match(self._conditions, _file_values(file))]
         parts = deal_work([SegmentWork(file) for file in files], self._selection.tasks)
         return [LogPart(number, tuple(work.file for work in part)) for number, part in enumerate(parts)]
 

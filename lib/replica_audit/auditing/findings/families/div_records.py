@@ -265,7 +265,7 @@ def _of_old_tail(case: Case, run: Run) -> tuple[Severity, Verdict]:
     if run.cause.clean is False:
         return "high", "WILL_LOSE_ON_TRUNCATION"
     committed, possible = case.committed_in(run)
-    is_open = run.data_records and possible > max(committed, run.start_offset)
+    is_open = run.cause.elections and run.data_records and possible > max(committed, run.start_offset)
     return "medium", "INCONCLUSIVE" if is_open else "UNCOMMITTED_DIVERGENCE"
 
 
