@@ -161,3 +161,16 @@ def test_without_a_history_only_what_was_flushed_and_is_gone_is_beyond_doubt(tmp
     assert committed(cut) == {1: 0, 2: 0, 3: 0}, cut
     flushed = audit(tmp_path / "flushed", {1: log(93, 100, recovery_point=95), **brokers}, **shared)
     assert committed(flushed) == {1: 3, 2: 10, 3: 0}, flushed
+
+
+def test_the_lost_tail_that_followers_drop_was_committed_in_every_row(tmp_path: Path) -> None:
+    brokers = {1: log(93, 100, recovery_point=93), 2: log(100, 100), 3: log(98, 90)}
+    answer = audit(tmp_path, brokers, isr=(1, 2, 3), quiesced=True)
+    (partition,) = answer.tables["partitions"]
+    assert (partition["lost_records"], partition["lost_committed"], partition["committed_dropped"]) == (7, 7, 12), (
+        answer
+    )
+    dropped = {(row["broker_id"], row["protocol"]): row["committed_dropped"] for row in answer.tables["truncations"]}
+    assert {broker: dropped[broker, "fetch"] for broker in (2, 3)} == {2: 7, 3: 5}
+    of_leader = {row["broker_id"]: row for row in answer.tables["elections"] if row["candidate_id"] == 1}
+    assert {broker: of_leader[broker]["committed_dropped"] for broker in (2, 3)} == {2: 7, 3: 5}

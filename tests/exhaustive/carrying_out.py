@@ -6,9 +6,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import permutations
-from typing import Any, NamedTuple
+from typing import Any
 
-from tests.exhaustive.events import _leave, settle
+from tests.exhaustive.events import leave, settle
 from tests.exhaustive.partition import BROKERS, State, decide, take_note
 from tests.exhaustive.replica import Replica
 
@@ -17,41 +17,50 @@ from replica_audit.deciding.plan_parts import Step
 Name = tuple[int, int]
 
 #: Actions that touch no broker; the commands of a copy are carried out.
-_IDLE = ("copy", "keep_up", "salvage", "check", "restore", "verify", "end_transaction", "mend")
-_COPIED = re.compile(r"-czf broker-(\d+)\.tgz .* -- (.*)$")
+_IDLE = (
+    "capture",
+    "copy",
+    "keep_up",
+    "salvage",
+    "check",
+    "restore",
+    "restore_config",
+    "verify",
+    "end_transaction",
+    "mend",
+)
+_COPIED = re.compile(r"-czf broker-(\d+)(?:-\d+)?\.tgz .* -- (.*)$")
 
 _UNCUT = re.compile(r"Broker (\d+) still has (\S+)-0 up to offset (\d+)")
 
 
-class Way(NamedTuple):
-    """What a snapshot leaves open: in which order the controller fences brokers that died without its knowing."""
-
-    fenced: tuple[int, ...]
-
-
-def ways(states: Iterable[State]) -> Iterator[Way]:
-    """Every order of fencing those that were killed and are still registered as in sync."""
-    unseen = {broker for state in states for broker in state.isr if state.replicas[broker].status == "killed"}
-    unseen |= {state.leader for state in states if state.leader is not None and state.leader not in state.up}
-    for order in permutations(sorted(unseen)):
-        yield Way(order)
+def ways(states: Iterable[State]) -> Iterator[tuple[int, ...]]:
+    """Every order in which the controller may fence those that were killed and that it still takes for alive."""
+    unseen = {
+        broker
+        for state in states
+        for broker in (*state.isr, *(() if state.leader is None else (state.leader,)))
+        if state.replicas[broker].status == "killed"
+    }
+    yield from permutations(sorted(unseen))
 
 
 class Cluster:
     """Partitions of one cluster: each a state of the model, all with the same brokers up, stopped and killed."""
 
-    def __init__(self, parts: dict[str, State], way: Way, unclean: Iterable[str] = ()) -> None:
-        """Topics that are `unclean` elect whoever is up as soon as nobody else may lead."""
+    def __init__(self, parts: Mapping[str, State], fenced: Sequence[int], unclean: Iterable[str] = ()) -> None:
+        """Brokers are `fenced` in this order first; topics that are `unclean` elect whoever is up where nobody else may lead."""
         self.parts = dict(parts)
         self.orders: dict[str, tuple[int, ...]] = dict.fromkeys(parts, BROKERS)
         self.unclean = set(unclean)
         self.copies: dict[str, set[Name]] = {topic: set() for topic in parts}
-        for number, broker in enumerate(way.fenced):
+        for number, broker in enumerate(fenced):
             for topic, state in self.parts.items():
-                self.parts[topic] = _fence(state, broker, way.fenced[number + 1 :])
+                self.parts[topic] = _fence(state, broker, fenced[number + 1 :])
 
     @property
     def up(self) -> tuple[int, ...]:
+        """Brokers that are up, which is the same for every partition."""
         return next(iter(self.parts.values())).up
 
     def carry_out(self, steps: Sequence[Step]) -> bool:
@@ -76,8 +85,6 @@ class Cluster:
                 self.reorder(json.loads(step.files["reassign.json"])["partitions"])
             elif step.action == "forbid_unclean":
                 self.unclean -= {topic for topic, _ in step.partitions}
-            elif step.action == "restore_config":
-                pass
             elif step.action not in _IDLE:
                 raise AssertionError(f"nobody knows how to carry out {step.action}")
         return True
@@ -99,7 +106,7 @@ class Cluster:
         """SIGTERM, where it is up."""
         if broker in self.up:
             for topic, state in self.parts.items():
-                after, entries = _leave(state, broker, self._successor(topic, broker))
+                after, entries = leave(state, broker, self._successor(topic, broker))
                 after = after.with_replica(broker, after.replicas[broker].stopped())
                 self.parts[topic] = take_note(state, after.log(*entries))
             self._settle()
@@ -114,9 +121,8 @@ class Cluster:
                     after, _ = decide(state, isr, [one for one in state.up if one != broker], shut=broker)
                 after = after.with_replica(broker, after.replicas[broker].loaded())
                 if after.leader is None or after.leader not in after.up:
-                    after, _ = decide(
-                        after, after.isr, after.up, successor=self._first(topic, after, after.isr or after.elr)
-                    )
+                    successor = self._first(topic, after, after.isr or after.elr)
+                    after, _ = decide(after, after.isr, after.up, successor=successor)
                 self.parts[topic] = take_note(state, after)
             self._settle()
 
@@ -124,9 +130,7 @@ class Cluster:
         """An unclean election that is asked for: nothing where somebody leads."""
         state = self.parts[topic]
         if state.leader is None:
-            first = self._first(topic, state, BROKERS)
-            after, _ = decide(state, state.isr if not state.elr_on else (), state.up, unclean=first)
-            self.parts[topic] = take_note(state, after)
+            self.parts[topic] = self._uncleanly(topic, state)
             self._settle()
 
     def reorder(self, assignments: Iterable[Mapping[str, Any]]) -> None:
@@ -154,10 +158,13 @@ class Cluster:
         """Unclean elections where they are allowed, and time for everybody to catch up."""
         for topic, state in self.parts.items():
             if state.leader is None and state.up and topic in self.unclean:
-                first = self._first(topic, state, BROKERS)
-                after, _ = decide(state, state.isr if not state.elr_on else (), state.up, unclean=first)
-                state = take_note(state, after)
+                state = self._uncleanly(topic, state)
             self.parts[topic] = settle(state) if state.leader in state.up else state
+
+    def _uncleanly(self, topic: str, state: State) -> State:
+        first = self._first(topic, state, BROKERS)
+        after, _ = decide(state, state.isr if not state.elr_on else (), state.up, unclean=first)
+        return take_note(state, after)
 
 
 def _fence(state: State, broker: int, left: Sequence[int]) -> State:
@@ -170,5 +177,6 @@ def _fence(state: State, broker: int, left: Sequence[int]) -> State:
 
 
 def names(replica: Replica) -> set[Name]:
+    """The batches of a log that consumers can read, or will once its broker is up."""
     start = max(replica.log_start if replica.status == "up" else 0, replica.start_mark or 0, replica.first)
     return {batch.name for batch in replica.batches if batch.base >= start}

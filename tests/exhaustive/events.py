@@ -35,7 +35,7 @@ def _happenings(state: State) -> Iterator[tuple[str, State]]:
         for successor in _successors(state, broker):
             then = "" if successor is None else f", broker {successor} leads"
             yield f"broker {broker} stops{then}", _stop(state, broker, successor)
-            for end in _ends(state.replicas[broker]):
+            for end in cut_ends(state.replicas[broker]):
                 lost = "is killed" if end == state.replicas[broker].end else f"loses power and its log from {end} on"
                 yield f"broker {broker} {lost}{then}", _kill(state, broker, end, successor)
     for broker in BROKERS:
@@ -43,7 +43,7 @@ def _happenings(state: State) -> Iterator[tuple[str, State]]:
             yield f"broker {broker} starts", _start(state, broker)
 
 
-def _ends(replica: Replica) -> list[int]:
+def cut_ends(replica: Replica) -> list[int]:
     """Where a log may end after a loss of power: all of it, less its last batch, or what was flushed."""
     possible = {replica.end, max(replica.recovery_point, replica.end - RECORDS), replica.recovery_point}
     return sorted(end for end in possible if end <= replica.end)
@@ -122,7 +122,7 @@ def _elect_uncleanly(state: State, broker: int) -> State:
     return take_note(state, after.log(*entries))
 
 
-def _leave(state: State, broker: int, successor: int | None) -> tuple[State, tuple[Entry, ...]]:
+def leave(state: State, broker: int, successor: int | None) -> tuple[State, tuple[Entry, ...]]:
     """The controller takes a broker out that is no longer there, or about to go."""
     if broker not in state.isr:
         return state, ()
@@ -131,14 +131,14 @@ def _leave(state: State, broker: int, successor: int | None) -> tuple[State, tup
 
 
 def _stop(state: State, broker: int, successor: int | None) -> State:
-    after, entries = _leave(state, broker, successor)
+    after, entries = leave(state, broker, successor)
     after = after.log(Entry("stopping", broker), *entries)
     after = after.with_replica(broker, after.replicas[broker].stopped())
     return take_note(state, after.log(Entry("fence", broker)))
 
 
 def _kill(state: State, broker: int, end: int, successor: int | None) -> State:
-    after, entries = _leave(state, broker, successor)
+    after, entries = leave(state, broker, successor)
     after = after.with_replica(broker, after.replicas[broker].killed(end))
     return take_note(state, after.log(*entries, Entry("fence", broker)))
 

@@ -1,19 +1,26 @@
-"""What a plan says of clusters of the model, and what comes of it when it is carried out: nothing else may be lost."""
+"""Plans for clusters of the model, carried out to the letter: nothing is lost but what they name, and nothing without a copy."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import random
 import shutil
+import sys
+import tempfile
+import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.exhaustive.asking import IN_MEMORY
 from tests.exhaustive.carrying_out import Cluster, names, ways
-from tests.exhaustive.events import _ends
+from tests.exhaustive.events import cut_ends
 from tests.exhaustive.partition import BROKERS, State
 from tests.exhaustive.replica import RECORDS
 from tests.exhaustive.snapshots import TOPIC, write_snapshot
+from tests.exhaustive.states import walks
 from tests.exhaustive.truth import choose
 
 from replica_audit.config import Settings
@@ -26,141 +33,195 @@ from replica_audit.results import Results
 MOVING = ("forbid_unclean", "stop", "start", "elect", "reorder")
 
 
-class Known(NamedTuple):
-    """What a snapshot tells of the brokers, and what the topic allows."""
+class Told(NamedTuple):
+    """What a snapshot tells, and what its topics allow."""
 
     liveness: bool = True
     """Who is up, by manifest and fencing."""
     unclean: bool = False
     """Unclean elections are allowed, and the metadata log says so."""
+    missing: int | None = None
+    """The broker that was not captured."""
 
 
 class Trial(NamedTuple):
-    """A cluster, its plan, and all that went wrong as it was carried out."""
+    """A cluster, its plan, and what went wrong as it was carried out."""
 
     parts: Mapping[str, State]
-    known: Known
+    told: Told
     plan: Plan
     wrong: tuple[str, ...]
 
 
-def audited(state: State, path: Path, unclean: bool) -> Results:
-    """The results for a state, whose snapshot is at `path` in place of any other there."""
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir()
-    write_snapshot(state, path, quiesced=None, unclean=unclean)
-    return audit_all(str(path), Settings())
+#: Kinds of clusters: how many partitions, whether the site lost its power, and what the snapshot tells.
+KINDS: dict[str, tuple[tuple[int, ...], bool, Told]] = {
+    "one partition": ((1,), False, Told()),
+    "one partition after a loss of power": ((1,), True, Told()),
+    "one partition, nobody says who is up": ((1,), False, Told(liveness=False)),
+    "one partition, unclean elections allowed": ((1,), False, Told(unclean=True)),
+    "one partition, a broker not captured": ((1,), False, Told(missing=0)),
+    "several partitions": ((2, 3), False, Told()),
+    "several partitions after a loss of power": ((2, 3), True, Told()),
+    "several partitions, nobody says who is up": ((2, 3), False, Told(liveness=False)),
+    "several partitions, unclean elections allowed": ((2, 3), False, Told(unclean=True)),
+}
 
 
-def together(found: Mapping[str, Results], known: Known) -> Results:
-    """Partitions that were audited by themselves as topics of one cluster, with what is known of it."""
-    tables: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for topic, results in found.items():
-        for table, rows in results.tables.items():
-            tables[table] += [{**row, "topic": topic} if row.get("topic") == TOPIC else dict(row) for row in rows]
-    for row in tables["partition_states"]:
-        if not known.liveness:
-            row["fenced"] = None
-    audit = dict(next(iter(found.values())).audit)
-    if not known.liveness:
-        audit["inputs"] = {**audit["inputs"], "brokers": []}
-    return Results(audit, dict(tables))
+def clusters(kind: str, seed: int, count: int) -> Iterator[tuple[Mapping[str, State], Told]]:
+    """`count` clusters of a kind; a pure function of the seed. Partitions of one have the same brokers up, and ELR on or off."""
+    sizes, is_dark, told = KINDS[kind]
+    chance = random.Random(f"{kind} {seed}")
+    alike: dict[tuple, list[State]] = defaultdict(list)
+    for events in (4, 5, 6):
+        for state in walks(seed, events, max(count, 400)):
+            if told.unclean and state.leader is None and state.up:
+                continue  # Somebody would have been elected at once.
+            after = without_power(state, chance) if is_dark else state
+            alike[tuple(replica.status for replica in after.replicas), after.elr_on].append(after)
+    every = [states for _, states in sorted(alike.items(), key=lambda item: item[0])]
+    for _ in range(count):
+        states = chance.choice(every)
+        parts = {topic: chance.choice(states) for topic in "abc"[: chance.choice(sizes)]}
+        yield parts, told if told.missing is None else told._replace(missing=chance.choice(BROKERS))
 
 
 def without_power(state: State, chance: random.Random) -> State:
     """The state after all brokers that were up lost power at once, before the controller noticed."""
     for broker in state.up:
         replica = state.replicas[broker]
-        state = state.with_replica(broker, replica.killed(chance.choice(_ends(replica))))
+        state = state.with_replica(broker, replica.killed(chance.choice(cut_ends(replica))))
     return state._replace(story=(*state.story, "all brokers lose power"))
 
 
-def carried_out(parts: Mapping[str, State], results: Results, known: Known, chance: random.Random) -> Trial:
-    """The plan for a cluster, carried out in every way that the snapshot leaves open."""
-    plan = plan_elections(results)
-    wrong: dict[str, None] = {}
-    if len(parts) == 1 and plan.conflicts and any(step.action in MOVING for step in plan.steps):
-        wrong["no plan, and yet steps that move leaders"] = None
-    for way in ways(parts.values()):
-        unclean = set(parts) if known.unclean else ()
-        cluster = Cluster(dict(parts), way, unclean)
-        try:
-            is_done = cluster.carry_out(plan.steps)
-            if is_done and not plan.conflicts:
-                for broker in chance.sample(BROKERS, len(BROKERS)):
-                    cluster.start(broker)
-        except AssertionError as error:
-            wrong[str(error)] = None
-            continue
+def try_plans(given: Iterable[tuple[Mapping[str, State], Told]], seed: int) -> list[Trial]:
+    """The plan of each cluster, carried out in every way that its snapshot leaves open."""
+    chance = random.Random(seed)
+    known: dict[tuple[State, Told], Results] = {}
+    trials = []
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as root:
+        for parts, told in given:
+            for state in parts.values():
+                if (state, told) not in known:
+                    known[state, told] = _audited(state, told, Path(root) / "snapshot")
+            results = _together({topic: known[state, told] for topic, state in parts.items()}, told)
+            plan = plan_elections(results)
+            wrong = dict.fromkeys((*_contradictions(parts, plan), *_carried_out(parts, told, plan, chance)))
+            trials.append(Trial(parts, told, plan, tuple(wrong)))
+    return trials
+
+
+def _audited(state: State, told: Told, path: Path) -> Results:
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir()
+    write_snapshot(state, path, quiesced=None, unclean=told.unclean)
+    if told.missing is not None:
+        shutil.rmtree(path / f"broker-{told.missing}")
+        manifest = json.loads((path / "manifest.json").read_text())
+        manifest["brokers"] = [one for one in manifest["brokers"] if one["broker_id"] != told.missing]
+        (path / "manifest.json").write_text(json.dumps(manifest))
+    return audit_all(str(path), Settings())
+
+
+def _together(found: Mapping[str, Results], told: Told) -> Results:
+    """Partitions that were audited by themselves, as topics of one cluster."""
+    tables: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for topic, results in found.items():
+        for table, rows in results.tables.items():
+            tables[table] += [{**row, "topic": topic} if row.get("topic") == TOPIC else dict(row) for row in rows]
+    audit = dict(next(iter(found.values())).audit)
+    if not told.liveness:
+        audit["inputs"] = {**audit["inputs"], "brokers": []}
+        for row in tables["partition_states"]:
+            row["fenced"] = None
+    return Results(audit, dict(tables))
+
+
+def _contradictions(parts: Mapping[str, State], plan: Plan) -> Iterator[str]:
+    """What a plan may not say, whatever comes of it."""
+    unplanned = {one.topic for one in plan.conflicts}
+    moved = {topic for step in plan.steps if step.action in ("elect", "reorder") for topic, _ in step.partitions}
+    for topic in sorted(unplanned & moved):
+        yield f"{topic} has no plan, and is elected"
+    if unplanned == parts.keys() and any(step.action in MOVING for step in plan.steps):
+        yield "nothing has a plan, and brokers are moved"
+    if plan.is_at_rest:
         for topic, state in parts.items():
-            for text in _judge(topic, state, cluster, plan, is_done):
-                wrong[f"{text} (fenced {way.fenced})" if way.fenced else text] = None
-    return Trial(parts, known, plan, tuple(wrong))
+            if state.leader is None or state.leader not in state.up:
+                yield f"nothing needs to be done, and nobody leads {topic}"
+            elif lost := choose(state, state.leader).wanted:
+                yield f"nothing needs to be done, and {len(lost)} committed batches of {topic} are lost"
 
 
-def _judge(topic: str, state: State, cluster: Cluster, plan: Plan, is_done: bool) -> Iterator[str]:
+def _carried_out(parts: Mapping[str, State], told: Told, plan: Plan, chance: random.Random) -> Iterator[str]:
+    for way in ways(parts.values()):
+        cluster = Cluster(parts, way, parts if told.unclean else ())
+        is_done = cluster.carry_out(plan.steps)
+        if is_done and not plan.conflicts:
+            for broker in chance.sample(BROKERS, len(BROKERS)):
+                cluster.start(broker)
+        for topic in parts:
+            for text in _losses(topic, parts[topic], cluster, plan, told, is_done):
+                yield f"{topic}: {text}{f' (fenced in the order {way})' if way else ''}"
+
+
+def _losses(topic: str, state: State, cluster: Cluster, plan: Plan, told: Told, is_done: bool) -> Iterator[str]:
+    """What is lost in the end: to everybody, or to consumers though no decision named it."""
     after = cluster.parts[topic]
-    decision = next((one for one in plan.decisions if one.topic == topic), None)
-    is_unplanned = any(one.topic == topic for one in plan.conflicts)
-    held = {name for replica in state.replicas for name in names(replica) if name[0] >= state.deleted_to}
+    captured = [state.replicas[broker] for broker in BROKERS if broker != told.missing]
+    held = {name for replica in captured for name in names(replica) if name[0] >= state.deleted_to}
     left = {name for replica in after.replicas for name in names(replica)}
-    gone = held - left - cluster.copies[topic]
-    if gone:
-        yield f"{topic}: {len(gone)} batches are in no log and no copy: {sorted(gone)}"
-    if is_unplanned or not is_done:
+    if gone := held - left - cluster.copies[topic]:
+        yield f"batches {sorted(gone)} are in no log and in no copy"
+    if not is_done or any(one.topic == topic for one in plan.conflicts):
         return
     if after.leader is None or after.leader not in after.up:
-        yield f"{topic}: nobody leads"
+        yield "nobody leads in the end"
         return
+    decision = next((one for one in plan.decisions if one.topic == topic), None)
+    loss = 0 if decision is None else decision.chosen.loss[0]
     log = after.replicas[after.leader]
     lost = {name for name in held & state.committed if name not in names(log) and name[0] >= log.log_start}
-    if decision is None:
-        if lost:
-            yield f"{topic}: nothing was decided, and {len(lost)} committed batches are lost"
+    if RECORDS * len(lost) > loss:
+        yield f"{RECORDS * len(lost)} committed records are lost, and {loss} were named"
+    if decision is None or decision.procedure in ("none", "confirm"):
         return
-    leading = next(one for one in decision.candidates if one.candidate_id == after.leader)
-    if leading.loss[0] > decision.chosen.loss[0]:
-        yield f"{topic}: broker {after.leader} leads, not {decision.candidate_id}"
-    told = decision.chosen.lost_committed + decision.chosen.lost_possible
-    if RECORDS * len(lost) > told:
-        yield f"{topic}: {RECORDS * len(lost)} committed records are lost, {told} were named"
+    losses = {one.candidate_id: one.loss[0] for one in decision.candidates}
+    # A live follower may have caught up since it was copied.
+    if losses.get(after.leader, loss) > loss and state.leader is None:
+        yield f"broker {after.leader} leads, and not broker {decision.candidate_id}"
 
 
-def at_rest(parts: Mapping[str, State], plan: Plan) -> Iterator[str]:
-    """Nothing needs to be done only where somebody leads, and loses no committed record that another log has."""
-    if not plan.is_at_rest:
-        return
-    for topic, state in parts.items():
-        if state.leader is None or state.leader not in state.up:
-            if any(one.topic == topic for one in plan.decisions):
-                yield f"{topic}: nothing needs to be done, and nobody leads"
-        elif lost := choose(state, state.leader).wanted:
-            yield f"{topic}: nothing needs to be done, and {len(lost)} committed batches are lost"
+def narrate(trial: Trial) -> str:
+    """A plan that went wrong, for people."""
+    lines = [*trial.wrong[:4], f"  {trial.told}"]
+    for topic, state in trial.parts.items():
+        lines += [f"  {topic}: min.insync.replicas {state.min_isr}, ELR {'on' if state.elr_on else 'off'}"]
+        lines += [f"    - {event}" for event in state.story]
+    lines += [f"  {one.topic}: broker {one.candidate_id} ({one.procedure})" for one in trial.plan.decisions]
+    lines += [f"  {one.topic}: {one.reason}" for one in trial.plan.conflicts]
+    lines += [f"  {step.number}. {step.text}" for step in trial.plan.steps]
+    return "\n".join(lines)
 
 
-def try_all(
-    clusters: Iterable[tuple[Mapping[str, State], Known]], root: Path, seed: int
-) -> tuple[int, Counter[str], dict[str, Trial]]:
-    chance = random.Random(seed)
-    count, kinds, nearest = 0, Counter[str](), {}
-    remembered: dict[tuple[State, bool], Results] = {}
-    for parts, known in clusters:
-        found = {}
-        for topic, state in parts.items():
-            if (state, known.unclean) not in remembered:
-                remembered[state, known.unclean] = audited(state, root / "snapshot", known.unclean)
-            found[topic] = remembered[state, known.unclean]
-        results = together(found, known)
-        trial = carried_out(parts, results, known, chance)
-        wrong = (*trial.wrong, *at_rest(parts, trial.plan))
-        count += 1
-        for text in wrong:
-            kind = _kind(text)
-            kinds[kind] += 1
-            if kind not in nearest or len(str(parts)) < len(str(nearest[kind].parts)):
-                nearest[kind] = trial._replace(wrong=wrong)
-    return count, kinds, nearest
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0 when every plan kept what it said it would, else 1."""
+    parser = argparse.ArgumentParser(prog="python -m tests.exhaustive.plans", description=__doc__)
+    parser.add_argument("--clusters", type=int, default=1000, help="of each kind")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    options = parser.parse_args(arguments)
+    print(f"{options.clusters} clusters of each kind, seed {options.seed}", flush=True)
+    failed = 0
+    for kind in KINDS:
+        trials = try_plans(clusters(kind, options.seed, options.clusters), options.seed)
+        wrong = [trial for trial in trials if trial.wrong]
+        failed += len(wrong)
+        actions = Counter(step.action for trial in trials for step in trial.plan.steps)
+        moving = ", ".join(f"{actions[action]} {action}" for action in MOVING if actions[action])
+        print(f"{len(wrong):6} of {len(trials)} wrong: {kind} ({moving or 'no steps that move leaders'})", flush=True)
+        if wrong:
+            print(narrate(min(wrong, key=lambda trial: sum(len(one.story) for one in trial.parts.values()))))
+    return 1 if failed else 0
 
 
-def _kind(text: str) -> str:
-    return "".join("#" if c.isdigit() else c for c in text.split("(fenced")[0].split(": [")[0])
+if __name__ == "__main__":
+    sys.exit(main())

@@ -12,7 +12,7 @@ import pytest
 from tests.salvaging.captured import PRODUCED
 from tests.salvaging.made import files, write_snapshot
 from tests.salvaging.test_choosing_records import COMMON, HEX, LEADER
-from tests.support.encoder import encode_batch
+from tests.support.encoder import Record, encode_batch, make_records
 from tests.support.fixtures import ATTACKS, FIXTURES
 
 from replica_audit.cli.main import main
@@ -47,15 +47,37 @@ def _places(manifest: dict[str, Any]) -> list[tuple[int | None, int]]:
     return [(row["leader_epoch"], row["offset"]) for row in manifest["records"]]
 
 
+#: Those that have segments of every leader, and of one cluster.
+ATTACKED = [path.name for path in sorted(ATTACKS.iterdir()) if not path.name.startswith(("08-", "12-"))]
+
+
 @pytest.mark.parametrize("capture", LOSSY)
 def test_every_candidate_gives_as_many_as_the_matrix_says(capture: str) -> None:
-    results = audit_all(str(FIXTURES / capture), Settings())
+    agree(FIXTURES / capture)
+
+
+def test_a_header_that_was_changed_on_a_disk_makes_no_other_records() -> None:
+    agree(FIXTURES / "corrupted-batch-baseoffset-changed")
+
+
+@pytest.mark.parametrize("attack", ATTACKED)
+def test_every_candidate_of_an_attack_gives_as_many_as_the_matrix_says(attack: str) -> None:
+    agree(ATTACKS / attack)
+
+
+def agree(snapshot: Path) -> dict[tuple[str, int, int], int]:
+    """How many records each candidate of a snapshot lacks, salvaged as the matrix counts them."""
+    # Of a transaction that is open or aborted nothing is salvaged unless it is asked for; the matrix counts its records.
+    choices, lacked = Choices(include_aborted=True), {}
+    results = audit_all(str(snapshot), Settings())
     plan = json.loads(json.dumps(plan_object(plan_elections(results))))
     rows = {(row["topic"], row["partition"], row["candidate_id"]): row for row in results.rows("elections")}
+    for one in plan["decisions"]:
+        one["procedure"] = "election"
     for number in range(max((len(one["candidates"]) for one in plan["decisions"]), default=0)):
         for one in plan["decisions"]:
             one["candidate_id"] = one["candidates"][min(number, len(one["candidates"]) - 1)]["candidate_id"]
-        found = SalvagedSnapshot(str(FIXTURES / capture), Settings(), Choices(), PlannedLeaders(plan, "")).find()
+        found = SalvagedSnapshot(str(snapshot), Settings(), choices, PlannedLeaders(plan, "")).find()
         assert len(found.partitions) + len(found.internal) == len(plan["decisions"])
         for partition in found.partitions:
             place = partition.audit.evidence.topic_partition
@@ -70,6 +92,8 @@ def test_every_candidate_gives_as_many_as_the_matrix_says(capture: str) -> None:
             ), (place, costs["candidate_id"])
             proven = int(partition.finds.proven.sum())
             assert costs["lost_committed"] <= proven <= costs["lost_committed"] + costs["hidden_records"]
+            lacked[place.topic, place.partition, costs["candidate_id"]] = expected
+    return lacked
 
 
 def test_the_present_leaders_records_are_taken_where_another_one_is_chosen(tmp_path: Path) -> None:
@@ -226,3 +250,60 @@ def test_what_is_put_aside_is_counted_as_in_the_matrix(kind: str, tmp_path: Path
     (chosen,) = (one for one in decision["candidates"] if one["candidate_id"] == 2)
     (row,) = salvaged(snapshot, plan)["partitions"]
     assert (row["records"], row["committed"]) == (chosen["lost_records"], chosen["lost_committed"]) == (9, 5)
+
+
+def _lacked(snapshot: Path) -> dict[int, int]:
+    return {candidate: number for (_, _, candidate), number in agree(snapshot).items()}
+
+
+@pytest.mark.parametrize("kind", ["stray", "delete", "future"])
+def test_past_the_leaders_end_a_copy_counts_under_another_leader_only(kind: str, tmp_path: Path) -> None:
+    aside = files([*COMMON, encode_batch(10, 5, 1, mark="leader"), encode_batch(15, 2, 1, mark="more")], ((1, 10),))
+    second = files([*COMMON, encode_batch(10, 3, 0, mark="two")], ((0, 0),))
+    snapshot = write_snapshot(tmp_path / "s", LEADER, second, aside=[(f".{HEX}-{kind}", aside)])
+    # The leader may have written the two since it was copied: they are its own.
+    assert _lacked(snapshot) == {1: 3, 2: 7}
+
+
+def test_what_a_future_copy_has_of_a_lost_tail_is_lacking_whoever_leads(tmp_path: Path) -> None:
+    aside = files([*COMMON, encode_batch(10, 5, 1, mark="leader"), encode_batch(15, 2, 1, mark="more")], ((1, 10),))
+    second = files([*COMMON, encode_batch(10, 3, 0, mark="two")], ((0, 0),))
+    snapshot = write_snapshot(tmp_path / "s", LEADER, second, aside=[(f".{HEX}-future", aside)], quiesced=True)
+    assert _lacked(snapshot) == {1: 5, 2: 7}
+
+
+def test_a_leader_whose_checkpoint_lies_past_its_end_may_have_lost_the_tail_of_a_copy(tmp_path: Path) -> None:
+    aside = files([*COMMON, encode_batch(10, 5, 1, mark="leader"), encode_batch(15, 2, 1, mark="more")], ((1, 10),))
+    second = files([*COMMON, encode_batch(10, 3, 0, mark="two")], ((0, 0),))
+    leader = replace(LEADER, recovery_point=17)
+    snapshot = write_snapshot(tmp_path / "s", leader, second, aside=[(f".{HEX}-stray", aside)])
+    assert _lacked(snapshot) == {1: 5, 2: 7}
+
+
+def test_another_record_of_the_same_epoch_is_lacking_on_either_side(tmp_path: Path) -> None:
+    records = make_records(5, "one")
+    other = (*records[:2], Record(b"k2", b"other"), *records[3:])
+    leader = files([*COMMON, encode_batch(10, records, 0)], ((0, 0),), high_watermark=15)
+    follower = files([*COMMON, encode_batch(10, other, 0)], ((0, 0),), high_watermark=15)
+    assert _lacked(write_snapshot(tmp_path / "s", leader, follower)) == {1: 1, 2: 1}
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_two_followers_with_other_records_than_the_leader(equal: bool, tmp_path: Path) -> None:
+    leader = files([*COMMON, encode_batch(10, 5, 0, mark="one")], ((0, 0),), high_watermark=15)
+    others = [
+        files([*COMMON, encode_batch(10, 5, 0, mark=mark)], ((0, 0),), high_watermark=15)
+        for mark in ("two", "two" if equal else "three")
+    ]
+    lacked = _lacked(write_snapshot(tmp_path / "s", leader, others[0], others=others[1:]))
+    assert lacked == ({1: 5, 2: 5, 3: 5} if equal else {1: 10, 2: 10, 3: 10})
+
+
+@pytest.mark.parametrize("stamped", [False, True])
+def test_what_was_sent_again_is_lacking_nowhere(stamped: bool, tmp_path: Path) -> None:
+    sent = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0, "log_append_time": stamped}
+    later = {"timestamp_ms": 1_700_000_900_000} if stamped else {}
+    again = encode_batch(11, 3, 1, mark="sent", **sent, **later)
+    leader = files([*COMMON, encode_batch(10, 1, 1, mark="leader"), again], ((0, 0), (1, 10)))
+    follower = files([*COMMON, encode_batch(10, 3, 0, mark="sent", **sent)], ((0, 0),))
+    assert _lacked(write_snapshot(tmp_path / "s", leader, follower)) == {1: 0, 2: 1}

@@ -186,7 +186,7 @@ def _cost(
             for transaction in open_at_end(candidate.segments).values()
             if _is_cut(case, holdings[broker].cut_part(transaction, cut), may_be_newer)
         }
-    beside = {one.facts.key: list(_beside(case, candidate, one)) for one in aside}
+    beside = {one.facts.key: list(_beside(case, candidate, one, stays, is_doubtful)) for one in aside}
     lost = [item for items in (*dropped.values(), *beside.values()) for item in items]
     lost += [Marked(one.piece, one.end_offset, one.leader_epoch) for one in case.remote_orphans]
     count, at_most = _count(lost, held)
@@ -227,16 +227,22 @@ def _cost(
     )
 
 
-def _beside(case: Case, candidate: ReplicaFacts, holding: Holding) -> Iterator[Marked]:
-    """What a copy that neither leads nor follows holds above the candidate's log start, as far as it was in the log.
+def _beside(case: Case, candidate: ReplicaFacts, holding: Holding, stays: bool, is_doubtful: bool) -> Iterator[Marked]:
+    """What a copy that neither leads nor follows holds above the candidate's log start.
 
-    What it has past the reference's end counts where it was in the reference's own log: else it may be of another moment.
+    Where the candidate `stays` the leader, it may have what the copy has past its end: the copy was made later. That
+    counts where it was in the leader's log before, and where the leader's own checkpoints lie past its end (`is_doubtful`)
+    as not proven.
     """
     item = next(one for one in case.beside if one.follower is holding.facts)
     for one in holding.marked:
         part = one.above(candidate.local_start_offset)
-        if part is None or (part.is_ahead and not case.is_lost_tail(item)):
+        if part is None:
             continue
+        if part.is_ahead and stays and not case.is_lost_tail(item):
+            if not is_doubtful:
+                continue
+            part = part.unproven()
         if not (holding.facts.compacted or candidate.compacted) or not _was_cleaned(candidate, part):
             yield part
 

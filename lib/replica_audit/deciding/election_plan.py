@@ -15,7 +15,7 @@ from replica_audit.deciding.plan_parts import Plan
 from replica_audit.deciding.planning import make_steps
 from replica_audit.deciding.present_state import present_state
 from replica_audit.deciding.putting_back import restore_steps, salvage_steps
-from replica_audit.deciding.safeguards import safeguard_steps
+from replica_audit.deciding.safeguards import copy_of_outrun, safeguard_steps
 from replica_audit.model import Place
 from replica_audit.protocol.versions import parse_kafka_version
 from replica_audit.results import Results
@@ -48,9 +48,9 @@ def plan_elections(
     about = frozenset(asked) or None
     first = list(safeguard_steps(results, matrix, state, decisions, about))
     outcome = make_steps(state, matrix, decisions, tools, first)
-    if salvage := list(salvage_steps(results, outcome.decisions, made_with)):
-        # Which decisions are carried out, and so what there is to salvage before, is known only now.
-        outcome = make_steps(state, matrix, decisions, tools, [*first, *salvage])
+    if more := [*copy_of_outrun(outcome.outrun), *salvage_steps(results, outcome.decisions, made_with)]:
+        # Which decisions are carried out, and so what there is to copy and to salvage before, is known only now.
+        outcome = make_steps(state, matrix, decisions, tools, [*first, *more])
     last = [
         *restore_steps(outcome.decisions, bootstrap, client_config),
         *mending_steps(results, matrix, outcome.decisions, tools, about),

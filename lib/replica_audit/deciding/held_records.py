@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from replica_audit.auditing.comparing.chunks import Tally, tally_from
+from replica_audit.auditing.comparing.comparison import Comparison
 from replica_audit.auditing.comparing.loss import Piece, committed_ahead, has_data, piece_of
 from replica_audit.auditing.comparing.runs import Run
 from replica_audit.auditing.findings.case import Case
@@ -142,11 +143,7 @@ def holding(case: Case, facts: ReplicaFacts, batches: Sequence[Batch], loaded: f
         for batch in run.batches:
             runs[_key(batch)].append(run)
     again = {} if item is None else {_key(batch): run for run in item.runs for batch in run.written_again}
-    twins = (
-        {}
-        if item is None
-        else {_key(part.batches[0]): part.twin for part in item.alignment.differences if part.twin is not None}
-    )
+    twins = {} if item is None else _twins(item)
     ahead = set() if item is None else {_key(batch) for batch in item.alignment.ahead}
     marked = []
     for own in batches:
@@ -174,6 +171,17 @@ def holding(case: Case, facts: ReplicaFacts, batches: Sequence[Batch], loaded: f
     )
 
 
+def _twins(item: Comparison) -> dict[tuple[int, int, int], Batch]:
+    """The reference's batch for each of the follower's that is the same at another offset or in another epoch: its producer
+    sent it again, or its header was changed on the follower's disk.
+    """
+    found = {_key(part.batches[0]): part.twin for part in item.alignment.differences if part.twin is not None}
+    for pair in item.alignment.corrupt:
+        if pair.odd is not None and pair.right is not None and pair.bad_broker_id == item.follower.broker_id:
+            found[_key(pair.odd)] = pair.right
+    return found
+
+
 def _transaction_part(marked: Iterable[Marked], batch: Batch) -> TransactionPart:
     parts = list(marked)
     is_possible = any(one.possible_end > one.piece.start_offset for one in parts)
@@ -181,7 +189,7 @@ def _transaction_part(marked: Iterable[Marked], batch: Batch) -> TransactionPart
 
 
 def _as_written_again(batch: Batch, run: Run | None, twin: Batch | None) -> Batch:
-    """The batch as the reference has it, where its producer sent it again: one record, whoever leads."""
+    """The batch as the reference has it, where it is the same: one record, whoever leads."""
     if twin is not None:
         return twin._replace(position=batch.position)
     return batch if run is None else batch._replace(leader_epoch=or_absent(run.leader_epoch))
@@ -218,10 +226,19 @@ def _marked(case: Case, facts: ReplicaFacts, batch: Batch, runs: Sequence[Run], 
         if start < begin:
             yield _piece(facts, batch, start, begin, *_shared(case))
         if begin < end:
-            yield _piece(facts, batch, begin, end, *(case.committed_in(run) if run.conflicting else _shared(case)))
+            part = _piece(facts, batch, begin, end, *(case.committed_in(run) if run.conflicting else _shared(case)))
+            yield _as_other(part, facts) if run.kind == "content" else part
         start = max(start, end)
     if start < batch.end_offset:
         yield _piece(facts, batch, start, batch.end_offset, *_shared(case))
+
+
+def _as_other(part: Marked, facts: ReplicaFacts) -> Marked:
+    """Records that are not those of the reference, though their offsets and epoch are: the bytes tell them apart, and
+    every cleaner writes its own.
+    """
+    piece = part.piece
+    return replace(part, piece=replace(piece, identity=(*piece.identity, 0 if facts.compacted else piece.crc)))
 
 
 def _piece(facts: ReplicaFacts, batch: Batch, start: int, end: int, committed_end: int, possible_end: int) -> Marked:

@@ -154,7 +154,9 @@ def in_order(*groups: Sequence[str]) -> list[str]:
 class Copies:
     """Commands that copy directories on their broker's host, each into an archive of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, of: str = "") -> None:
+        """`of` tells the archives from those of others."""
+        self._of = f"-{of}" if of else ""
         self._archives: Counter[int] = Counter()
 
     def of_partitions(self, broker_id: int, places: Iterable[Place]) -> str:
@@ -165,7 +167,7 @@ class Copies:
         """The copy of directories below a log dir; a name that begins with a dash is a name."""
         self._archives[broker_id] += 1
         number = self._archives[broker_id]
-        archive = f"broker-{broker_id}{f'-{number}' if number > 1 else ''}.tgz"
+        archive = f"broker-{broker_id}{self._of}{f'-{number}' if number > 1 else ''}.tgz"
         named = [f"./{name}" for name in names]
         return shlex.join(["tar", "-czf", archive, "-C", f"LOG_DIR_OF_{broker_id}", "--", *named])
 

@@ -6,7 +6,7 @@ one at a time. Whatever an election would do by itself meanwhile, to any partiti
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -37,6 +37,8 @@ class Outcome:
     keep_down: tuple[Held, ...]
     conflicts: tuple[Conflict, ...]
     alternatives: tuple[Alternative, ...]
+    outrun: tuple[tuple[int, Place], ...]
+    """(leader, partition) where the leader is stopped for others, and one that is started before it may lead with less."""
 
 
 def make_steps(
@@ -44,11 +46,39 @@ def make_steps(
 ) -> Outcome:
     """All steps for all decisions, in one order, after those of `first`; a decision that no order serves is a conflict.
 
-    Of candidates that lose the same another one is taken where the best has no order.
+    Of candidates that lose the same another one is taken where the best has no order, or stops leaders of more partitions.
+    """
+    outcome, stopped = _serve(state, matrix, decisions, tools, first)
+    if stopped:
+        for candidate, places in sorted(_alternatives(outcome.decisions).items()):
+            others = [
+                one.instead(candidate, "fewer leaders have to be stopped for it") if place_of(one) in places else one
+                for one in outcome.decisions
+            ]
+            other, fewer = _serve(state, matrix, others, tools, first)
+            if len(fewer) < len(stopped) and len(other.conflicts) <= len(outcome.conflicts):
+                outcome, stopped = other, fewer
+    return outcome
+
+
+def _alternatives(decisions: Sequence[Decision]) -> dict[int, frozenset[Place]]:
+    """Brokers that lose the same as the choice for partitions that are to be elected, and these partitions."""
+    found: dict[int, set[Place]] = defaultdict(set)
+    for one in decisions:
+        for other in one.equals if one.procedure == "elect" and not one.asked else ():
+            found[other].add(place_of(one))
+    return {broker: frozenset(places) for broker, places in found.items()}
+
+
+def _serve(
+    state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools, first: Sequence[Step]
+) -> tuple[Outcome, frozenset[Place]]:
+    """The outcome for these candidates, or for equal ones where they have no order, and the partitions whose leader it stops
+    though they are to keep it.
     """
     tried = {(place_of(one), one.candidate_id) for one in decisions}
     while True:
-        outcome, unserved = _try(state, matrix, decisions, tools, first)
+        outcome, unserved, stopped = _try(state, matrix, decisions, tools, first)
         others = {
             place_of(one): one.equals[number]
             for one in outcome.decisions
@@ -57,7 +87,7 @@ def make_steps(
             if (place_of(one), one.equals[number]) not in tried
         }
         if not others:
-            return outcome
+            return outcome, stopped
         tried |= set(others.items())
         decisions = [
             one
@@ -69,8 +99,8 @@ def make_steps(
 
 def _try(
     state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools, first: Sequence[Step]
-) -> tuple[Outcome, frozenset[Place]]:
-    """The outcome for these very candidates, and the partitions that no order serves."""
+) -> tuple[Outcome, frozenset[Place], frozenset[Place]]:
+    """The outcome for these very candidates, the partitions that no order serves, and those that lose a leader on the way."""
     sorted_out = [_sort_out(state, one, tools) for one in decisions]
     decisions = [one for one, _ in sorted_out]
     conflicts = [Conflict(one.topic, one.partition, reason) for one, reason in sorted_out if reason is not None]
@@ -98,8 +128,9 @@ def _try(
             for place in sorted(wanted)
             if attempt.procedures[place] in ("elect", "unplanned") and state.mode != "zookeeper"
         ),
+        outrun=tuple(sorted(attempt.outrun)),
     )
-    return outcome, frozenset(attempt.unserved)
+    return outcome, frozenset(attempt.unserved), frozenset(attempt.interrupted)
 
 
 def _sort_out(state: PresentState, decision: Decision, tools: Tools) -> tuple[Decision, str | None]:
@@ -153,7 +184,11 @@ class _Attempt:
         """Topics of which somebody would be elected uncleanly by itself."""
         self.dragged: set[Place] = set()
         """Partitions whose leader is the best and is stopped for others, while another broker can take them to their harm."""
-        self._state, self._forbidden, self._way = state, forbidden, way
+        self.interrupted: set[Place] = set()
+        """Partitions whose leader is stopped for others."""
+        self.outrun: set[tuple[int, Place]] = set()
+        """As `Outcome.outrun`."""
+        self._state, self._matrix, self._forbidden, self._way = state, matrix, forbidden, way
         self._harmful = {place: pairs for place in self.decisions if (pairs := matrix.harmful(self.decisions[place]))}
         self._takers = {
             place: self.clusters.takers(place) for place in self.decisions if place in self._state.partitions
@@ -315,9 +350,28 @@ class _Attempt:
                 if broker in way.up:
                     way.stop(broker)
             self.dragged |= {place for place in led if self._is_dragged(place, broker)}
+            self.interrupted |= {
+                place
+                for place, partition in self._state.partitions.items()
+                if partition.leader_id == broker and self.procedures.get(place) in (None, "none", "confirm")
+            }
+        self.outrun |= {
+            (broker, place)
+            for place in self.interrupted - self.decisions.keys()
+            for broker in brokers
+            if self._is_outrun(place, broker)
+        }
         self._stopped |= set(brokers)
         without = [place for place in led if self.clusters.leader(place) is None]
         self.list.stop(brokers, one, without, perhaps, before)
+
+    def _is_outrun(self, place: Place, stopped: int) -> bool:
+        """Whether a leader was stopped that has more than a broker which is down and leads as soon as it is up."""
+        ends = {broker: row["log_end_offset"] for broker, row in self._matrix.replicas[place].items()}
+        if self._state.partitions[place].leader_id != stopped or ends.get(stopped) is None:
+            return False
+        down = self.clusters.takers(place) - self.clusters.up - {stopped}
+        return any(ends.get(broker) is not None and ends[broker] < ends[stopped] for broker in down)
 
     def _is_dragged(self, place: Place, stopped: int) -> bool:
         """Whether a leader that is the best was stopped, and a worse one is in sync or eligible."""

@@ -180,6 +180,25 @@ def _copy_beside(state: PresentState, decisions: Sequence[Decision], copies: Cop
                 )
 
 
+def copy_of_outrun(outrun: Sequence[tuple[int, Place]]) -> list[Step]:
+    """Leaders that are stopped for other partitions, and in whose place one that has less may lead meanwhile."""
+    wanted: dict[int, list[Place]] = defaultdict(list)
+    for broker, place in outrun:
+        wanted[broker].append(place)
+    copies = Copies("before-its-stop")
+    return [
+        _step(
+            "copy",
+            f"Copy these directories of broker {broker} before it is stopped for other partitions: a replica that is started "
+            f"before it may lead {list_places(places)} and lacks the end of its log",
+            brokers=[broker],
+            partitions=places,
+            commands=[copies.of_partitions(broker, places)],
+        )
+        for broker, places in sorted(wanted.items())
+    ]
+
+
 def _find_holdings(matrix: Matrix, about: Collection[Place] | None) -> dict[int, list[Holding]]:
     """By broker what it loses under the log that the others are compared with, most committed records first."""
     found: dict[int, list[Holding]] = defaultdict(list)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from replica_audit.auditing.comparing.candidates import as_leader
+from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.families.rep import brokers_past_leader
 from replica_audit.auditing.partitions.conclusion import PartitionAudit
-from replica_audit.auditing.replicas.facts import ReplicaFacts
+from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.deciding.costs import may_have_lost_tail, replicas_of
 
@@ -17,21 +18,21 @@ class ComparedLog:
     """A log as it leads, and of which brokers it lacks what lies past its end in its own epoch."""
 
     reference: Reference
-    past_end: frozenset[int]
-    """Brokers that hold what it had and lost; of all others these records may just be of another moment."""
+    past_end: frozenset[CopyKey]
+    """Copies that hold what it had and lost; of all others these records may just be of another moment."""
     everyone: bool = False
     """All that any copy holds past its end is lacking: nobody else led in between, and it leads from now on."""
 
-    def lacks_tail(self, kind: str, broker_id: int) -> bool:
-        """Whether it lacks what a copy of that kind has past its end, whatever the epoch."""
-        return self.everyone or (kind == "replica" and broker_id in self.past_end)
+    def lacks_tail(self, copy: CopyKey) -> bool:
+        """Whether it lacks what a copy has past its end, whatever the epoch."""
+        return self.everyone or copy in self.past_end
 
 
 def present_log(audit: PartitionAudit) -> ComparedLog | None:
     """The log of the present leader, or of who stands for it; None where the snapshot has no replica."""
     if audit.case is None:
         return None
-    return ComparedLog(audit.case.reference, frozenset(brokers_past_leader(audit.findings)))
+    return ComparedLog(audit.case.reference, _past_end(audit, audit.case))
 
 
 def planned_log(audit: PartitionAudit, candidate_id: int) -> ComparedLog | None:
@@ -49,7 +50,13 @@ def planned_log(audit: PartitionAudit, candidate_id: int) -> ComparedLog | None:
         return ComparedLog(elected, frozenset(), everyone=True)
     # It leads already: what lies past its end in its own epoch it may have, in a copy that was made earlier.
     present = replace(elected, leader_epoch=case.reference.leader_epoch, log_epoch=case.reference.log_epoch)
-    return ComparedLog(present, frozenset(brokers_past_leader(audit.findings)), may_have_lost_tail(case))
+    return ComparedLog(present, _past_end(audit, case), may_have_lost_tail(case))
+
+
+def _past_end(audit: PartitionAudit, case: Case) -> frozenset[CopyKey]:
+    brokers = brokers_past_leader(audit.findings)
+    replicas = {item.follower.key for item in case.comparisons if item.follower.broker_id in brokers}
+    return frozenset(replicas | {item.follower.key for item in case.beside if case.is_lost_tail(item)})
 
 
 def _stays(reference: Reference, candidate: ReplicaFacts) -> bool:

@@ -109,7 +109,7 @@ def salvage_partition(
         if copy.facts.second_hand:
             reason = "it is known from a text or table, which has no records"
             unread.append(Unread(copy.path, reason, copy.broker_id))
-        ahead_too = choices.include_ahead or compared.lacks_tail(copy.kind, copy.broker_id)
+        ahead_too = choices.include_ahead or compared.lacks_tail(copy.facts.key)
         lacking = find_lacking(snapshot, reader, reference, copy, ahead_too)
         unread += lacking.unread
         theirs = lacking.markers[:0]
@@ -164,7 +164,7 @@ def _proven(
 ) -> np.ndarray:
     """For each record whether it is proven committed in a copy that holds it."""
     ranges = committed_ranges(case, batches) if len(selection.rows) else {}
-    ends = {number: ranges.get(_key_in_audit(copy), []) for number, copy in enumerate(copies)}
+    ends = {number: ranges.get(copy.facts.key, []) for number, copy in enumerate(copies)}
     offsets, sources = selection.rows["record"]["offset"].tolist(), selection.rows["copy"].tolist()
     return np.array(
         [
@@ -173,12 +173,3 @@ def _proven(
         ],
         bool,
     )
-
-
-def _key_in_audit(copy: Copy) -> CopyKey:
-    """The key of a copy in an audit: what is put aside goes by its place, since a log dir may have several of it.
-    An audit leaves `.deleted` segments out.
-    """
-    if copy.kind in ("replica", "duplicate"):
-        return copy.facts.key
-    return copy.broker_id, copy.path

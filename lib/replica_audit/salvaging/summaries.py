@@ -51,6 +51,7 @@ def partition_row(found: PartitionSalvage, expected: int, written: int | None) -
     """What there is of one partition. `written` is None where no payloads were asked for."""
     place, case, planned = found.audit.evidence.topic_partition, found.audit.case, found.planned
     row: dict[str, Any] = {"topic": place.topic, "partition": place.partition, "verdict": found.audit.verdict}
+    row["compacted"] = None
     if planned is not None:
         row |= {"candidate_id": planned.candidate_id, "planned_loss": planned.lost_records}
     if case is not None and found.reference is not None:

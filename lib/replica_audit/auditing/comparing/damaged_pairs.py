@@ -27,6 +27,10 @@ class CorruptPair:
     good_broker_id: int
     position: int
     detail: str
+    odd: Batch | None = None
+    """The batch with the changed offset or epoch, where that is the damage."""
+    right: Batch | None = None
+    """The other one of these two."""
 
 
 def damaged_pair(
@@ -99,7 +103,15 @@ def changed_headers(
         )
         pairs.append(
             CorruptPair(
-                "blind", right.base_offset, right.end_offset, bad.broker_id, good.broker_id, odd.position, detail
+                "blind",
+                right.base_offset,
+                right.end_offset,
+                bad.broker_id,
+                good.broker_id,
+                odd.position,
+                detail,
+                odd,
+                right,
             )
         )
         foreign = [other for other in foreign if other is not twin]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from replica_audit.auditing.comparing.cause import promised_in_all
 from replica_audit.auditing.comparing.comparison import Comparison
-from replica_audit.auditing.comparing.loss import Count, Loss, count_loss, count_run
+from replica_audit.auditing.comparing.loss import Count, Loss, committed_ahead, count_loss, count_run, has_data
+from replica_audit.auditing.comparing.runs import records_between
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.catalogue import SEVERITIES
 from replica_audit.auditing.findings.families.div_records import code_of_run
@@ -41,10 +43,11 @@ def report_rows(audit: PartitionAudit) -> dict[str, list[dict]]:
     for facts in (*case.replicas, *case.set_aside, *case.foreign, *case.duplicates, *beside):
         rows["replicas"].append(_replica_row(case, facts, loss))
     rows["high_watermarks"].append(_high_watermark_row(case))
+    shorter = brokers_past_leader(audit.findings)
     compared = [(item, loss) for item in case.comparisons] + [(item, Loss(None)) for item, _ in case.strangers]
     for comparison, counted in compared:
         rows["divergences"].extend(_divergence_rows(case, comparison, counted))
-        rows["truncations"].extend(_truncation_rows(case, comparison))
+        rows["truncations"].extend(_truncation_rows(case, comparison, shorter))
     rows["group_offsets"].extend(group_rows(case))
     rows["lost_producers"].extend(lost_producer_rows(case))
     return rows
@@ -119,6 +122,7 @@ def _partition_row(audit: PartitionAudit, topic_id: str | None, loss: Loss) -> d
     }
     if case is None:
         return row
+    shorter = brokers_past_leader(audit.findings)
     reference, strangers = case.reference, [item for item, _ in case.strangers]
     assigned = leadership.replicas if leadership else None
     lagging = [item for item in case.comparisons if assigned is None or item.follower.broker_id in assigned]
@@ -136,7 +140,7 @@ def _partition_row(audit: PartitionAudit, topic_id: str | None, loss: Loss) -> d
         max_lag_records=max(behind, default=0),
         max_lag_bytes=max((item.lag.size_bytes for item in lagging), default=0),
         dropped_records=sum(item.drops[case.protocol].record_count for item in (*case.comparisons, *strangers)),
-        committed_dropped=sum(item.committed_drops[case.protocol] for item in case.comparisons),
+        committed_dropped=sum(_committed_dropped(case, item, case.protocol, shorter) for item in case.comparisons),
         promised_dropped=_promised_dropped(case),
     )
     return row
@@ -261,7 +265,18 @@ def _divergence_rows(case: Case, comparison: Comparison, loss: Loss) -> list[dic
     return rows
 
 
-def _truncation_rows(case: Case, comparison: Comparison) -> list[dict]:
+def _committed_dropped(case: Case, item: Comparison, protocol: str, shorter: Collection[int]) -> int:
+    """Dropped records that are proven committed. What brokers in `shorter` have past the reference's end, it had and lost."""
+    dropped, kept_to = item.committed_drops[protocol], item.replays[protocol].kept_to
+    if item.follower.broker_id not in shorter:
+        return dropped
+    # A batch that the cut goes through is dropped whole.
+    tail = tuple(batch for batch in item.ahead if has_data(batch) and batch.end_offset > kept_to)
+    until = committed_ahead(case.reference.facts, item.follower)
+    return dropped + records_between(tail, item.follower.log_start_offset, until)
+
+
+def _truncation_rows(case: Case, comparison: Comparison, shorter: Collection[int]) -> list[dict]:
     rows = []
     for protocol, outcome in comparison.replays.items():
         tally = comparison.drops[protocol]
@@ -278,7 +293,7 @@ def _truncation_rows(case: Case, comparison: Comparison) -> list[dict]:
                 "dropped_records": tally.record_count,
                 "dropped_bytes": tally.size_bytes,
                 "common_prefix_end": comparison.common_prefix_end,
-                "committed_dropped": comparison.committed_drops[protocol],
+                "committed_dropped": _committed_dropped(case, comparison, protocol, shorter),
                 "first_timestamp_ms": tally.first_timestamp_ms,
                 "last_timestamp_ms": tally.last_timestamp_ms,
             }

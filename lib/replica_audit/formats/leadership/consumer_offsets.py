@@ -15,7 +15,7 @@ import numpy as np
 from replica_audit.batch_header import CODEC_MASK, CONTROL, TRANSACTIONAL
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.files.trees import Entry
-from replica_audit.formats.format_error import FormatError
+from replica_audit.formats.leadership.internal_copies import furthest, try_copy
 from replica_audit.formats.log_dirs.names import parse_directory_name, parse_file_name
 from replica_audit.formats.metadata.fields import FieldReader, MessageError
 from replica_audit.formats.segments.batches import HEADER_BYTES
@@ -111,33 +111,12 @@ def read_committed_offsets(snapshot: Snapshot, copy: OffsetsCopy) -> CommittedOf
 
 def try_committed_offsets(snapshot: Snapshot, copy: OffsetsCopy) -> tuple[CommittedOffsets | None, list[QuarantineRow]]:
     """The same, None for a copy that cannot be read, with rows of quarantine for all that could not."""
-    found: CommittedOffsets | None = None
-    unread: tuple[tuple[str, int | None, str], ...]
-    try:
-        found = read_committed_offsets(snapshot, copy)
-        unread = found.unread
-    except (OSError, FormatError) as error:
-        unread = ((copy.path, None, str(error)),)
-    text = "could not be read, and may say what consumer groups committed"
-    rows = [
-        QuarantineRow(None, path, position, None, "INPUT-IGNORED", f"{text}: {reason}")
-        for path, position, reason in unread
-    ]
-    return found, rows
+    return try_copy(copy.path, lambda: read_committed_offsets(snapshot, copy), "what consumer groups committed")
 
 
 def newest_offsets(copies: Iterable[CommittedOffsets]) -> list[GroupOffset]:
-    """The offsets of each partition's copy that goes on longest: of the greatest leader epoch, then log end."""
-    best: dict[int, CommittedOffsets] = {}
-    for one in copies:
-        known = best.get(one.partition)
-        if known is None or _reach(one) > _reach(known):
-            best[one.partition] = one
-    return sorted(offset for one in best.values() for offset in one.offsets)
-
-
-def _reach(copy: CommittedOffsets) -> tuple[int, int, str]:
-    return copy.leader_epoch, copy.end_offset, copy.path
+    """The offsets by the copy of each partition that goes on longest."""
+    return sorted(offset for one in furthest(copies) for offset in one.offsets)
 
 
 def _apply(

@@ -12,8 +12,8 @@ import numpy as np
 
 from replica_audit.batch_header import CODEC_MASK, CONTROL
 from replica_audit.formats.files.storage import Snapshot
-from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.leadership.consumer_offsets import OffsetsCopy, find_offsets_copies
+from replica_audit.formats.leadership.internal_copies import furthest, try_copy
 from replica_audit.formats.leadership.remote_states import STATES
 from replica_audit.formats.log_dirs.names import parse_file_name
 from replica_audit.formats.metadata.fields import FieldReader, MessageError
@@ -45,10 +45,6 @@ class RemoteLog:
     unread: tuple[tuple[str, int | None, str], ...] = ()
     """(path, position, reason) of what could not be taken apart."""
 
-    @property
-    def reach(self) -> tuple[int, int, str]:
-        return self.leader_epoch, self.end_offset, self.path
-
 
 def find_remote_logs(snapshot: Snapshot, log_dirs: Iterable[str]) -> list[OffsetsCopy]:
     """All current copies of the topic's partitions in `log_dirs`."""
@@ -57,28 +53,12 @@ def find_remote_logs(snapshot: Snapshot, log_dirs: Iterable[str]) -> list[Offset
 
 def try_remote_log(snapshot: Snapshot, copy: OffsetsCopy) -> tuple[RemoteLog | None, list[QuarantineRow]]:
     """What one copy says, None where it cannot be read, with rows of quarantine for all that could not."""
-    found: RemoteLog | None = None
-    unread: tuple[tuple[str, int | None, str], ...]
-    try:
-        found = _read(snapshot, copy)
-        unread = found.unread
-    except (OSError, FormatError) as error:
-        unread = ((copy.path, None, str(error)),)
-    text = "could not be read, and may say which segments are in remote storage"
-    rows = [
-        QuarantineRow(None, path, position, None, "INPUT-IGNORED", f"{text}: {reason}")
-        for path, position, reason in unread
-    ]
-    return found, rows
+    return try_copy(copy.path, lambda: _read(snapshot, copy), "which segments are in remote storage")
 
 
 def newest_segments(copies: Iterable[RemoteLog]) -> list[RemoteSegment]:
-    """The segments by the copy of each partition that goes on longest: of the greatest leader epoch, then log end."""
-    best: dict[int, RemoteLog] = {}
-    for one in copies:
-        if one.partition not in best or one.reach > best[one.partition].reach:
-            best[one.partition] = one
-    return sorted(segment for one in best.values() for segment in one.segments)
+    """The segments by the copy of each partition that goes on longest."""
+    return sorted(segment for one in furthest(copies) for segment in one.segments)
 
 
 def _read(snapshot: Snapshot, copy: OffsetsCopy) -> RemoteLog:

@@ -18,7 +18,7 @@ _NO_OFFSETS = {name: OffsetFile(CheckpointFile("not_given", ""), {}) for name in
 
 
 class PutAside(NamedTuple):
-    """One such copy. The `log_dir` of a directory -future, -stray or -delete is its own path."""
+    """One such copy; its `log_dir` is its own directory: a log dir may have several."""
 
     replica: ReplicaDir
     segments: tuple[SegmentFile, ...]
@@ -44,6 +44,7 @@ def deleted_segments(folder: Folder, replica: ReplicaDir) -> PutAside | None:
     broker_id, topic, partition = replica.broker_id, replica.topic, replica.partition
     directory = replace(
         replica,
+        log_dir=replica.path,
         segment_bases=tuple(base for base, _ in found),
         index_bases=(),
         checkpoint_epochs=None,
@@ -55,7 +56,7 @@ def deleted_segments(folder: Folder, replica: ReplicaDir) -> PutAside | None:
     return PutAside(
         directory,
         tuple(
-            SegmentFile(broker_id, replica.log_dir, topic, partition, entry.path, base, entry.size)
+            SegmentFile(broker_id, replica.path, topic, partition, entry.path, base, entry.size)
             for base, entry in found
         ),
     )
