@@ -20,8 +20,9 @@ from tests.brokers.clients import PROGRAM, search_path
 from tests.brokers.printed_plan import PrintedStep, as_words, planned_words, printed_steps
 from tests.brokers.steered_cluster import SteeredCluster
 
-#: Until a broker that is gone is fenced, and one that is back has followed; and how long a leader may take to be told.
-_SETTLE_SECONDS, _LEADER_SECONDS = 4, 20
+#: Until a broker that is gone is fenced, and what is known of one that is back is no longer of before; and how long a leader
+#: may take to be told.
+_SETTLE_SECONDS, _LEADER_SECONDS = 3, 20
 _PLACEHOLDER = re.compile(r"LOG_DIR_OF_\d+|SERVER_PROPERTIES_OF_\d+|PID_OF_\d+|CONTROLLER:PORT|HOST:PORT|BEFORE|AFTER")
 
 
@@ -70,6 +71,8 @@ class Operator:
                 self._cluster.await_start(broker) if step["action"] == "start" else self._cluster.await_end(broker)
         if step["action"] in ("start", "stop", "reorder"):
             time.sleep(_SETTLE_SECONDS)
+        if step["action"] == "start":
+            self._cluster.await_followers()
         return self._leaders(step) if step["action"] in ("elect", "check") and self._cluster.up else []
 
     def _run(self, printed: PrintedStep) -> list[str]:

@@ -274,6 +274,22 @@ class SteeredCluster:
                 found[line[1], int(line[2])] = int(line[3]) if line[3].isdigit() else None
         return found
 
+    def await_followers(self, seconds: float = 60) -> None:
+        """Wait until every replica on a broker that runs is in sync, as far as its partition has a leader."""
+        until = time.monotonic() + seconds
+        while behind := self._behind():
+            if time.monotonic() > until:
+                raise RuntimeError(f"not in sync after {seconds:.0f} s: {behind}")
+            time.sleep(1)
+
+    def _behind(self) -> list[str]:
+        up = set(map(str, self.up))
+        _, text = self.tool("kafka-topics", "--bootstrap-server", self.bootstrap, "--describe")
+        found = re.finditer(
+            r"Topic:\s*(\S+)\s+Partition:\s*(\d+)\s+Leader:\s*(\d+)\s+Replicas:\s*(\S+)\s+Isr:\s*(\S*)", text
+        )
+        return [f"{one[1]}-{one[2]}" for one in found if set(one[4].split(",")) & up - set(one[5].split(","))]
+
     def snapshot(self, name: str) -> Path:
         """A copy of all log directories as they are now, checkpoints first, then logs, the controllers' last."""
         target = self.out / name

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.deciding.clusters import Part, plan_of
+from tests.deciding.clusters import Part, plan_of, results_of
 from tests.support.fixtures import FIXTURES
 
 from replica_audit.config import Settings
@@ -269,6 +269,20 @@ def test_the_least_epoch_is_that_of_the_order_in_which_least_changes() -> None:
     part = Part("a", replicas=(0, 1, 2), leader=0, isr=(0, 1, 2), choice=1)
     plan = plan_of(part, up=(), version="3.9.1")
     assert {one.leader_epoch for step in plan.steps for one in step.after} == {7}
+
+
+def test_each_log_dir_of_a_broker_is_copied_by_a_command_of_its_own() -> None:
+    parts = [Part(topic, replicas=(2, 1), leader=2, isr=(1, 2), choice=1) for topic in ("a", "b", "c")]
+    results = results_of(parts, "4.3.1", "metadata_log")
+    for row in results.tables["replicas"]:
+        row["clean_shutdown"] = False
+        row["log_dir"] = f"broker-{row['broker_id']}/{'disk-2' if row['topic'] == 'b' else 'disk-1'}"
+    commands = [
+        one for step in plan_elections(results, up=(1, 2)).steps if step.action == "copy" for one in step.commands
+    ]
+    assert [one.partition(" -- ")[2] for one in commands if "LOG_DIR_OF_1" in one] == ["./a-0 ./c-0", "./b-0"]
+    archives = [one.split()[2] for one in commands]
+    assert len(archives) == len(set(archives)) == 4
 
 
 def test_the_label_of_a_version_ends_where_a_command_of_every_version_follows() -> None:

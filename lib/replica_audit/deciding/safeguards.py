@@ -108,7 +108,7 @@ def _copy(
             f"{_hold(brokers, state)}: {_tell_holding(brokers, held, matrix)}",
             brokers=sorted(brokers),
             partitions=places,
-            commands=[copies.of_partitions(broker, places) for broker in sorted(brokers)[:1]],
+            commands=[one for broker in sorted(brokers)[:1] for one in _copy_commands(copies, matrix, broker, places)],
             snapshot=[directory for one in held for directory in one.directories],
         )
     yield from _copy_other(matrix, state, decisions, copies, holdings)
@@ -143,8 +143,22 @@ def _copy_other(
             "records that no other replica has, or that the choice loses",
             brokers=sorted(wanted),
             partitions=sorted({place for places in wanted.values() for place in places}),
-            commands=[copies.of_partitions(broker, places) for broker, places in sorted(wanted.items())],
+            commands=[
+                one
+                for broker, places in sorted(wanted.items())
+                for one in _copy_commands(copies, matrix, broker, places)
+            ],
         )
+
+
+def _copy_commands(copies: Copies, matrix: Matrix, broker: int, places: Iterable[Place]) -> Iterator[str]:
+    """A command for each log dir of the broker that has any of the partitions, as far as the snapshot shows it."""
+    in_log_dir: dict[str, list[Place]] = defaultdict(list)
+    for place in places:
+        row = matrix.replicas.get(place, {}).get(broker, {})
+        in_log_dir["" if row.get("clean_shutdown") is None else row["log_dir"]].append(place)
+    for _, some in sorted(in_log_dir.items()):
+        yield copies.of_partitions(broker, some)
 
 
 def _copy_beside(state: PresentState, decisions: Sequence[Decision], copies: Copies) -> Iterator[Step]:
