@@ -142,4 +142,3 @@ def test_a_mark_that_proves_a_part_makes_it_a_loss(tmp_path: Path, second: Broke
     brokers = three(high_watermark=own, second=second)
     answer = scene(tmp_path, brokers, *SHRUNK, *DROPPED, configs=TWO, quiesced=True, kafka_version="4.1.0")
     assert answer.one("REP-LEADER-SHORTER", 3)[:2] == ("high", "likely") and answer.verdict == "COMMITTED_LOSS"
-

@@ -215,7 +215,11 @@ def test_what_is_neither_local_nor_remote_is_told_of_copies_of_one_moment(tmp_pa
     ("leads", "segments", "first"),
     [
         (LEADS, WHOLE, 0),
-        (LEADS, tuple(copied(*at, state=DELETING) for at in ((0, 40, (0, 0)), (40, 60, (0, 40)), (60, 100, (1, 60)))), 0),
+        (
+            LEADS,
+            tuple(copied(*at, state=DELETING) for at in ((0, 40, (0, 0)), (40, 60, (0, 40)), (60, 100, (1, 60)))),
+            0,
+        ),
         (LEADS, WHOLE[:2], 12),
         (LEADS, (), 0),
         (LEADS, tuple(copied(*at, topic_id=make_uuid("another")) for at in ((0, 40, (0, 0)), (40, 60, (0, 40)))), 0),

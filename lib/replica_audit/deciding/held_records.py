@@ -23,6 +23,7 @@ from replica_audit.formats.segments.open_transactions import next_part
 from replica_audit.model import ChunkDigest, OpenTransaction
 from replica_audit.protocol.versions import keeps_committed
 
+
 @dataclass(frozen=True, slots=True)
 class Marked:
     """A piece, and how far its records may have been committed at most (its `committed_end` is what is proven).

@@ -80,22 +80,23 @@ def with_frozen_tails(
     if frozen is None or reference.outdated:
         return tuple(comparisons)
     replicas = (reference.facts, *(item.follower for item in comparisons))
-    return tuple(
-        replace(
-            item,
-            never_committed_from=_start_of_last(
-                item.alignment.ahead,
-                lambda batch: frozen.never_committed(batch.epoch, batch.base_offset) and not _is_proven(batch, replicas),
-            ),
-            undated_from=_start_of_last(
-                item.alignment.ahead,
-                lambda batch, item=item: batch.epoch in frozen.lowered
-                and batch.base_offset >= committed_ahead(reference.facts, item.follower)
-                and not _is_proven(batch, replicas),
-            ),
-        )
-        for item in comparisons
-    )
+    return tuple(_with_frozen_tail(item, reference, replicas, frozen) for item in comparisons)
+
+
+def _with_frozen_tail(
+    item: Comparison, reference: Reference, replicas: Sequence[ReplicaFacts], frozen: FrozenEpochs
+) -> Comparison:
+    reached = committed_ahead(reference.facts, item.follower)
+
+    def was_never_committed(batch: Batch) -> bool:
+        return frozen.never_committed(batch.epoch, batch.base_offset) and not _is_proven(batch, replicas)
+
+    def is_undated(batch: Batch) -> bool:
+        return batch.epoch in frozen.lowered and batch.base_offset >= reached and not _is_proven(batch, replicas)
+
+    ahead = item.alignment.ahead
+    never_from, undated_from = _start_of_last(ahead, was_never_committed), _start_of_last(ahead, is_undated)
+    return replace(item, never_committed_from=never_from, undated_from=undated_from)
 
 
 def _start_of_last(batches: Sequence[Batch], is_such: Callable[[Batch], bool]) -> int | None:

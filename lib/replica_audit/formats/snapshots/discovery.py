@@ -103,9 +103,7 @@ class _Discovery:
         manifest = self._root.read("manifest.json", "manifest", parse_manifest)
         evidence = AppliedEvidence(self._epochs_of, tuple(self._replicas), copy_moments(manifest, log_dirs))
         metadata = read_metadata(self._snapshot, self._metadata_logs, evidence)
-        leaderships, leadership_files = read_leaderships(
-            self._root, metadata, self._replicas, self._is_wanted
-        )
+        leaderships, leadership_files = read_leaderships(self._root, metadata, self._replicas, self._is_wanted)
         self._kinds.update(self._root.kinds)
         self._quarantine += [*metadata.quarantine, *self._root.quarantine]
         dumps = [entry.path for entry in self._files if self._kind(entry.path) == "dump_text"]

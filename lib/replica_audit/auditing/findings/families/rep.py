@@ -64,8 +64,9 @@ REP_LEADER_SHORTER = Code(
     meaning="The leader lost its tail, or another broker leads by now. Followers will cut these records to match it.",
     proof="The records past the leader's end with their epoch; and that the copies are of one moment (the manifest says "
     "quiesced, or all brokers were stopped cleanly and the metadata log knows every leader epoch), or that the leader "
-    "wrote them before its own copy was begun, or that its broker was down when it was copied and nobody has led since. Where the ISR had shrunk below min.insync.replicas by the end of their epoch, "
-    "nothing tells whether they were appended before: then it is suspect, and they are possibly lost.",
+    "wrote them before its own copy was begun, or that its broker was down when it was copied and nobody has led since. "
+    "Where the ISR had shrunk below min.insync.replicas by the end of their epoch, nothing tells whether they were appended "
+    "before: then it is suspect, and they are possibly lost.",
     remedy="Copy the longer replica's directory before it follows the leader. Consider electing it.",
     traps="Copies of different moments: the leader was copied earlier, or stopped earlier, or the listing is older than "
     "the logs. Then it is CAP-SKEW.",
@@ -136,8 +137,12 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
             why = "all copies were made while the cluster was at rest, so the reference lost its tail or is not the leader"
             evidence = [considered("capture skew: no, the cluster was at rest")]
         elif is_whole_though_down(reference, item, case.leadership, case.times):
-            why = f"broker {leader.broker_id} was down when it was copied, and nobody has led since, so it lost its tail"
-            evidence = [considered(f"capture skew: no, broker {leader.broker_id} was down, so its copy has all that it left")]
+            why = (
+                f"broker {leader.broker_id} was down when it was copied, and nobody has led since, so it lost its tail"
+            )
+            evidence = [
+                considered(f"capture skew: no, broker {leader.broker_id} was down, so its copy has all that it left")
+            ]
         else:
             why = (
                 f"they are of epoch {reference.leader_epoch}, in which broker {leader.broker_id} leads and wrote them itself, "

@@ -206,7 +206,6 @@ def _how(case: Case, item: Comparison) -> Iterator[Finding]:
         )
 
 
-
 def _below(item: Comparison, start: int) -> str:
     """What of a follower's log lies below a leader's `start`, in words: its end, or the cut that the epochs lead to.
 
