@@ -330,3 +330,13 @@ def test_what_an_outsider_has_of_a_later_epoch_than_the_leader_knows_is_possibly
     answer = audit(tmp_path, brokers, leader=1, isr=(1,), source=source, leader_epoch=0 if source == "user" else None)
     assert asked_costs(tmp_path) == {1: (possible, 0, possible), 2: (0, 0, 0)}
     assert not answer.codes("medium"), answer
+
+
+@pytest.mark.parametrize("capture", ["old-formats", "old-upgraded"])
+def test_equal_logs_of_old_formats_lose_nothing_whoever_leads_compacted_ones_too(capture):
+    partitions = [TopicPartition("compact-v0", 0), TopicPartition("fmt-v0", 0), TopicPartition("mixed", 0)]
+    tables = audit_all(
+        str(FIXTURES / capture), Settings(topics=("compact-v0", "fmt-v0", "mixed")), asked=partitions
+    ).tables
+    costs = [(row["lost_records"], row["lost_committed"], row["lost_possible"]) for row in tables["elections"]]
+    assert len(costs) == 4 * len(partitions) and set(costs) == {(0, 0, 0)}
