@@ -389,7 +389,8 @@ class Leadership:
     fenced: tuple[int, ...] | None = None
     """Assigned brokers that were fenced, stopping or not registered at the end; None when unknown."""
     fenced_since: Mapping[int, int] = field(default_factory=dict)
-    """Of those that were fenced, the first offset of the batch of the metadata log that fenced them last; others are left out."""
+    """Of those that were fenced, the first offset of the batch of the metadata log that fenced them, or registered them since;
+    others are left out."""
     overtaken: bool = False
     """The listing, or the file of states, is older than the logs of another of its partitions: who was in sync then may not be now."""
 

@@ -8,6 +8,10 @@ import pytest
 from tests.auditing.scenario import Answer, Broker, audit
 from tests.auditing.test_bounding_members import FENCE, log
 from tests.auditing.test_leadership_history import change, scene
+from tests.support import metadata_log as write
+
+UNFENCE = {broker: write.registration_change(broker, -1) for broker in (1, 2, 3)}
+AGAIN = {broker: write.register_broker(broker, fenced=True) for broker in (1, 2, 3)}
 
 
 def is_lost(answer: Answer, broker: int = 1) -> bool:
@@ -29,7 +33,8 @@ def test_a_leader_that_always_led_was_never_cut(tmp_path: Path, point: int | Non
     }
     moves = [change(isr=(1,))] + ([*FENCE.values(), change(leader=-1)] if gone else [])
     answer = scene(tmp_path, brokers, *moves)
-    assert is_lost(answer) and answer.verdict == "LATENT_CORRUPTION", answer
+    # Once it is down, no skew of the copies explains that the others go on past its end.
+    assert is_lost(answer) and answer.verdict == ("COMMITTED_LOSS" if gone else "LATENT_CORRUPTION"), answer
     assert "no replica here has" not in answer.found("HWM-CP-ABOVE-LEO")[0]["message"]
 
 
@@ -62,8 +67,29 @@ def test_a_leader_of_a_listing_may_have_been_elected_where_its_log_ends(tmp_path
 def test_a_follower_is_cut_where_an_epoch_of_its_leader_begins(tmp_path: Path, start: int, lost: bool) -> None:
     later = log(110, 60, ((0, 0), (1, start)))
     brokers = {1: log(93, 100, recovery_point=60), 2: later, 3: later}
-    moves = (change(isr=(1, 3)), FENCE[1], change(isr=(3,)), change(leader=2, isr=(2, 3), recovering=True))
+    moves = (change(isr=(1, 3)), FENCE[1], change(isr=(3,)), change(leader=2, isr=(2, 3), recovering=True), UNFENCE[1])
     assert is_lost(scene(tmp_path, brokers, *moves, replicas=(1, 2, 3))) is lost
+
+
+@pytest.mark.parametrize(
+    ("moves", "lost"),
+    [
+        ((FENCE[2], FENCE[3], FENCE[1], change(leader=-1), UNFENCE[1], change(leader=1, isr=(1,))), True),
+        ((FENCE[2], FENCE[1], change(leader=-1), UNFENCE[1], change(leader=1, isr=(1,)), FENCE[3]), True),
+        ((FENCE[1], change(leader=-1), UNFENCE[1], change(leader=1, isr=(1,)), FENCE[2], FENCE[3]), False),
+        ((FENCE[2], FENCE[1], change(leader=-1), UNFENCE[1], change(leader=1, isr=(1,)), AGAIN[2]), False),
+    ],
+    ids=["both down before", "one down before", "down after", "registered since"],
+)
+def test_a_broker_that_was_down_before_an_election_was_not_cut_by_its_winner(tmp_path: Path, moves, lost) -> None:
+    """Broker 1 lost its end too, and led from there on; the file of broker 2 has nothing of what was lost."""
+    brokers = {
+        1: log(95, 90, ((0, 0), (2, 90)), recovery_point=90),
+        2: log(90, 100, recovery_point=60),
+        3: log(90, 100, recovery_point=60),
+    }
+    answer = scene(tmp_path, brokers, change(isr=(1,)), *moves, configs={"min.insync.replicas": "2"})
+    assert is_lost(answer, 2) is lost, answer
 
 
 def test_where_nothing_is_known_of_an_epoch_it_may_have_cut_anywhere(tmp_path: Path) -> None:

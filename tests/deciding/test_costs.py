@@ -304,3 +304,39 @@ def test_batches_that_differ_in_nothing_that_counts_are_one_piece() -> None:
         assert [(one.piece.start_offset, one.piece.end_offset) for one in (*kept, *dropped)] == (
             [(0, 100), (100, 600)] if found.marked else []
         )
+
+
+def asked_costs(path: Path) -> dict[int, tuple[int, int, int]]:
+    """Of each candidate, where the snapshot's partition is asked for whether or not there is anything to decide."""
+    rows = audit_all(str(path), Settings(), asked=[TopicPartition("orders", 0)]).tables["elections"]
+    return {
+        row["candidate_id"]: (row["lost_records"], row["lost_committed"], row["lost_possible"])
+        for row in rows
+        if row["candidate_id"] == row["broker_id"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("tail_epoch", "source", "possible"),
+    [(1, "topics_describe", 3), (1, "user", 3), (0, "topics_describe", 0), (0, "user", 0)],
+)
+def test_what_an_outsider_has_of_a_later_epoch_than_the_leader_knows_is_possibly_lost(
+    tmp_path, tail_epoch, source, possible
+):
+    """Either the listing is older than the logs, or the leader was elected without these records; those of its own epoch it
+    may have had after it was copied."""
+    common = written(0, 19, 0)
+    brokers = {1: Broker(common), 2: Broker([*common, *written(19, 22, tail_epoch)])}
+    answer = audit(tmp_path, brokers, leader=1, isr=(1,), source=source, leader_epoch=0 if source == "user" else None)
+    assert asked_costs(tmp_path) == {1: (possible, 0, possible), 2: (0, 0, 0)}
+    assert not answer.codes("medium"), answer
+
+
+@pytest.mark.parametrize("capture", ["old-formats", "old-upgraded"])
+def test_equal_logs_of_old_formats_lose_nothing_whoever_leads_compacted_ones_too(capture):
+    partitions = [TopicPartition("compact-v0", 0), TopicPartition("fmt-v0", 0), TopicPartition("mixed", 0)]
+    tables = audit_all(
+        str(FIXTURES / capture), Settings(topics=("compact-v0", "fmt-v0", "mixed")), asked=partitions
+    ).tables
+    costs = [(row["lost_records"], row["lost_committed"], row["lost_possible"]) for row in tables["elections"]]
+    assert len(costs) == 4 * len(partitions) and set(costs) == {(0, 0, 0)}

@@ -95,11 +95,8 @@ def _with_frozen_tail(
         return batch.epoch in frozen.lowered and batch.base_offset >= reached and not _is_proven(batch, replicas)
 
     ahead = item.alignment.ahead
-    return replace(
-        item,
-        never_committed_from=_start_of_last(ahead, was_never_committed),
-        undated_from=_start_of_last(ahead, is_undated),
-    )
+    never_from, undated_from = _start_of_last(ahead, was_never_committed), _start_of_last(ahead, is_undated)
+    return replace(item, never_committed_from=never_from, undated_from=undated_from)
 
 
 def _start_of_last(batches: Sequence[Batch], is_such: Callable[[Batch], bool]) -> int | None:

@@ -75,8 +75,17 @@ def _may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], fac
     if not _knows_leaders_since(reference, facts):
         return any(epoch > last and _may_begin_at(end, epoch, [own]) for epoch, _ in own)
     lineages = [own, *(entries for one in others for entries in _lineages(one))]
-    led = {state.leader_epoch for state in reference.history if state.leader_id not in (None, facts.broker_id)}
-    return any(epoch > last and _may_begin_at(end, epoch, lineages) for epoch in led)
+    return any(epoch > last and _may_begin_at(end, epoch, lineages) for epoch in _followed(reference, facts.broker_id))
+
+
+def _followed(reference: Reference, broker_id: int) -> set[int]:
+    """Leader epochs that began under another leader while a broker was not down for good."""
+    down = reference.fenced_since.get(broker_id)
+    began: dict[int, int] = {}
+    for state in reference.history:
+        if state.leader_id not in (None, broker_id):
+            began.setdefault(state.leader_epoch, state.metadata_offset)
+    return {epoch for epoch, offset in began.items() if down is None or offset < down}
 
 
 def _may_begin_at(offset: int, epoch: int, lineages: Iterable[tuple[tuple[int, int], ...]]) -> bool:

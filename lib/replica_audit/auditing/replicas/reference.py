@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from replica_audit.closed_sets import LeadershipSource
@@ -41,6 +41,8 @@ class Reference:
     leader that it names. Then who leads is inferred from the logs, and what it says of the ISR is not used."""
     history: tuple[PartitionState, ...] = ()
     """Committed states of the metadata log, oldest first; () where leadership comes from elsewhere, or is outdated."""
+    fenced_since: Mapping[int, int] = field(default_factory=dict)
+    """As in `Leadership`."""
 
     def complete(self, lineage: Lineage) -> Lineage:
         """A lineage of the reference as its leader keeps it: with (leader epoch, log end) where it has not reached that epoch.
@@ -94,6 +96,7 @@ def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | 
         predates=predates,
         outdated=older,
         history=() if given is None else tuple(state for state in given.history if not state.uncommitted),
+        fenced_since={} if given is None else given.fenced_since,
     )
 
 

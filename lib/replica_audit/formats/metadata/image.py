@@ -157,8 +157,10 @@ class MetadataImage:
         if not self._uncommitted and (fenced is not None or registered):
             self.brokers[broker_id].append(BrokerEvent(entry.batch_end, fenced, registered))
             if fenced:
-                # The records of a batch count together: the changes of partitions stand before the one that fences.
-                self._fenced_since.setdefault(broker_id, self._batch[0])
+                # The records of a batch count together: the changes of partitions stand before the one that fences. A broker
+                # that registers again has been up meanwhile.
+                known = self._batch[0] if registered else self._fenced_since.get(broker_id, self._batch[0])
+                self._fenced_since[broker_id] = known
             elif fenced is False:
                 self._fenced_since.pop(broker_id, None)
 

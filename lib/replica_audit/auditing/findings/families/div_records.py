@@ -264,6 +264,9 @@ def _of_old_tail(case: Case, run: Run) -> tuple[Severity, Verdict]:
         return "medium", "UNCOMMITTED_DIVERGENCE"
     if run.cause.clean is False:
         return "high", "WILL_LOSE_ON_TRUNCATION"
+    if run.cause.promised_records is None:
+        # The history begins later: as without one, nothing is known of the elections.
+        return "medium", "UNCOMMITTED_DIVERGENCE"
     committed, possible = case.committed_in(run)
     is_open = run.cause.elections and run.data_records and possible > max(committed, run.start_offset)
     return "medium", "INCONCLUSIVE" if is_open else "UNCOMMITTED_DIVERGENCE"

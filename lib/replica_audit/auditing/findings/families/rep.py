@@ -65,8 +65,8 @@ REP_LEADER_SHORTER = Code(
     proof="The records past the leader's end with their epoch; and that the copies are of one moment (the manifest says "
     "quiesced, or all brokers were stopped cleanly and the metadata log knows every leader epoch), or that the leader "
     "wrote them before its own copy was begun, or that its broker was down when it was copied and nobody has led since. "
-    "Where the ISR had shrunk below min.insync.replicas by the end of their epoch, "
-    "nothing tells whether they were appended before: then it is suspect, and they are possibly lost.",
+    "Where the ISR had shrunk below min.insync.replicas by the end of their epoch, nothing tells whether they were appended "
+    "before: then it is suspect, and they are possibly lost.",
     remedy="Copy the longer replica's directory before it follows the leader. Consider electing it.",
     traps="Copies of different moments: the leader was copied earlier, or stopped earlier, or the listing is older than "
     "the logs. Then it is CAP-SKEW.",
