@@ -149,9 +149,11 @@ test: install
 	cat build/tests.log; exit $$status
 
 # All short histories of the model in tests/exhaustive, in two processes: EXHAUSTIVE_ARGS="--events 4 --sample 500 --seed 7".
+# Then plans for clusters of such partitions, carried out on the model: PLANS_ARGS="--clusters 200 --seed 7".
 EXHAUSTIVE_ARGS ?=
 test-exhaustive: $(STAMPS)/project
 	@$(RUN) -m tests.exhaustive $(EXHAUSTIVE_ARGS)
+	@$(RUN) -m tests.exhaustive.plans $(PLANS_ARGS)
 
 # Another minor of Spark has an environment of its own, with a lock of its own; the newest is that of .venv.
 SPARK ?= 4.2

@@ -13,11 +13,14 @@ from tests.support.fixtures import FIXTURES
 
 from replica_audit.config import Settings
 from replica_audit.deciding.election_plan import plan_elections
+from replica_audit.deciding.imagined_cluster import ImaginedClusters
 from replica_audit.deciding.plan_check import check_object, moved
 from replica_audit.deciding.plan_parts import Plan, plan_object
+from replica_audit.deciding.present_state import PresentState
 from replica_audit.errors import UsageError
 from replica_audit.local.audit import audit_all
 from replica_audit.model import TopicPartition
+from replica_audit.protocol.controller import Registration
 from replica_audit.results import Results
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -324,3 +327,26 @@ def test_a_partition_whose_assignment_nothing_shows_holds_no_plan_up() -> None:
     plan = plan_of(known, unknown, up=(2,))
     assert ("start", (1,)) in outline(plan)
     assert [one.topic for one in plan.conflicts] == ["unknown"]
+
+
+def test_where_nobody_leads_it_is_not_said_that_nothing_needs_to_be_done() -> None:
+    plan = plan_of(Part("calm", (0, 1), None, (1,), 1, calm=True), up=())
+    assert plan.leaderless == (("calm", 0),)
+    assert plan.is_quiet
+    assert not plan.is_at_rest
+
+
+def test_of_equal_candidates_it_says_that_neither_loses_anything() -> None:
+    plan = plan_of(Part("t", (0, 1), 0, (0, 1), 0), up=(0, 1))
+    lossless = replace(plan.decisions[0].chosen, lost_records=0, lost_committed=0)
+    decision = replace(plan.decisions[0], candidates=(lossless, replace(lossless, candidate_id=1)))
+    assert decision.instead(1, "it leads").reason == "broker 1 loses nothing; neither would broker 0. It leads"
+
+
+def test_every_order_of_fencing_is_tried_where_two_that_went_down_were_eligible() -> None:
+    place = ("t", 0)
+    registration = Registration((0, 1), 1, 5, frozenset({1}), elr=frozenset({0}), min_isr=2, has_elr=True)
+    state = PresentState(
+        {place: registration}, {place: False}, frozenset(), frozenset(), frozenset(), True, "kraft", frozenset()
+    )
+    assert {way.partitions[place].last_known for way in ImaginedClusters(state)} == {(0,), (1,)}

@@ -105,7 +105,7 @@ def try_plans(given: Iterable[tuple[Mapping[str, State], Told]], seed: int) -> l
                     known[state, told] = _audited(state, told, Path(root) / "snapshot")
             results = _together({topic: known[state, told] for topic, state in parts.items()}, told)
             plan = plan_elections(results)
-            wrong = dict.fromkeys((*_contradictions(parts, plan), *_carried_out(parts, told, plan, chance)))
+            wrong = dict.fromkeys((*_contradictions(parts, told, plan), *_carried_out(parts, told, plan, chance)))
             trials.append(Trial(parts, told, plan, tuple(wrong)))
     return trials
 
@@ -136,10 +136,16 @@ def _together(found: Mapping[str, Results], told: Told) -> Results:
     return Results(audit, dict(tables))
 
 
-def _contradictions(parts: Mapping[str, State], plan: Plan) -> Iterator[str]:
+def _contradictions(parts: Mapping[str, State], told: Told, plan: Plan) -> Iterator[str]:
     """What a plan may not say, whatever comes of it."""
+    captured = {
+        topic: {name for broker in BROKERS if broker != told.missing for name in names(state.replicas[broker])}
+        for topic, state in parts.items()
+    }
     unplanned = {one.topic for one in plan.conflicts}
-    moved = {topic for step in plan.steps if step.action in ("elect", "reorder") for topic, _ in step.partitions}
+    moved = {
+        topic for step in plan.steps if step.action in ("elect", "reorder", "check") for topic, _ in step.partitions
+    }
     for topic in sorted(unplanned & moved):
         yield f"{topic} has no plan, and is elected"
     if unplanned == parts.keys() and any(step.action in MOVING for step in plan.steps):
@@ -148,7 +154,7 @@ def _contradictions(parts: Mapping[str, State], plan: Plan) -> Iterator[str]:
         for topic, state in parts.items():
             if state.leader is None or state.leader not in state.up:
                 yield f"nothing needs to be done, and nobody leads {topic}"
-            elif lost := choose(state, state.leader).wanted:
+            elif lost := choose(state, state.leader).wanted & captured[topic]:
                 yield f"nothing needs to be done, and {len(lost)} committed batches of {topic} are lost"
 
 

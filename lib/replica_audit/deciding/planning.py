@@ -92,7 +92,7 @@ def _serve(
         decisions = [
             one
             if place_of(one) not in others
-            else one.instead(others[place_of(one)], "an order of steps exists for it")
+            else one.instead(others[place_of(one)], f"for broker {others[place_of(one)]} there is an order of steps")
             for one in decisions
         ]
 
@@ -104,20 +104,30 @@ def _try(
     sorted_out = [_sort_out(state, one, tools) for one in decisions]
     decisions = [one for one, _ in sorted_out]
     conflicts = [Conflict(one.topic, one.partition, reason) for one, reason in sorted_out if reason is not None]
+    given_up: dict[Place, str] = {}
+    elected: set[Place] = set()
     allowed = {topic for (topic, _), said in state.unclean_said.items() if said}
     way = tools.way_to_configure(is_any_up=bool(state.up | state.unknown))
     forbidden: frozenset[str] = frozenset()
     while True:
         wanted = {place_of(one) for one in decisions if one.procedure == "elect"}
+        elected |= wanted
+        confirmed = {place_of(one) for one in decisions if one.procedure == "confirm"}
         if way is not None:
             forbidden |= frozenset(topic for topic, _ in wanted if topic in allowed)
         attempt = _Attempt(state, matrix, decisions, tools, forbidden, way, first)
         attempt.carry_out()
         decisions = [replace(one, procedure="elect") if place_of(one) in attempt.dragged else one for one in decisions]
         if not attempt.dragged and (attempt.risky <= forbidden or way is None):
-            break
+            new = {place: why for place, why in attempt.unserved.items() if place in wanted | confirmed}
+            if not new:
+                break
+            # Their own steps go; those for others may serve, or give up, others than before.
+            given_up |= new
+            decisions = [replace(one, procedure="unplanned") if place_of(one) in new else one for one in decisions]
         forbidden |= attempt.risky if way is not None else frozenset()
-    conflicts += [Conflict(*place, reason) for place, reason in sorted(attempt.unserved.items())]
+    unserved = {**attempt.unserved, **given_up}
+    conflicts += [Conflict(*place, reason) for place, reason in sorted(unserved.items())]
     outcome = Outcome(
         decisions=tuple(replace(one, procedure=attempt.procedures[place_of(one)]) for one in decisions),
         steps=tuple(attempt.list.steps),
@@ -125,12 +135,12 @@ def _try(
         conflicts=tuple(conflicts),
         alternatives=tuple(
             Alternative(*place, attempt.chosen_first(place))
-            for place in sorted(wanted)
+            for place in sorted(elected)
             if attempt.procedures[place] in ("elect", "unplanned") and state.mode != "zookeeper"
         ),
         outrun=tuple(sorted(attempt.outrun)),
     )
-    return outcome, frozenset(attempt.unserved), frozenset(attempt.interrupted)
+    return outcome, frozenset(unserved), frozenset(attempt.interrupted)
 
 
 def _sort_out(state: PresentState, decision: Decision, tools: Tools) -> tuple[Decision, str | None]:
