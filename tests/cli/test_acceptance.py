@@ -94,6 +94,10 @@ def test_a_finding_is_explained_from_the_audit_that_has_it(tmp_path: Path, capsy
     assert main(["explain", loss["finding_id"], "--report", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert loss["finding_id"] in out and "broker-2/replication-offset-checkpoint" in out
+    # What to do is what the plan says, in its own words.
+    plan = out[out.index("In the plan of this audit") : out.index("HWM-LOSS  Committed records")]
+    told = [step["text"] for step in json.loads((tmp_path / "audit.json").read_text())["steps"] if step["partitions"]]
+    assert told and all(" ".join(text.split()) in " ".join(plan.split()) for text in told)
     assert "HWM-LOSS  Committed records are not in the leader's log" in out
     assert main(["explain", loss["finding_id"], "--report", str(tmp_path), "--format", "json"]) == 0
     told = json.loads(capsys.readouterr().out)

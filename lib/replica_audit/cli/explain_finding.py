@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -29,16 +29,17 @@ def explain_finding(finding_id: str, settings: Settings) -> int:
     if found is None:
         places = f"{settings.report}/audit.json and {settings.catalog or settings.warehouse}"
         raise UsageError(f"explain: no finding {finding_id} in {places}: name the report that has it with --report")
-    row, audit, source = found
+    row, audit, source, steps = found
     if settings.format == "json":
         code = CATALOGUE.get(row["code"])
         print_result(render_object({"finding": dict(row), "audit": dict(audit), "code": code and asdict(code)}))
     else:
-        print_result(render_finding(row, audit, source, stdout_colour()))
+        print_result(render_finding(row, audit, source, steps, stdout_colour()))
     return 0
 
 
-_Found = tuple[Mapping[str, Any], Mapping[str, Any], str]
+#: A finding, its audit, where it was found, and the steps of the plan that are about its partition.
+_Found = tuple[Mapping[str, Any], Mapping[str, Any], str, Sequence[Mapping[str, Any]]]
 
 
 def _from_report(finding_id: str, settings: Settings) -> _Found | None:
@@ -49,8 +50,10 @@ def _from_report(finding_id: str, settings: Settings) -> _Found | None:
         with open(path, encoding="utf-8") as stream:
             content = json.load(stream)
         rows, audit = content["findings"], content["audit"]
-        return next(((row, audit, path) for row in rows if row["finding_id"] == finding_id), None)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        row = next((row for row in rows if row["finding_id"] == finding_id), None)
+        # Reports of earlier versions have no steps.
+        return None if row is None else (row, audit, path, _steps_of(row, content.get("steps", ())))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError(f"explain: {path}: expected the audit.json of a run ({error})") from error
 
 
@@ -67,6 +70,16 @@ def _from_warehouse(finding_id: str, settings: Settings) -> _Found | None:
     except UsageError:
         return None
     source = settings.warehouse
-    return next(
-        ((row, results.audit, source) for row in results.rows("findings") if row["finding_id"] == finding_id), None
-    )
+    row = next((row for row in results.rows("findings") if row["finding_id"] == finding_id), None)
+    if row is None:
+        return None
+    from replica_audit.deciding.election_plan import advise
+    from replica_audit.deciding.plan_parts import plan_object
+
+    return row, results.audit, source, _steps_of(row, plan_object(advise(results))["steps"])
+
+
+def _steps_of(row: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The steps that are about the finding's partition."""
+    place = {"topic": row["topic"], "partition": row["partition"]}
+    return [step for step in steps if place in step["partitions"]]
