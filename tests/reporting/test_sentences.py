@@ -493,6 +493,13 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
      "Nothing says which brokers have a replica of orders-0, so one that is not here may hold more."),
     (answer.SINCE, lambda path: replace(results(), audit={**AUDIT, "options": {"since": "a1"}}),
      "Compared is only what lies above the offsets that audit a1 verified, and what has changed since."),
+    (answer.GONE_TOO,
+     lambda path: results(
+         [partition(verdict="COMMITTED_LOSS", lost_records=4, lost_committed=4),
+          partition(number=1, verdict="COMMITTED_LOSS", lost_records=0, lost_committed=0)],
+         [finding("HWM-LOSS", "critical"), finding("HWM-CP-ABOVE-LEO", "critical", number=1)],
+     ),
+     "Committed records of orders-1 are on no replica here any more."),
     (answer.NOT_COUNTED, _rows("COMMITTED_LOSS", "HWM-LOSS", "critical"),
      "In 1 partition it is not known how many records are lost."),
     (headlines.GONE_SINCE, _rows("COMMITTED_LOSS", "HWM-GONE", "high", lost_records=0, lost_committed=0),

@@ -59,6 +59,8 @@ class Outcome:
     """Findings of high severity or more that belong to no partition."""
     adds_up: bool
     """The sum over all partitions says more than the headline."""
+    gone: tuple[Place, ...]
+    """Partitions whose committed records are on no replica here, beside those of which the headline counts them."""
     uncounted: int
     """Partitions of the worst verdict of which nobody knows how many records are lost."""
     others: Mapping[str, int]
@@ -111,11 +113,21 @@ def find_outcome(results: Results, untrusted: str | None, verdict: Verdict) -> O
         adds_up=bool(total.records)
         and not without_sum
         and (total.records != total.committed or worst != "COMMITTED_LOSS"),
+        gone=tuple(_gone(partitions, codes)) if total.committed else (),
         uncounted=sum(row["lost_records"] is None and row["verdict"] == worst for row in partitions)
         if countable
         else 0,
         others={name: counts[name] for name in VERDICTS if counts[name] and name != worst},
     )
+
+
+def _gone(partitions: Sequence[Row], codes: Mapping[Place, frozenset[str]]) -> Iterator[Place]:
+    """Partitions that lost committed records of which no replica has any."""
+    for row in partitions:
+        place = place_of(row)
+        lost = row["verdict"] == "COMMITTED_LOSS" and not row["lost_committed"]
+        if lost and codes_with("gone").intersection(codes.get(place, ())):
+            yield place
 
 
 def headline_kind(

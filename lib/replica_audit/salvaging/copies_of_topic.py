@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from replica_audit.auditing.findings.case import Case
+from replica_audit.auditing.findings.catalogue import codes_with
 from replica_audit.auditing.partitions.conclusion import PartitionAudit
 from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts, replica_facts
 from replica_audit.closed_sets import PUT_ASIDE
@@ -61,7 +62,7 @@ def unread_directories(inventory: Inventory) -> list[Unread]:
     return [
         Unread(row.path, row.reason, row.broker_id)
         for row in inventory.quarantine
-        if row.code == "CAP-UNREADABLE"
+        if row.code in codes_with("unreadable")
         and row.topic is None
         and (row.path in log_dirs or parse_directory_name(row.path.rpartition("/")[2]).kind in PUT_ASIDE)
     ]

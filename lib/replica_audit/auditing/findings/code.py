@@ -15,6 +15,7 @@ TRAITS = {
     "records": "is about records of one replica that differ, are dropped or were committed; of the same ones it tells one fact",
     "difference": "says that replicas hold other records, however the differences are put",
     "hole": "may be of a stretch at which one side has nothing",
+    "gone": "is about committed records that no replica has any more",
     "held": "is about records that a replica holds and the leader does not have",
     "doubt": "makes it uncertain what a replica holds",
     "damage": "says that a replica's own files are damaged, as whoever lets it lead has to know",

@@ -22,6 +22,7 @@ from replica_audit.reporting.phrases.sentences import (
     end_sentence,
     join_words,
     name_brokers,
+    name_partitions,
     plain_text,
     verb,
 )
@@ -52,6 +53,7 @@ ONLY_HERE = Template(
 ALL_LOST = Template(
     "In all, {records} that the leaders do not have {are} on other brokers; {committed} of them {were} proven committed."
 )
+GONE_TOO = Template("Committed records of {places} are on no replica here any more.")
 NOT_COUNTED = Template("In {partitions} it is not known how many records are lost.")
 OTHERS = Template("Of the others, {counts}.")
 SINCE = Template(
@@ -91,6 +93,7 @@ def build_answer(results: Results, verdict: Mapping[str, Any]) -> Answer:
     # Where something is lost for certain, what may have been lost besides comes below.
     lines = [
         tell_headline(outcome),
+        *_gone(outcome),
         *needed,
         *urgent,
         *(() if outcome.is_loss else doubts),
@@ -110,6 +113,12 @@ def build_answer(results: Results, verdict: Mapping[str, Any]) -> Answer:
         ),
         first_steps=tuple(tell_first_steps(results, advise(results))),
     )
+
+
+def _gone(outcome: Outcome) -> Iterator[Sentence]:
+    """What the number in the headline does not count, since nobody has it."""
+    if outcome.gone:
+        yield GONE_TOO.say(places=name_partitions(outcome.gone))
 
 
 def _since(results: Results) -> Iterator[Sentence]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HWM_CP_ABOVE_LEO = Code(
     "HWM-CP-ABOVE-LEO",
     severities=("critical", "high"),
-    traits=("saved_first",),
+    traits=("gone", "saved_first"),
     verdicts=("COMMITTED_LOSS", "LATENT_CORRUPTION"),
     summary="A replica's checkpointed high watermark lies past its log end",
     meaning="The replica once had records up to its checkpoint, committed ones, and has lost its tail: an "
