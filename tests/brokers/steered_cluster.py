@@ -242,13 +242,19 @@ class SteeredCluster:
         return self.out / f"started-{node}"
 
     def _is_up(self, node: int) -> bool:
-        """Whether its process runs; of one that ended, and that nobody has waited for, the command line is empty."""
+        """Whether its process runs; one that ended, and that nobody has waited for, is a zombie."""
         if not self._started(node).exists():
             return False
+        process = Path(f"/proc/{self.pid(node)}")
         try:
-            return str(self.properties(node)).encode() in Path(f"/proc/{self.pid(node)}/cmdline").read_bytes()
-        except FileNotFoundError:
+            command, state = (
+                (process / "cmdline").read_bytes(),
+                (process / "stat").read_text().rpartition(")")[2].split()[0],
+            )
+        except (FileNotFoundError, ProcessLookupError):
             return False
+        # While it becomes Java it has no command line for a moment; with another one it is not ours any more.
+        return state not in "ZX" and (not command or str(self.properties(node)).encode() in command)
 
     def _write_script(self, name: str, text: str) -> None:
         path = self.bin / name

@@ -53,7 +53,6 @@ def _carry_out(cluster: SteeredCluster, before: Path, version: str, acked: Value
     # After the steps that move leaders, and after those that put records back.
     for actions in (("restore",), {step["action"] for step in plan["steps"]} - {"restore"}):
         assert operator.carry_out(text, plan, without=actions) == []
-        time.sleep(_SETTLE_SECONDS)
         seen.append({partition: _seen(cluster.bootstrap, partition) for partition in acked})
     assert any("as the plan predicted" in one for one in operator.outputs.values())
     _judge(plan, before, acked, *seen)
@@ -95,7 +94,6 @@ def test_of_a_captured_outage_only_what_the_decision_names_is_lost(name: str, sn
     with SteeredCluster(before, tmp_path / "run", JARS[told["kafka"]]) as cluster:
         cluster.start_quorum()
         cluster.start(*told["up"])
-        time.sleep(_SETTLE_SECONDS)
         _carry_out(cluster, before, told["kafka"], acked)
 
 
