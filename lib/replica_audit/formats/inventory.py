@@ -136,8 +136,7 @@ class Inventory:
     cluster_id: str | None
     """The cluster that most log dirs name; None where none names one."""
     log_dirs: tuple[LogDir, ...]
-    foreign_log_dirs: tuple[LogDir, ...]
-    """Log dirs of another cluster; their replicas are left out."""
+    """Also those of another cluster, whose replicas are left out."""
     replicas: tuple[ReplicaDir, ...]
     segments: tuple[SegmentFile, ...]
     duplicates: tuple[DuplicateReplica, ...]

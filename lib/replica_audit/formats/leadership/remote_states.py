@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 STATES = ("copy_started", "copy_finished", "delete_started", "delete_finished")
-COPY_STARTED, COPY_FINISHED, DELETE_STARTED, DELETE_FINISHED = range(len(STATES))
+COPY_FINISHED, DELETE_STARTED = STATES.index("copy_finished"), STATES.index("delete_started")

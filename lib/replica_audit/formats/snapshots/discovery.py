@@ -124,7 +124,6 @@ class _Discovery:
         return Inventory(
             cluster_id=cluster_id,
             log_dirs=tuple(log_dirs),
-            foreign_log_dirs=tuple(foreign),
             replicas=tuple(sorted(self._replicas, key=replica_key)),
             segments=tuple(sorted(self._segments, key=segment_key)),
             duplicates=find_duplicates(self._replicas),
