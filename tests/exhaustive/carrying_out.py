@@ -29,7 +29,7 @@ _IDLE = (
     "end_transaction",
     "mend",
 )
-_COPIED = re.compile(r"-czf broker-(\d+)(?:-\d+)?\.tgz .* -- (.*)$")
+_COPIED = re.compile(r"-czf broker-(\d+)\S*\.tgz .* -- (.*)$")
 
 _UNCUT = re.compile(r"Broker (\d+) still has (\S+)-0 up to offset (\d+)")
 

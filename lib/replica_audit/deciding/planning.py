@@ -363,11 +363,13 @@ class _Attempt:
             self.interrupted |= {
                 place
                 for place, partition in self._state.partitions.items()
-                if partition.leader_id == broker and self.procedures.get(place) in (None, "none", "confirm")
+                if partition.leader_id == broker
+                and self.procedures.get(place) in (None, "none", "confirm", "unplanned")
             }
         self.outrun |= {
             (broker, place)
-            for place in self.interrupted - self.decisions.keys()
+            for place in self.interrupted
+            if self.procedures.get(place) in (None, "unplanned")
             for broker in brokers
             if self._is_outrun(place, broker)
         }
