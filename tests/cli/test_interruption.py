@@ -25,7 +25,10 @@ ENDINGS = [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminate
 SECONDS = 5
 
 #: What begins a program: a shell in the background may have its children ignore Ctrl-C.
-_START = "import signal, time; signal.signal(signal.SIGINT, signal.default_int_handler); "
+_START = (
+    "import signal, time; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "signal.signal(signal.SIGHUP, signal.SIG_DFL); "
+)
 _PROGRAM = "from replica_audit.cli.main import entry_point; "
 
 

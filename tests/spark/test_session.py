@@ -22,11 +22,10 @@ from replica_audit.spark.session import build_session, start_session
 ROOT = Path(__file__).parents[2]
 
 
-def same(batches):
-    yield from batches
-
-
 def test_delta_tables_are_written_replaced_and_read(spark, tmp_path):
+    def same(batches):
+        yield from batches
+
     path = str(tmp_path / "a table")
     for audit, rows in (("a", 5), ("b", 3), ("a", 4)):
         frame = spark.createDataFrame([(audit, i) for i in range(rows)], "audit_id string, start_offset bigint")
