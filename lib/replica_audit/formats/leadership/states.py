@@ -54,7 +54,8 @@ def state_rows(leadership: Leadership) -> Iterator[dict]:
             "last_known_elr": list(leadership.last_known_elr),
             "replicas": None if leadership.replicas is None else list(leadership.replicas),
             "configs": dict(sorted(leadership.configs.items())),
-            "overtaken": leadership.overtaken,
+            # Null where it is not, so that snapshots keep their ids.
+            "overtaken": leadership.overtaken or None,
         }
 
 
