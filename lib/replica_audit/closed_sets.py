@@ -84,7 +84,7 @@ Need = Literal["elr", "isr", "led_before_unclean", "isr_before_unclean", "no_his
 FollowerVerdict = Literal["correct", "not_yet", "over_truncated", "under_truncated", "lost_committed"]
 
 #: Roles of copies that Kafka does not serve from: `formats.log_dirs.names.kind_of_copy`.
-PUT_ASIDE = ("future", "stray", "delete")
+PUT_ASIDE = ("future", "stray", "delete", "deleted_segments")
 
 #: Closed sets of columns, by table and column of the answers.
 COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {

@@ -97,6 +97,7 @@ lost_records bigint
 lost_committed bigint
 lost_at_most boolean
 lost_at_least boolean
+holders array<struct<broker_id:int,records:bigint,committed:bigint,only_here:bigint,committed_only_here:bigint>>
 findings {_SEVERITIES}
 """),
     "replicas": columns(f"""

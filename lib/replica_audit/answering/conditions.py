@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from replica_audit.answering.by_partition import Row, present, told_protocol
 from replica_audit.answering.captured import Compared, NeededBrokers, find_compared, find_needed, is_incomplete
+from replica_audit.answering.losses import AboutToGo, find_about_to_go
 from replica_audit.auditing.findings.catalogue import at_or_above, codes_with
 from replica_audit.model import Place
 from replica_audit.results import Results
@@ -34,6 +35,8 @@ class Conditions:
     """Whether a replica is not in the snapshot, or not whole."""
     quorum: tuple[Row, ...] = ()
     """Findings of metadata logs that are stale or contradict each other."""
+    about_to_go: tuple[AboutToGo, ...] = ()
+    """Lost records that only `.deleted` segments have."""
     past_the_end: bool = False
     """Whether a replica's own high watermark lies past the end of the log that it is compared with: however that came,
     the reference lacked something that was committed once."""
@@ -42,7 +45,7 @@ class Conditions:
     def is_peace(self) -> bool:
         """Whether all is well as far as it can be known: every assigned replica is here, whole, and was compared."""
         unclear = self.compared.alone or self.compared.unassigned or self.compared.second_copies
-        in_doubt = self.past or self.gone or self.no_files or self.needed or self.cuts or unclear
+        in_doubt = self.past or self.gone or self.no_files or self.needed or self.cuts or unclear or self.about_to_go
         at_risk = self.leaderless or self.hanging or self.loud or self.past_the_end or self.restart_cuts
         return not (in_doubt or at_risk or self.incomplete)
 
@@ -76,6 +79,7 @@ def find_conditions(results: Results) -> Conditions:
         restart_cuts=tuple(_restart_cuts(results)),
         incomplete=is_incomplete(captures),
         quorum=tuple(row for row in found if row["topic"] is None and row["code"] in codes_with("quorum")),
+        about_to_go=tuple(find_about_to_go(results)),
         past_the_end=_is_past_the_end(results),
     )
 

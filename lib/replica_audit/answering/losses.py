@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from replica_audit.answering.by_partition import Row
 from replica_audit.answering.ranges import join_ranges
@@ -30,19 +31,16 @@ class Total:
     """Partitions of which it is not known whether they lost any."""
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """Lost records of one partition that one broker holds."""
+class Holder(NamedTuple):
+    """Lost records that one broker holds, in whichever of its copies; several brokers may hold the same."""
 
-    place: Place
-    log_dir: str | None
-    """Of its files in the snapshot; None where only a text or table tells of them."""
+    broker_id: int
+    partitions: int
     records: int
     committed: int
-    is_all: bool
-    """No other broker holds any that this one does not."""
-    is_cut: bool
-    """The protocol of the audit removes some of them when the broker follows; what it keeps is never repaired."""
+    only_here: int
+    """Of the records those that no other broker holds."""
+    committed_only_here: int
 
 
 def total_loss(partitions: Sequence[Row]) -> Total:
@@ -60,63 +58,63 @@ def total_loss(partitions: Sequence[Row]) -> Total:
     )
 
 
-def find_holders(results: Results, protocol: str) -> Mapping[int, tuple[Held, ...]]:
-    """By broker id, most committed records first, the lost records that it holds."""
-    partitions = {(row["topic"], row["partition"]): row for row in results.rows("partitions")}
-    cut = {
-        (row["topic"], row["partition"], row["broker_id"]): row["truncate_to"]
-        for row in results.rows("truncations")
-        if row["protocol"] == protocol
-    }
-    removed = {
-        (row["topic"], row["partition"], row["broker_id"])
-        for row in results.rows("divergences")
-        if row["lost_records"]
-        and (end := cut.get((row["topic"], row["partition"], row["broker_id"]))) is not None
-        and row["end_offset"] > end
-    }
-    ahead = {
-        (row["topic"], row["partition"], row["broker_id"])
-        for row in results.rows("findings")
-        if row["code"] == "REP-LEADER-SHORTER"
-    }
-    holders: dict[int, list[Held]] = defaultdict(list)
-    for row in results.rows("replicas"):
+def find_holders(results: Results) -> dict[int, Holder]:
+    """By broker id, most committed records first, what it holds of the lost records of all partitions."""
+    replicas, found = results.rows_of("replicas"), defaultdict(list)
+    for row in results.rows("partitions"):
+        for one in holders_at(row, replicas.get((row["topic"], row["partition"]), ())):
+            found[one["broker_id"]].append(one)
+    names = ("records", "committed", "only_here", "committed_only_here")
+    holders = [
+        Holder(broker_id, len(held), *(sum(one[name] for one in held) for name in names))
+        for broker_id, held in found.items()
+    ]
+    holders.sort(key=lambda one: (-one.committed, -one.records, one.broker_id))
+    return {one.broker_id: one for one in holders}
+
+
+def holders_at(row: Row, replicas: Sequence[Row]) -> Sequence[Row]:
+    """Who holds lost records of a row of `partitions`. Audits before there was a column of them have one copy a broker."""
+    if row["holders"] is not None:
+        return row["holders"]
+    return [
+        {
+            "broker_id": one["broker_id"],
+            "records": one["lost_held"],
+            "committed": one["lost_committed_held"] or 0,
+            "only_here": one["lost_only_here"] or 0,
+            "committed_only_here": one["lost_committed_only_here"] or 0,
+        }
+        for one in replicas
+        if one["lost_held"]
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class AboutToGo:
+    """Lost records of one partition that only `.deleted` segments have."""
+
+    place: Place
+    records: int
+    is_proven: bool
+    """Some of what the partition lost is proven committed."""
+    directories: tuple[str, ...]
+    """Of the snapshot, that the segments lie in."""
+
+
+def find_about_to_go(results: Results) -> Iterator[AboutToGo]:
+    """Partitions with such records, those of which no file that stays has any, or one `.deleted` copy has more."""
+    replicas = results.rows_of("replicas")
+    for row in results.rows("partitions"):
         place = (row["topic"], row["partition"])
-        key = (*place, row["broker_id"])
-        if not row["lost_held"] or place not in partitions:
-            continue
-        holders[row["broker_id"]].append(
-            Held(
-                place=place,
-                log_dir=None if row["clean_shutdown"] is None else row["log_dir"],
-                records=row["lost_held"],
-                committed=row["lost_committed_held"] or 0,
-                is_all=row["lost_held"] == partitions[place]["lost_records"],
-                is_cut=key in removed or key in ahead,
-            )
-        )
-
-    def most(item: tuple[int, list[Held]]) -> tuple[int, int, int]:
-        broker_id, held = item
-        return -sum(one.committed for one in held), -sum(one.records for one in held), broker_id
-
-    return {broker_id: tuple(held) for broker_id, held in sorted(holders.items(), key=most)}
-
-
-def count_held(results: Results) -> list[list[int]]:
-    """Of each broker that holds lost records [its id, partitions, records, committed ones, those that no other broker
-    holds, committed ones of these]; several brokers may hold the same, so that these are never added up.
-    """
-    counts: dict[int, list[int]] = {}
-    names = ("lost_held", "lost_committed_held", "lost_only_here", "lost_committed_only_here")
-    for row in results.rows("replicas"):
-        if row["lost_held"]:
-            held = counts.setdefault(row["broker_id"], [0] * (1 + len(names)))
-            held[0] += 1
-            for place, name in enumerate(names, 1):
-                held[place] += row[name] or 0
-    return [[broker_id, *counts[broker_id]] for broker_id in sorted(counts)]
+        holding = [one for one in replicas.get(place, ()) if one["lost_held"]]
+        deleted = [one for one in holding if one["role"] == "deleted_segments"]
+        # Several of these may have the same records, which then are in none of them only.
+        nowhere_else = len(deleted) == len(holding) > 1
+        records = row["lost_records"] if nowhere_else else sum(one["lost_only_here"] for one in deleted)
+        if records:
+            directories = sorted(one["log_dir"].rpartition("/")[0] for one in deleted)
+            yield AboutToGo(place, records, bool(row["lost_committed"]), tuple(directories))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +139,12 @@ def loss_at(row: Row, runs: Sequence[Row], replicas: Sequence[Row]) -> PlaceLoss
     None where only a tail past the leader's end tells of it.
     """
     committed = bool(row["lost_committed"])
-    column, held_column = ("lost_committed", "lost_committed_held") if committed else ("lost_records", "lost_held")
+    column, name = ("lost_committed", "committed") if committed else ("lost_records", "records")
     runs = [run for run in runs if run[column]]
     if not runs:
         return None
     count = row[column]
-    held = {replica["broker_id"]: replica[held_column] for replica in replicas}
+    held = {one["broker_id"]: one[name] for one in holders_at(row, replicas)}
     whole = sorted(broker for broker, number in held.items() if number == count)
     promised = [run["promised_records"] for run in runs]
     return PlaceLoss(

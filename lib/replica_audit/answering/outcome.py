@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from replica_audit.answering.by_partition import Row, present, told_protocol, worst_first, worst_partitions
+from replica_audit.answering.by_partition import Row, present, worst_first, worst_partitions
 from replica_audit.answering.captured import Compared
 from replica_audit.answering.conditions import Conditions, find_conditions, place_of
-from replica_audit.answering.losses import Held, PlaceLoss, Total, find_holders, loss_at, total_loss
+from replica_audit.answering.losses import Holder, PlaceLoss, Total, find_holders, loss_at, total_loss
 from replica_audit.auditing.findings.catalogue import CATALOGUE, VERDICTS, at_or_above, codes_with
 from replica_audit.closed_sets import Verdict
 from replica_audit.model import Place
@@ -49,7 +49,7 @@ class Outcome:
     partitions: tuple[Row, ...]
     """All of them, worst first."""
     total: Total
-    holders: Mapping[int, tuple[Held, ...]]
+    holders: Mapping[int, Holder]
     conditions: Conditions
     findings: Mapping[tuple, Sequence[Row]]
     tone: str
@@ -104,7 +104,7 @@ def find_outcome(results: Results, untrusted: str | None, verdict: Verdict) -> O
         affected=affected,
         partitions=tuple(partitions),
         total=total,
-        holders=find_holders(results, told_protocol(results)),
+        holders=find_holders(results),
         conditions=conditions,
         findings=findings,
         tone=_tone(worst, conditions, untrusted, verdict),
@@ -212,13 +212,10 @@ def _tone(worst: Verdict, conditions: Conditions, untrusted: str | None, verdict
 def _cases(
     partitions: Sequence[Row], worst: str, findings: Mapping[tuple, Sequence[Row]], results: Results
 ) -> Iterator[WorstCase]:
-    lost, holders = defaultdict(list), defaultdict(list)
+    lost, replicas = defaultdict(list), results.rows_of("replicas")
     for row in results.rows("divergences"):
         if row["lost_records"]:
             lost[place_of(row)].append(row)
-    for row in results.rows("replicas"):
-        if row["lost_held"]:
-            holders[place_of(row)].append(row)
     affected = [row for row in partitions if row["verdict"] == worst]
     if worst in CALM:
         # What is still worth a sentence, wherever it is.
@@ -229,7 +226,7 @@ def _cases(
         )
     for row in affected:
         place = place_of(row)
-        loss = loss_at(row, lost[place], holders[place]) if row["lost_records"] else None
+        loss = loss_at(row, lost[place], replicas.get(place, ())) if row["lost_records"] else None
         yield WorstCase(row, loss, None if loss else _telling(row, findings.get(place, ())))
 
 

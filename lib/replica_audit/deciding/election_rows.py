@@ -22,14 +22,16 @@ CALM = ("CONSISTENT", "LAGGING")
 def decided_rows(
     audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray], asked: Collection[TopicPartition] = ()
 ) -> dict[str, list[dict]]:
-    """`report_rows` with `elections` filled: of a partition that is neither consistent nor lagging, of which the order of
-    starting decides who leads, or that is `asked` for. Of a topic that was deleted there is nothing to decide.
+    """`report_rows` with `elections` filled: of a partition that is neither consistent nor lagging, that lost records, of which
+    the order of starting decides who leads, or that is `asked` for. Of a topic that was deleted there is nothing to decide.
     """
     rows = report_rows(audit)
     leadership = audit.evidence.leadership
     if leadership is not None and leadership.is_deleted:
         return rows
-    if audit.verdict not in CALM or is_led_by_whoever_starts(audit) or audit.evidence.topic_partition in asked:
+    has_lost = any(row["lost_records"] for row in rows["partitions"])
+    is_open = audit.verdict not in CALM or has_lost or is_led_by_whoever_starts(audit)
+    if is_open or audit.evidence.topic_partition in asked:
         rows["elections"] += election_rows(audit, batches)
     return rows
 

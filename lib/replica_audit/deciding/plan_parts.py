@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from replica_audit.deciding.loss_words import say_loss
+from replica_audit.formats.log_dirs.names import directory_of_deleted
 from replica_audit.wording import brokers as name_brokers
 
 SCHEMA_VERSION = 1
@@ -25,7 +26,17 @@ class Source:
     end_offset: int
     records: int
     directory: str | None = None
-    """The copy's own directory in the snapshot where Kafka does not serve from it: -future, -stray, another disk."""
+    """The copy's own directory in the snapshot where Kafka does not serve from it: -future, -stray, another disk; or the
+    `.deleted` files in one (`names.deleted_in`).
+    """
+
+    @property
+    def name(self) -> str | None:
+        """t-0.<id>-future, or t-0/*.deleted; None for a replica."""
+        if self.directory is None:
+            return None
+        below = 2 if directory_of_deleted(self.directory) else 1
+        return "/".join(self.directory.split("/")[-below:])
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,10 @@ class PresentState:
         """Brokers that are known to be down."""
         return self.brokers - self.up - self.unknown
 
+    def liveness(self, broker_id: int) -> str:
+        """up, down or unknown."""
+        return "up" if broker_id in self.up else "unknown" if broker_id in self.unknown else "down"
+
     def may_lead(self, place: Place, broker_id: int) -> bool:
         """Whether the broker is the registered leader, and not known to be down."""
         registration = self.partitions.get(place)

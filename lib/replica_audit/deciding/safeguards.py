@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from replica_audit.auditing.findings.families.rep import REP_ISR_SHORT
+from replica_audit.deciding.copies_put_aside import copy_put_aside
 from replica_audit.deciding.decisions import Matrix
 from replica_audit.deciding.kafka_commands import Copies
 from replica_audit.deciding.plan_parts import Decision, Step
@@ -99,7 +100,7 @@ def _copy(
     for broker, held in holdings.items():
         numbers = tuple((one.place, one.records, one.committed) for one in held)
         is_all = all(one.records == matrix.lost.get(one.place) for one in held)
-        groups[numbers if is_all else broker, _liveness(broker, state)].append(broker)
+        groups[numbers if is_all else broker, state.liveness(broker)].append(broker)
     for _, brokers in sorted(groups.items(), key=lambda item: min(item[1])):
         held = holdings[min(brokers)]
         places = [one.place for one in held]
@@ -112,7 +113,7 @@ def _copy(
             snapshot=[directory for one in held for directory in one.directories],
         )
     yield from _copy_other(matrix, state, decisions, copies, holdings)
-    yield from _copy_beside(state, decisions, copies)
+    yield from copy_put_aside(state, decisions, copies)
 
 
 def _copy_other(
@@ -159,25 +160,6 @@ def _copy_commands(copies: Copies, matrix: Matrix, broker: int, places: Iterable
         in_log_dir["" if row.get("clean_shutdown") is None else row["log_dir"]].append(place)
     for _, some in sorted(in_log_dir.items()):
         yield copies.of_partitions(broker, some)
-
-
-def _copy_beside(state: PresentState, decisions: Sequence[Decision], copies: Copies) -> Iterator[Step]:
-    """Copies that Kafka does not serve from, and cuts or deletes: of a broker that is down as soon as it is up."""
-    when = {"down": "before the broker is started", "up": "now", "unknown": "now, or before the broker is started"}
-    for decision in decisions:
-        for one in decision.salvage:
-            if one.directory is not None:
-                name = one.directory.rsplit("/", 1)[-1]
-                yield _step(
-                    "copy",
-                    f"Copy {name} of broker {one.broker_id} {when[_liveness(one.broker_id, state)]}: it holds "
-                    f"{count(one.records, 'record')} of {decision.topic}-{decision.partition} that the choice loses, and Kafka "
-                    "cuts or deletes it",
-                    brokers=[one.broker_id],
-                    partitions=[(decision.topic, decision.partition)],
-                    commands=[copies.of_directories(one.broker_id, [name])],
-                    snapshot=[one.directory],
-                )
 
 
 def copy_of_outrun(outrun: Sequence[tuple[int, Place]], copies: Copies) -> list[Step]:
@@ -236,16 +218,12 @@ def _keep_up(results: Results, state: PresentState, about: Collection[Place] | N
         )
 
 
-def _liveness(broker: int, state: PresentState) -> str:
-    return "up" if broker in state.up else "unknown" if broker in state.unknown else "down"
-
-
 def _hold(brokers: Sequence[int], state: PresentState) -> str:
     """What to do with brokers of one liveness until the log directory (of one of them) is copied."""
     several = len(brokers) > 1
     whose = "the log directory of one of them" if several else "its log directory"
     name = f"broker {' or '.join(map(str, sorted(brokers)))}"
-    liveness = _liveness(min(brokers), state)
+    liveness = state.liveness(min(brokers))
     if liveness == "down":
         return f"Do not start {name} before {whose} is copied"
     if liveness == "up":

@@ -164,10 +164,8 @@ class Inventory:
     put_aside: tuple[ReplicaDir, ...] = ()
     """Copies that Kafka does not serve from (`log_dirs.put_aside`)."""
     put_aside_segments: tuple[SegmentFile, ...] = ()
-    deleted_segments: tuple[tuple[ReplicaDir, tuple[SegmentFile, ...]], ...] = ()
-    """`.deleted` segments by the directory that they lie in, which may be put aside itself."""
     unplaced: tuple[ReplicaDir, ...] = ()
-    """What is put aside, or has `.deleted` segments, and is of no partition that is there as far as ids tell."""
+    """What is put aside and is of no partition that is there as far as ids tell."""
 
     @property
     def copies(self) -> tuple[ReplicaDir, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from replica_audit.auditing.findings.case import Case
@@ -11,15 +11,12 @@ from replica_audit.auditing.partitions.conclusion import PartitionAudit
 from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts, replica_facts
 from replica_audit.closed_sets import PUT_ASIDE
 from replica_audit.deciding.costs import replicas_of
-from replica_audit.formats.files.storage import Snapshot
-from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import Inventory, SegmentFile
 from replica_audit.formats.log_dirs.names import parse_directory_name
-from replica_audit.formats.snapshots.sources import summarise_source
-from replica_audit.model import ReplicaDir, SegmentSummary
+from replica_audit.model import ReplicaDir
 
 #: Kinds of copies in the order in which a record is taken from them: the first that holds it is its source.
-KINDS = ("replica", "duplicate", "future", "stray", "delete", "deleted_segments")
+KINDS = ("replica", "duplicate", *PUT_ASIDE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +66,6 @@ def unread_directories(inventory: Inventory) -> list[Unread]:
 
 
 def copies_of(
-    snapshot: Snapshot,
     inventory: Inventory,
     audit: PartitionAudit,
     case: Case,
@@ -102,32 +98,11 @@ def copies_of(
         if facts.unread is not None:
             unread.append(Unread(facts.directory.path, facts.unread, facts.broker_id))
         copies.append(Copy(kind, facts, tuple(by_key.get(facts.key, ()))))
-    place = case.topic_partition
-    deleted = [pair for pair in inventory.deleted_segments if pair[0].topic_partition == place]
-    for directory, segments in deleted:
-        if directory.topic_id in present:
-            summaries, failed = _summarise(snapshot, segments)
-            unread += failed
-            copies.append(Copy("deleted_segments", replica_facts(directory, summaries), segments))
     copies.sort(key=lambda copy: (KINDS.index(copy.kind), copy.broker_id, copy.path))
-    others = {
-        one.path: one
-        for one in (*(facts.directory for facts in aside), *(directory for directory, _ in deleted))
-        if one.topic_id not in present
-    }
-    others |= {one.path: one for one in inventory.unplaced if one.topic_partition == place}
+    others = {facts.directory.path: facts.directory for facts in aside if facts.directory.topic_id not in present}
+    others |= {one.path: one for one in inventory.unplaced if one.topic_partition == case.topic_partition}
     return copies, [others[path] for path in sorted(others)], unread
 
 
 def _is_whole(log: ReplicaFacts, facts: ReplicaFacts) -> bool:
     return facts.key == log.key and facts.log_end_offset == log.log_end_offset
-
-
-def _summarise(snapshot: Snapshot, files: Iterable[SegmentFile]) -> tuple[list[SegmentSummary], list[Unread]]:
-    summaries, unread = [], []
-    for file in files:
-        try:
-            summaries.append(summarise_source(snapshot, file))
-        except (OSError, FormatError) as error:
-            unread.append(Unread(file.path, f"the segment could not be read: {error}", file.broker_id))
-    return summaries, unread

@@ -97,7 +97,7 @@ def salvage_partition(
     own = [file for file in files if (file.broker_id, file.log_dir) == facts.key]
     lineage = answering_lineage(facts, case.is_tiered)
     reference = ReferenceLog(snapshot, reader, facts, own, lineage, compared.reference.log_epoch)
-    copies, others, unread = copies_of(snapshot, inventory, audit, case, facts, files)
+    copies, others, unread = copies_of(inventory, audit, case, facts, files)
     unread += [
         Unread(item.follower.directory.path, f"it may be of another topic: {reason}", item.follower.broker_id)
         for item, reason in case.strangers

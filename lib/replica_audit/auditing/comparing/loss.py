@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
     from replica_audit.auditing.comparing.runs import Run
     from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
     from replica_audit.batch_header import Batch
+
+_Holder = TypeVar("_Holder", bound=Any)
 
 #: What second-hand input leaves unproven so that a number of records is a bound only.
 _UNCOUNTED = {"record_counts", "attributes", "base_offsets"}
@@ -23,6 +25,10 @@ class Count:
 
     records: int = 0
     committed: int = 0
+
+
+#: What a holder has of lost records, and what no other one has.
+_Share = tuple[Count, Count]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,8 @@ class Loss:
     """By copy, what it holds of them; these do not add up, since several may hold the same."""
     only_here: Mapping[CopyKey, Count] = field(default_factory=dict)
     """By copy, what no other one holds of them."""
+    holders: Mapping[int, tuple[Count, Count]] = field(default_factory=dict)
+    """By broker, what its copies hold of them, and what those of no other broker, nor remote storage, do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +99,17 @@ def count_loss(
     at_most = any(_UNCOUNTED & set(item.follower.unproven) for item in comparisons if pieces)
     clusters = list(_clusters(pieces))
     counted = [_count(cluster) for cluster in clusters]
-    copies = sorted({piece.copy for piece in pieces})
+    copies = _add_shares(one.copies for one in counted)
     return Loss(
         total=_sum(one.total for one in counted),
         at_most=at_most or any(one.at_most for one in counted),
-        held={key: _sum(one.held.get(key, Count()) for one in counted) for key in copies},
-        only_here={key: _sum(one.only_here.get(key, Count()) for one in counted) for key in copies},
+        held={key: held for key, (held, _) in copies.items()},
+        only_here={key: only_here for key, (_, only_here) in copies.items()},
+        holders={
+            broker_id: share
+            for broker_id, share in _add_shares(one.brokers for one in counted).items()
+            if broker_id >= 0
+        },
     )
 
 
@@ -169,8 +182,8 @@ def piece_of(copy: CopyKey, batch: Batch, start: int, end: int, committed_end: i
 class _Counted:
     total: Count
     at_most: bool
-    held: Mapping[CopyKey, Count]
-    only_here: Mapping[CopyKey, Count]
+    copies: Mapping[CopyKey, _Share]
+    brokers: Mapping[int, _Share]
 
 
 def _clusters(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
@@ -194,17 +207,31 @@ def _clusters(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
 
 def _count(cluster: Sequence[Piece]) -> _Counted:
     """One cluster: by offsets where every offset has a record, else by the batches' own numbers."""
-    copies = {piece.copy for piece in cluster}
     until = max(piece.committed_end for piece in cluster)
-    sets = {key: [piece for piece in cluster if piece.copy == key] for key in copies}
     total, at_most = _union(cluster, until)
-    held = {key: _union(own, until)[0] for key, own in sets.items()}
-    only = {}
-    for key in copies:
-        others = [piece for piece in cluster if piece.copy != key]
-        rest = _union(others, until)[0]
-        only[key] = Count(max(0, total.records - rest.records), max(0, total.committed - rest.committed))
-    return _Counted(total, at_most, held, only)
+    of_copies = _shares(cluster, until, total, lambda piece: piece.copy)
+    return _Counted(total, at_most, of_copies, _shares(cluster, until, total, lambda piece: piece.copy[0]))
+
+
+def _shares(
+    cluster: Sequence[Piece], until: int, total: Count, holder: Callable[[Piece], _Holder]
+) -> dict[_Holder, _Share]:
+    """What each holder has of one cluster, and what no other one has."""
+    found = {}
+    for key in {holder(piece) for piece in cluster}:
+        held, _ = _union([piece for piece in cluster if holder(piece) == key], until)
+        rest, _ = _union([piece for piece in cluster if holder(piece) != key], until)
+        found[key] = held, Count(max(0, total.records - rest.records), max(0, total.committed - rest.committed))
+    return found
+
+
+def _add_shares(counted: Iterable[Mapping[_Holder, _Share]]) -> dict[_Holder, _Share]:
+    """The sums over clusters, in order of the holders."""
+    found: dict[_Holder, list[_Share]] = defaultdict(list)
+    for shares in counted:
+        for key, share in shares.items():
+            found[key].append(share)
+    return {key: (_sum(held for held, _ in found[key]), _sum(only for _, only in found[key])) for key in sorted(found)}
 
 
 def _union(pieces: Sequence[Piece], until: int) -> tuple[Count, bool]:

@@ -29,6 +29,7 @@ _FATES = {
     "future": "it is cut to the current log when the broker starts",
     "stray": "Kafka does not read this directory",
     "delete": "Kafka is about to delete this directory",
+    "deleted_segments": "Kafka is about to delete these files",
 }
 
 

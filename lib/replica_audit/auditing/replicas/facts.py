@@ -105,8 +105,13 @@ class ReplicaFacts:
 
     @property
     def kind(self) -> str:
-        """current, future, stray or delete."""
+        """One of `names.kind_of_copy`."""
         return kind_of_copy(self.directory.path, self.directory.log_dir)
+
+    @property
+    def is_about_to_go(self) -> bool:
+        """Whether these are `.deleted` segments: their broker has cut, cleaned or expired them, and deletes the files next."""
+        return self.kind == "deleted_segments"
 
     @cached_property
     def high_watermark(self) -> int:

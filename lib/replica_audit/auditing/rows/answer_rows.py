@@ -118,6 +118,7 @@ def _partition_row(audit: PartitionAudit, topic_id: str | None, loss: Loss) -> d
         "lost_committed": loss.total.committed if loss.total else None,
         "lost_at_most": loss.at_most if loss.total else None,
         "lost_at_least": bool(audit.needed_replicas) if loss.total else None,
+        "holders": _holders(loss),
         "findings": counts,
     }
     if case is None:
@@ -144,6 +145,20 @@ def _partition_row(audit: PartitionAudit, topic_id: str | None, loss: Loss) -> d
         promised_dropped=_promised_dropped(case),
     )
     return row
+
+
+def _holders(loss: Loss) -> list[dict]:
+    return [
+        {
+            "broker_id": broker_id,
+            "records": held.records,
+            "committed": held.committed,
+            "only_here": only_here.records,
+            "committed_only_here": only_here.committed,
+        }
+        for broker_id, (held, only_here) in loss.holders.items()
+        if held.records
+    ]
 
 
 def _promised_dropped(case: Case) -> int | None:

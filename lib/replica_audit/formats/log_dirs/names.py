@@ -43,6 +43,8 @@ PARTITION_FILES = {
     "quorum-state": "quorum_state",
 }
 
+_DELETED = "*.deleted"
+
 
 class DirectoryName(NamedTuple):
     """A directory of a log dir: kind `current`, `future`, `delete`, `stray`, `metadata` or `other`."""
@@ -106,9 +108,21 @@ def parse_snapshot_name(name: str) -> tuple[int, int] | None:
     return None if match is None or match.group(3) else (int(match.group(1)), int(match.group(2)))
 
 
-def kind_of_copy(path: str, log_dir: str) -> str:
-    """current, future, stray or delete: what a copy of a partition at `path` is.
+def deleted_in(path: str) -> str:
+    """The `log_dir` that stands for the `.deleted` segments in the directory `path`: the files, as a shell names them."""
+    return f"{path}/{_DELETED}"
 
-    The `log_dir` of one that Kafka has put aside is its own directory: a log dir may have several.
+
+def directory_of_deleted(log_dir: str) -> str | None:
+    """The directory whose `.deleted` segments a `log_dir` stands for (`deleted_in`); None for any other."""
+    return log_dir.removesuffix(f"/{_DELETED}") if log_dir.endswith(f"/{_DELETED}") else None
+
+
+def kind_of_copy(path: str, log_dir: str) -> str:
+    """current, future, stray, delete or deleted_segments: what a copy of a partition at `path` is.
+
+    The `log_dir` of one that Kafka has put aside is its own directory, since a log dir may have several, or `deleted_in` one.
     """
+    if log_dir == deleted_in(path):
+        return "deleted_segments"
     return parse_directory_name(path.rpartition("/")[2]).kind if log_dir == path else "current"

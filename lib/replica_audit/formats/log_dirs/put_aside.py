@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import LogDir, SegmentFile
-from replica_audit.formats.log_dirs.names import OFFSET_CHECKPOINTS, kind_of_copy, parse_file_name
+from replica_audit.formats.log_dirs.names import OFFSET_CHECKPOINTS, deleted_in, kind_of_copy, parse_file_name
 from replica_audit.formats.log_dirs.owners import Folder
 from replica_audit.formats.log_dirs.replica_dirs import OffsetFile, read_replica
 from replica_audit.model import CheckpointFile, ReplicaDir, TopicPartition
@@ -18,7 +18,7 @@ _NO_OFFSETS = {name: OffsetFile(CheckpointFile("not_given", ""), {}) for name in
 
 
 class PutAside(NamedTuple):
-    """One such copy; its `log_dir` is its own directory: a log dir may have several."""
+    """One such copy, under a `log_dir` of its own (`kind_of_copy`)."""
 
     replica: ReplicaDir
     segments: tuple[SegmentFile, ...]
@@ -44,7 +44,7 @@ def deleted_segments(folder: Folder, replica: ReplicaDir) -> PutAside | None:
     broker_id, topic, partition = replica.broker_id, replica.topic, replica.partition
     directory = replace(
         replica,
-        log_dir=replica.path,
+        log_dir=deleted_in(replica.path),
         segment_bases=tuple(base for base, _ in found),
         index_bases=(),
         checkpoint_epochs=None,
@@ -56,7 +56,7 @@ def deleted_segments(folder: Folder, replica: ReplicaDir) -> PutAside | None:
     return PutAside(
         directory,
         tuple(
-            SegmentFile(broker_id, replica.path, topic, partition, entry.path, base, entry.size)
+            SegmentFile(broker_id, directory.log_dir, topic, partition, entry.path, base, entry.size)
             for base, entry in found
         ),
     )

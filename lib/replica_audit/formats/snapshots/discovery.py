@@ -84,7 +84,6 @@ class _Discovery:
         self._metadata_logs: list[MetadataLog] = []
         self._topics: set[str] = set()
         self._put_aside: list[PutAside] = []
-        self._deleted: list[PutAside] = []
         self._unread: dict[tuple[int, TopicPartition], list[Folder]] = defaultdict(list)
         self._offset_files: dict[str, dict[str, OffsetFile]] = {}
 
@@ -117,9 +116,8 @@ class _Discovery:
         broker_logs, unowned = find_broker_logs(logs, log_dirs)
         self._quarantine += unowned
         put_aside = list(self._wanted_copies(self._put_aside, leaderships))
-        deleted = list(self._wanted_copies(self._deleted, leaderships))
-        placed = {one.replica.path for one in (*put_aside, *deleted)}
-        unplaced = {one.replica.path: one.replica for one in (*self._put_aside, *self._deleted)}
+        placed = {one.replica.path for one in put_aside}
+        unplaced = {one.replica.path: one.replica for one in self._put_aside}
         self._tell_problems()
         return Inventory(
             cluster_id=cluster_id,
@@ -142,7 +140,6 @@ class _Discovery:
             quarantine=tuple(sorted(self._quarantine, key=lambda row: (row.path, row.code, row.reason))),
             put_aside=tuple(sorted((one.replica for one in put_aside), key=replica_key)),
             put_aside_segments=tuple(sorted((file for one in put_aside for file in one.segments), key=segment_key)),
-            deleted_segments=tuple(sorted(deleted, key=lambda one: replica_key(one[0]))),
             unplaced=tuple(unplaced[path] for path in sorted(unplaced.keys() - placed)),
         )
 
@@ -222,7 +219,7 @@ class _Discovery:
 
     def _note_deleted(self, folder: Folder, replica: ReplicaDir) -> None:
         found = deleted_segments(folder, replica)
-        self._deleted += [] if found is None else [found]
+        self._put_aside += [] if found is None else [found]
 
     def _wanted_copies(self, found: Iterable[PutAside], leaderships: Iterable[Leadership]) -> Iterator[PutAside]:
         """Those of the copies that Kafka has put aside that are of the partitions that are wanted."""

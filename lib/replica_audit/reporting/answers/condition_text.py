@@ -11,6 +11,7 @@ from replica_audit.reporting.phrases.sentences import (
     Sentence,
     Template,
     capitalise,
+    join_some,
     name_brokers,
     name_partitions,
     verb,
@@ -39,6 +40,9 @@ LOGGED_CUTS = Template(
 )
 RESTART_CUTS = Template(
     "When {brokers} {starts}, {it} {cuts} committed records off {logs} in {places}; only a leader that stays up has them."
+)
+ABOUT_TO_GO = Template(
+    "{records} of {places} {are} only in files that Kafka is about to delete (*.deleted), in {directories}{proof}."
 )
 SECOND_COPIES = Template("A second copy on {brokers} was not compared in {places}.")
 ALONE = Template("Only one replica of {places} is in the snapshot, and nothing was compared with it.")
@@ -117,6 +121,16 @@ def tell_doubts(conditions: Conditions, results: Results) -> Iterator[Sentence]:
             cuts=verb(len(brokers), "cuts", "cut"),
             logs=verb(len(brokers), "its log", "their logs"),
             places=name_partitions(places_of(conditions.restart_cuts)),
+        )
+    if found := conditions.about_to_go:
+        records = sum(one.records for one in found)
+        were = verb(records, "it was", "they were")
+        yield ABOUT_TO_GO.say(
+            records=render_count(records, "lost record"),
+            places=name_partitions([one.place for one in found]),
+            are=verb(records, "is", "are"),
+            directories=join_some([path for one in found for path in one.directories], 4, "place"),
+            proof="" if any(one.is_proven for one in found) else f"; nothing proves that {were} committed",
         )
     if conditions.compared.second_copies:
         places = [place for place, _ in conditions.compared.second_copies]

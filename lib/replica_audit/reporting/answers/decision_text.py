@@ -63,8 +63,8 @@ def tell_decision(decision: Decision, conflict: Conflict | None = None) -> str:
 
 
 def _tell_source(source: Source) -> str:
-    """[77, 89) from broker 1; [77, 89) from t-0.<id>-future of broker 1."""
-    name = "" if source.directory is None else f"{source.directory.rsplit('/', 1)[-1]} of "
+    """[77, 89) from broker 1; [77, 89) from t-0.<id>-future of broker 1; [77, 89) from t-0/*.deleted of broker 1."""
+    name = "" if source.name is None else f"{source.name} of "
     return f"{render_range(source.start_offset, source.end_offset)} from {name}broker {source.broker_id}"
 
 

@@ -75,7 +75,7 @@ def tell_headline(outcome: Outcome) -> Sentence:
         values["records"] = count_records(total, total.records, "record")
         values.update(exist=verb(total.records, "exists", "exist"), brokers=name_brokers(sorted(holders)))
     elif outcome.kind in ("lost", "lost_leaderless"):
-        brokers = [broker for broker, held in holders.items() if any(one.committed for one in held)]
+        brokers = [broker for broker, held in holders.items() if held.committed]
         values["records"] = count_records(total, total.committed, "committed record")
         values.update(are=verb(total.committed, "is", "are"), them=verb(total.committed, "it", "them"))
         if not brokers:

@@ -11,7 +11,7 @@ from typing import Any
 
 from replica_audit.answering.by_partition import rows_by_partition, told_protocol, worst_partitions
 from replica_audit.answering.changes import compare_partition, count_moves, has_baseline, is_compared
-from replica_audit.answering.losses import count_held
+from replica_audit.answering.losses import find_holders
 from replica_audit.auditing.audits.earlier_audit import Earlier
 from replica_audit.auditing.findings.catalogue import SEVERITIES, VERDICTS
 from replica_audit.command_line import render_command
@@ -119,7 +119,7 @@ def _frame(results: Results, verdict: Mapping[str, Any], answer: Answer, earlier
         "protocol": told_protocol(results),
         "command": portable(render_command(results, "show")),
         "compared": is_compared(results, earlier),
-        "holders": count_held(results),
+        "holders": sorted(find_holders(results).values()),
         "codes": build_codes(results),
         "severity_of": _severity_of(results),
         "overview": build_overview(results, earlier),

@@ -8,6 +8,7 @@ from typing import Any
 
 from replica_audit.moments import render_time
 from replica_audit.reporting.phrases.layout import align_columns, clean, drop_columns, paint, wrap
+from replica_audit.reporting.phrases.sentences import join_some
 from replica_audit.wording import brokers, count
 
 _HEAD = ("TOPIC", "PART", "RECORDS", "COMMITTED", "OFFSETS", "EPOCH", "FIRST TIME", "LAST TIME", "HELD BY")
@@ -106,13 +107,13 @@ def _about(holding: Sequence[Mapping[str, Any]]) -> list[str]:
     if transactions:
         parts = [f"{number} {word}" for word, number in sorted(transactions.items())]
         lines.append(f"Transactions that they belong to, or to parts of: {', '.join(parts)}.")
-    aside = sorted(
-        {copy["path"] for row in holding for copy in row["copies"] if copy["records"] and copy["kind"] != "replica"}
-    )
-    if aside:
+    holders = [copy for row in holding for copy in row["copies"] if copy["records"]]
+    if deleted := sorted({copy["path"] for copy in holders if copy["kind"] == "deleted_segments"}):
         lines.append(
-            f"Some of them are only in files that Kafka is about to delete or has put aside, in {', '.join(aside[:5])}."
+            f"Some of them are only in files that Kafka is about to delete (*.deleted), in {join_some(deleted, 5, 'place')}."
         )
+    if aside := sorted({copy["path"] for copy in holders if copy["kind"] not in ("replica", "deleted_segments")}):
+        lines.append(f"Some of them are only in what Kafka has put aside: {join_some(aside, 5, 'place')}.")
     for row in holding:
         if row["later_value"] is not None:
             of_keys = f"{clean(row['topic'])}-{row['partition']} is compacted: its leader has a later value"

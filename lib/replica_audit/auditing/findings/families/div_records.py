@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DIV_EPOCH = Code(
     "DIV-EPOCH",
-    severities=("high", "medium"),
+    severities=("high", "medium", "info"),
     verdicts=("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE", "UNCOMMITTED_DIVERGENCE"),
     traits=("records", "difference", "retold", "saved_first"),
     summary="A replica's tail was written by another leader and will be cut",
@@ -32,7 +32,8 @@ DIV_EPOCH = Code(
     "an unclean election acknowledged records go.",
     proof="The range, the epochs on either side, and the replay that cuts at or before its start. Where the metadata log has "
     "the elections since and leaves open whether the records were committed (the elected replica had been down, or shows that it "
-    "lost its end), the partition is inconclusive.",
+    "lost its end), the partition is inconclusive. Of records that are only in `.deleted` segments, which the broker cut already, "
+    "it is info without a verdict.",
     remedy="If the records matter, copy this broker's log directory before the broker rejoins. For the election, "
     "see META-UNCLEAN-ELECTION. Whether any were committed is said by HWM-LOSS, not by this code.",
     traps="Being below the leader's high watermark proves nothing: the uncommitted tail of a leader long gone "
@@ -159,6 +160,8 @@ def _beside(case: Case, item: Comparison, run: Run) -> Finding:
         else f"broker {leader.broker_id} has {'other records' if run.conflicting else 'nothing'} there"
     )
     severity, verdict = _of_old_tail(case, run)
+    if facts.is_about_to_go:
+        severity, verdict = "info", None  # it has been cut: only HWM-LOSS, where it was committed, asks for a verdict
     return finding(
         DIV_EPOCH,
         f"{name_copy(facts)} has {count(run.data_records, 'record')}{_epoch(run.replica_epoch)} at "
@@ -258,7 +261,7 @@ def _run(case: Case, item: Comparison, run: Run) -> Finding:
     )
 
 
-def _of_old_tail(case: Case, run: Run) -> tuple[Severity, Verdict]:
+def _of_old_tail(case: Case, run: Run) -> tuple[Severity, Verdict | None]:
     """Severity and verdict of DIV-EPOCH, by what is known of the election that left the run behind."""
     if run.cause is None or run.is_written_again:
         return "medium", "UNCOMMITTED_DIVERGENCE"

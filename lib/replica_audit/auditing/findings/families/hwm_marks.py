@@ -140,6 +140,8 @@ def _held_to(case: Case, facts: ReplicaFacts, other: ReplicaFacts, checkpoint: i
     are not taken for it.
     """
     lost, end = lineage_as_found(facts), min(other.log_end_offset, checkpoint)
+    if other.is_about_to_go and other.log_start_offset > facts.log_end_offset:
+        return facts.log_end_offset  # segments from the middle of a log
     if lost is not None:
         return lost.agrees_to(other.lineage, facts.log_end_offset, end)
     left = [part.start_offset for item in (*case.comparisons, *case.beside) if item.follower is other for part in item.stretches

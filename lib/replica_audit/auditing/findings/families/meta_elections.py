@@ -54,11 +54,13 @@ def judge(case: Case) -> Iterator[Finding]:
 
 def _unclean(case: Case, leadership: Leadership, past: PastElections, election: Election) -> Finding:
     left: dict[str, list[Run]] = {}
+    to_be_cut = False
     for item in (*case.comparisons, *case.beside):
         holder = name_copy(item.follower) if item in case.beside else f"broker {item.follower.broker_id}"
         for run in item.runs:
             if run.cause is not None and run.batches and election in run.cause.elections:
                 left.setdefault(holder, []).append(run)
+                to_be_cut = to_be_cut or not item.follower.is_about_to_go
     start = past.start_of(election.leader_epoch)
     end = max((run.end_offset for runs in left.values() for run in runs), default=None)
     began = "" if start is None else f"; it leads from offset {start}"
@@ -74,7 +76,11 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
         parts = [f"{holder} still has {_loss(runs)}" for holder, runs in left.items()]
         nowhere = f"none of this is on broker {case.reference.facts.broker_id}"
         message = f"{describe(election)}{began}; {'; '.join(parts)}; {nowhere}"
-        evidence.append(considered("healed: no, they are cut as soon as their broker follows"))
+        if to_be_cut:
+            evidence.append(considered("healed: no, they are cut as soon as their broker follows"))
+        else:
+            message += "; it may have lost more, and these files cannot tell: who held them has been cut since"
+            evidence.append(considered(_unseen(case, election)))
     else:
         nothing = _lost_nothing(case, leadership, election)
         said = (
@@ -89,8 +95,8 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
     return finding(
         META_UNCLEAN_ELECTION,
         message,
-        severity="high" if left else "info",
-        verdict="WILL_LOSE_ON_TRUNCATION" if left else None,
+        severity="high" if to_be_cut else "info",
+        verdict="WILL_LOSE_ON_TRUNCATION" if to_be_cut else None,
         broker_id=election.leader_id,
         start_offset=start,
         end_offset=end if start is not None and end is not None and end > start else None,
