@@ -42,7 +42,7 @@ RESTART_CUTS = Template(
     "When {brokers} {starts}, {it} {cuts} committed records off {logs} in {places}; only a leader that stays up has them."
 )
 ABOUT_TO_GO = Template(
-    "{records} of {places} {are} only in files that Kafka is about to delete (*.deleted), in {directories}{proof}."
+    "{records} of {places} {are} only in files that Kafka is about to delete ({pattern}), in {directories}{proof}."
 )
 SECOND_COPIES = Template("A second copy on {brokers} was not compared in {places}.")
 ALONE = Template("Only one replica of {places} is in the snapshot, and nothing was compared with it.")
@@ -129,6 +129,7 @@ def tell_doubts(conditions: Conditions, results: Results) -> Iterator[Sentence]:
             records=render_count(records, "lost record"),
             places=name_partitions([one.place for one in found]),
             are=verb(records, "is", "are"),
+            pattern="*.deleted",
             directories=join_some([path for one in found for path in one.directories], 4, "place"),
             proof="" if any(one.is_proven for one in found) else f"; nothing proves that {were} committed",
         )

@@ -1,0 +1,228 @@
+"""`.deleted` segments: a copy beside the replicas that Kafka deletes within a minute (F.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.auditing.captures import EXPECTED, FIXTURES
+from tests.auditing.scenario import TOPIC, Answer, Broker, written
+from tests.auditing.test_copies_beside import COMMON, NEW, OLD, beside
+from tests.auditing.test_leadership_history import UNCLEAN_TO_2, change, scene
+from tests.support import metadata_log as write
+
+from replica_audit.answering.losses import find_holders
+from replica_audit.answering.verdict import build_verdict
+from replica_audit.config import Settings
+from replica_audit.deciding.election_plan import advise
+from replica_audit.local.audit import audit_all
+from replica_audit.reporting.answers.answer import build_answer
+from replica_audit.results import Results
+
+#: What the old leader has cut: [50, 56) of epoch 0, where the present one has epoch 1.
+CUT = OLD[len(COMMON) :]
+HEALED = (*UNCLEAN_TO_2, change(isr=(1, 2, 3)))
+
+
+def with_deleted(broker: Broker, *segments: Sequence[bytes]) -> Broker:
+    """The broker with `.deleted` segments in its directory of the partition."""
+    files = {
+        f"{TOPIC}-0/{int.from_bytes(batches[0][:8], 'big'):020d}.log.deleted": b"".join(batches) for batches in segments
+    }
+    return replace(broker, replace={**broker.replace, **files})
+
+
+def healed(path: Path, *segments: Sequence[bytes], moves=HEALED, new: Broker = NEW, others=(2, 3)) -> Answer:
+    """Broker 2 was elected after broker 1, which has followed it since."""
+    return scene(path, {1: with_deleted(new, *segments), **dict.fromkeys(others, new)}, *moves)
+
+
+def deleted_rows(answer: Answer) -> list[tuple]:
+    rows = [row for row in answer.tables["replicas"] if row["role"] == "deleted_segments"]
+    return [(row["broker_id"], row["log_dir"], row["lost_held"], row["lost_only_here"]) for row in rows]
+
+
+def judged(path: Path) -> tuple[Results, str, str]:
+    """What is said of the snapshot at `path`: the results, the exit status, headline and what stands below it."""
+    results = audit_all(str(path), Settings())
+    verdict = build_verdict(results, "high")
+    answer = build_answer(results, verdict)
+    text = " ".join([answer.headline, *("".join(map(str, line)) for line in answer.more)])
+    return results, verdict["status"], text
+
+
+def test_what_only_deleted_segments_hold_is_lost_and_named_without_a_verdict(tmp_path: Path) -> None:
+    answer = healed(tmp_path, CUT)
+    assert deleted_rows(answer) == [(1, f"broker-1/{TOPIC}-0/*.deleted", 6, 6)]
+    assert (answer.verdict, answer.tables["partitions"][0]["lost_records"]) == ("CONSISTENT", 6)
+    assert answer.one("DIV-EPOCH", 1) == ("info", "proven", 50, 56)
+    assert f"broker-1/{TOPIC}-0/*.deleted of broker 1 has 6 records of epoch 0 at offsets 50 to 55" in str(answer)
+    election = answer.found("META-UNCLEAN-ELECTION")[0]
+    assert (
+        election["severity"] == "info" and f"{TOPIC}-0/*.deleted of broker 1 still has 6 records" in election["message"]
+    )
+    _, status, text = judged(tmp_path)
+    assert status == "OK" and "All is well" not in text
+    assert (
+        f"6 lost records of {TOPIC}-0 are only in files that Kafka is about to delete (*.deleted), in broker-1/{TOPIC}-0; "
+        "nothing proves that they were committed."
+    ) in text
+
+
+def test_they_keep_nothing_whoever_leads(tmp_path: Path) -> None:
+    answer = healed(tmp_path, CUT)
+    for row in answer.tables["elections"]:
+        assert (row["lost_records"], row["lost_committed"], row["lost_possible"]) == (6, 0, 6)
+        (copy,) = row["beside"]
+        assert (copy["broker_id"], copy["start_offset"], copy["end_offset"], copy["lost_held"]) == (1, 50, 56, 6)
+
+
+@pytest.mark.parametrize(("fenced", "when"), [(-1, "now"), (1, "before the broker is started")])
+def test_the_plan_copies_them_first_and_salvages_them(tmp_path: Path, fenced: int, when: str) -> None:
+    healed(tmp_path, CUT, moves=(*HEALED, write.registration_change(1, fenced)))
+    plan = advise(judged(tmp_path)[0])
+    copy, salvage = plan.steps[:2]
+    assert (copy.action, copy.brokers, copy.snapshot) == ("copy", (1,), (f"broker-1/{TOPIC}-0/*.deleted",))
+    assert copy.commands == (f"tar -czf broker-1.tgz -C LOG_DIR_OF_1 -- ./{TOPIC}-0",)
+    assert f"Copy {TOPIC}-0 of broker 1 {when}:" in copy.text
+    assert salvage.action == "salvage" and "--plan plan.json" in salvage.commands[-1]
+    assert not {"start", "stop", "elect"} & {step.action for step in plan.steps}
+
+
+def test_committed_ones_are_a_loss(tmp_path: Path) -> None:
+    """By a checkpoint of another copy that has the same records."""
+    beside(tmp_path, 3, "stray", OLD[:-1])()
+    holder = Broker(OLD[:-1], high_watermark=55)
+    brokers = {1: with_deleted(NEW, CUT), 2: NEW, 3: holder}
+    answer = scene(tmp_path, brokers, *UNCLEAN_TO_2)
+    assert answer.verdict == "COMMITTED_LOSS"
+    (own,) = [row for row in answer.found("HWM-LOSS", 1)]
+    assert own["message"].endswith("Kafka is about to delete these files")
+    assert deleted_rows(answer) == [(1, f"broker-1/{TOPIC}-0/*.deleted", 6, 1)]
+    assert "1 lost record of" in judged(tmp_path)[2]
+
+
+@pytest.mark.parametrize(
+    "segments",
+    [
+        [COMMON[:4]],
+        [[*COMMON, *written(50, 60, 1, "new ")]],
+        [written(50, 60, 1, "new ")],
+        [COMMON[2:4], COMMON[8:], written(55, 60, 1, "new ")],
+    ],
+    ids=["the beginning", "all", "the end", "parts"],
+)
+def test_segments_that_the_leader_has_too_are_nothing_to_tell(tmp_path: Path, segments: list[list[bytes]]) -> None:
+    (tmp_path / "bare").mkdir()
+    bare, answer = healed(tmp_path / "bare"), healed(tmp_path / "with", *segments)
+    assert [row[2:] for row in deleted_rows(answer)] == [(0, 0)]
+    for table in ("partitions", "findings", "high_watermarks", "truncations", "divergences", "elections", "captures"):
+        assert answer.tables[table] == bare.tables[table], table
+
+
+def test_what_a_clean_election_left_behind_was_cut_rightly(tmp_path: Path) -> None:
+    moves = [change(leader=2, isr=(2, 3)), change(isr=(1, 2, 3))]
+    answer = healed(tmp_path, CUT, moves=moves)
+    assert answer.tables["partitions"][0]["lost_records"] == 0 and not answer.found("DIV-EPOCH"), answer
+    assert "about to delete" not in judged(tmp_path)[2]
+
+
+def test_segments_that_retention_removed_are_no_loss(tmp_path: Path) -> None:
+    purged = Broker([*written(60, 70, 1, "new ")], high_watermark=60, log_start=60, first_base_offset=60)
+    answer = healed(tmp_path, COMMON, CUT, new=purged)
+    assert answer.tables["partitions"][0]["lost_records"] == 0 and not answer.found("DIV-EPOCH"), answer
+
+
+def test_two_that_hold_the_same_are_counted_once(tmp_path: Path) -> None:
+    holding = with_deleted(NEW, CUT)
+    answer = scene(tmp_path, {1: holding, 2: NEW, 3: holding}, *HEALED)
+    assert [row[2:] for row in deleted_rows(answer)] == [(6, 0), (6, 0)]
+    assert answer.tables["partitions"][0]["lost_records"] == 6
+    assert "6 lost records of" in judged(tmp_path)[2]
+
+
+def test_segments_that_overlap_are_counted_once(tmp_path: Path) -> None:
+    """Cut twice, in segments that began elsewhere after the first time."""
+    again = written(52, 58, 0, "late ", step=1)
+    answer = healed(tmp_path, written(50, 56, 0, "late ", step=1), again)
+    assert answer.tables["partitions"][0]["lost_records"] == 8, answer
+
+
+def test_a_broker_is_not_captured_by_them(tmp_path: Path) -> None:
+    """They show what was cut, not what the log had."""
+    answer = scene(
+        tmp_path, {1: replace(with_deleted(NEW, CUT), remove=[f"{0:020d}.log"]), 2: NEW, 3: NEW}, *UNCLEAN_TO_2
+    )
+    rows = {row["broker_id"]: row for row in answer.tables["captures"]}
+    assert rows[1]["state"] != "whole" and rows[1]["needed"] is not None, rows[1]
+    assert answer.verdict in ("INCONCLUSIVE", "COMMITTED_LOSS")
+
+
+def test_damaged_ones_move_no_verdict(tmp_path: Path) -> None:
+    """And are named: they may have held records."""
+    answer = healed(tmp_path, [CUT[0], b"not a batch" * 10])
+    assert answer.verdict == "CONSISTENT", answer
+    assert answer.tables["partitions"][0]["lost_records"] == 5
+    (row,) = judged(tmp_path)[0].rows("quarantine")
+    assert row["path"].endswith(".log.deleted")
+
+
+@pytest.mark.parametrize(
+    ("capture", "lost"),
+    [
+        ("kafka-3.9-diverged-healed", {"ledger-0": 2, "ledger-2": 30}),
+        ("kafka-3.6-diverged-healed", {"ledger-1": 20}),
+        ("zk-2.8-diverged-healed", {"ledger-0": 8, "ledger-1": 21, "ledger-2": 23}),
+        ("healthy", {}),
+        ("compacted-skewed-1", {}),
+        ("retention-skewed", {}),
+        ("retention-passed-1-down", {}),
+    ],
+)
+def test_captures_with_deleted_segments(capture: str, lost: dict[str, int]) -> None:
+    """What their salvage takes out is what is told; verdicts are the expected ones, since nothing proves the rest committed."""
+    results, status, text = judged(FIXTURES / capture)
+    assert any(row["role"] == "deleted_segments" for row in results.rows("replicas"))
+    rows = {f"{row['topic']}-{row['partition']}": row for row in results.rows("partitions")}
+    assert {name: row["lost_records"] for name, row in rows.items() if row["lost_records"]} == lost
+    for name, answer in EXPECTED.get(capture, {}).items():
+        assert rows[name]["verdict"] == answer["verdict"], name
+    assert status == "OK"
+    assert ("about to delete" in text) == bool(lost) and (not lost or "All is well" not in text)
+    assert sum(one.records for one in find_holders(results).values()) == sum(lost.values())
+
+
+@pytest.mark.parametrize("other", ["stray", "duplicate"])
+@pytest.mark.parametrize("held", [6, 3])
+def test_a_broker_with_two_copies_of_them_holds_each_once(tmp_path: Path, other: str, held: int) -> None:
+    """In its replica and in a copy beside it; no other broker has any."""
+    beside(tmp_path, 1, other, [*COMMON, *written(50, 50 + held, 0, "old ", step=1)])()
+    old = Broker([*COMMON, *written(50, 56, 0, "old ", step=1)], high_watermark=50)
+    answer = scene(tmp_path, {1: old, 2: NEW, 3: NEW}, *UNCLEAN_TO_2)
+    (row,) = answer.tables["partitions"]
+    assert row["lost_records"] == 6
+    assert row["holders"] == [{"broker_id": 1, "records": 6, "committed": 0, "only_here": 6, "committed_only_here": 0}]
+    copies = [one for one in answer.tables["replicas"] if one["lost_held"]]
+    assert sorted((one["lost_held"], one["lost_only_here"]) for one in copies) == sorted([(6, 6 - held), (held, 0)])
+    (holder,) = find_holders(judged(tmp_path)[0]).values()
+    assert holder == (1, 1, 6, 0, 6, 0)
+
+
+def test_copies_of_one_broker_that_hold_different_records_add_up(tmp_path: Path) -> None:
+    beside(tmp_path, 1, "stray", [*COMMON, *written(50, 53, 0, "old ", step=1)])()
+    answer = healed(tmp_path, written(53, 56, 0, "old ", step=1))
+    assert [
+        (one["broker_id"], one["records"], one["only_here"]) for one in answer.tables["partitions"][0]["holders"]
+    ] == [(1, 6, 6)]
+
+
+def test_audits_that_were_written_before_have_their_holders_by_copy() -> None:
+    row = {"topic": TOPIC, "partition": 0, "holders": None}
+    replica = {**row, "broker_id": 1, "lost_held": 6, "lost_committed_held": 2, "lost_only_here": 6}
+    others = {**replica, "lost_committed_only_here": 2}
+    found = find_holders(
+        Results({}, {"partitions": [row], "replicas": [others, {**others, "broker_id": 2, "lost_held": 0}]})
+    )
+    assert list(found.values()) == [(1, 1, 6, 2, 6, 2)]
