@@ -205,6 +205,8 @@ class RemoteSegment:
     updated_ms: int
     is_whole: bool
     """The log that says so is here from its beginning."""
+    told_in: str
+    """The log dir of that log."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,8 @@ from pathlib import Path
 from tests.support.encoder import Record, encode_batch, encode_marker
 
 from replica_audit.formats.files.storage import Snapshot
-from replica_audit.formats.leadership.consumer_offsets import (
-    CommittedOffsets,
-    find_offsets_copies,
-    newest_offsets,
-    read_committed_offsets,
-)
+from replica_audit.formats.leadership.consumer_offsets import GROUP_OFFSETS
+from replica_audit.formats.leadership.internal_copies import ReadCopy, newest
 from replica_audit.model import GroupOffset
 
 NAME = "00000000000000000000.log"
@@ -44,19 +40,24 @@ def _batch(base: int, *pairs: tuple[bytes, bytes | None], epoch: int = 0, **more
     return encode_batch(base, tuple(Record(key, value) for key, value in pairs), epoch, **more)
 
 
-def _read(path: Path, *parts: bytes, broker: int = 1) -> CommittedOffsets:
+def _read(path: Path, *parts: bytes, broker: int = 1) -> ReadCopy[GroupOffset]:
     folder = path / f"broker-{broker}" / "__consumer_offsets-7"
     folder.mkdir(parents=True)
     (folder / NAME).write_bytes(b"".join(parts))
     snapshot = Snapshot.open(path)
-    (copy,) = find_offsets_copies(snapshot, [f"broker-{broker}"])
-    return read_committed_offsets(snapshot, copy)
+    (copy,) = GROUP_OFFSETS.find(snapshot, [f"broker-{broker}"])
+    return GROUP_OFFSETS.read(snapshot, copy)
 
 
 def test_a_real_brokers_log_gives_what_its_tools_print(tmp_path: Path) -> None:
     found = _read(tmp_path, base64.b64decode(REAL.read_text()))
-    assert (found.partition, found.leader_epoch, found.end_offset, found.unread) == (7, 2, 9, ())
-    assert found.offsets == (
+    assert (found.copy.partition, found.extent.leader_epoch, found.extent.end_offset, found.extent.unread) == (
+        7,
+        2,
+        9,
+        (),
+    )
+    assert found.said == (
         GroupOffset("java-reader", "ledger", 0, 0, None, 1795375963922, TOPIC_ID),
         GroupOffset("java-reader", "ledger", 1, 60, None, 1795375963922, TOPIC_ID),
         GroupOffset("java-reader", "ledger", 2, 0, None, 1795375963922, TOPIC_ID),
@@ -67,7 +68,7 @@ def test_a_real_brokers_log_gives_what_its_tools_print(tmp_path: Path) -> None:
 def test_every_version_of_a_commit_is_read(tmp_path: Path) -> None:
     pairs = [(_key(f"g{version}", version=min(version, 1)), _value(version, 10 + version, 5)) for version in range(5)]
     found = _read(tmp_path, _batch(0, *pairs))
-    assert [(one.group, one.committed_offset, one.leader_epoch, one.committed_ms) for one in found.offsets] == [
+    assert [(one.group, one.committed_offset, one.leader_epoch, one.committed_ms) for one in found.said] == [
         ("g0", 10, None, 1010),
         ("g1", 11, None, 1011),
         ("g2", 12, None, 1012),
@@ -84,8 +85,8 @@ def test_the_last_commit_counts_and_a_tombstone_ends_it(tmp_path: Path) -> None:
         _batch(2, (_key("a"), _value(3, 11)), (_key("b"), None), codec="gzip"),
         _batch(4, (struct.pack(">h", 2) + _text("a"), b"\0\3of a group"), (struct.pack(">h", 9) + _text("a"), None)),
     )
-    assert [(one.group, one.committed_offset) for one in found.offsets] == [("a", 11)]
-    assert not found.unread
+    assert [(one.group, one.committed_offset) for one in found.said] == [("a", 11)]
+    assert not found.extent.unread
 
 
 def test_offsets_of_a_transaction_count_from_its_commit_on(tmp_path: Path) -> None:
@@ -101,13 +102,13 @@ def test_offsets_of_a_transaction_count_from_its_commit_on(tmp_path: Path) -> No
         encode_marker(3, "COMMIT", 0, producer_id=1, producer_epoch=0),
         encode_marker(4, "ABORT", 0, producer_id=2, producer_epoch=0),
     )
-    assert [(one.group, one.committed_offset) for one in found.offsets] == [("kept", 5)]
+    assert [(one.group, one.committed_offset) for one in found.said] == [("kept", 5)]
 
 
 def test_of_several_copies_the_one_of_the_latest_epoch_counts(tmp_path: Path) -> None:
     short = _read(tmp_path / "a", _batch(0, (_key("g"), _value(3, 9)), epoch=3))
     longer = _read(tmp_path / "b", _batch(0, (_key("g"), _value(3, 1))), _batch(1, (_key("h"), _value(3, 2))))
-    assert newest_offsets([longer, short]) == newest_offsets([short, longer]) == list(short.offsets)
+    assert newest([longer, short]) == newest([short, longer]) == list(short.said)
 
 
 def test_what_cannot_be_taken_apart_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
@@ -120,8 +121,8 @@ def test_what_cannot_be_taken_apart_is_told_and_the_rest_is_read(tmp_path: Path)
         _batch(2, (_key("new"), struct.pack(">h", 9) + b"what comes next")),
         _batch(3, (_key("h"), _value(3, 4))),
     )
-    assert [(one.group, one.committed_offset) for one in found.offsets] == [("g", 1), ("h", 4)]
-    assert [reason for _, _, reason in found.unread] == [
+    assert [(one.group, one.committed_offset) for one in found.said] == [("g", 1), ("h", 4)]
+    assert [reason for _, _, reason in found.extent.unread] == [
         "the batch's checksum is wrong",
         "expected a committed offset of version 0 to 4, found 9",
     ]

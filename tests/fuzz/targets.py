@@ -27,8 +27,9 @@ from replica_audit.formats.files.trees import Entry
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import MetadataLog
 from replica_audit.formats.leadership.broker_logs import read_broker_log
-from replica_audit.formats.leadership.consumer_offsets import OffsetsCopy, newest_offsets, try_committed_offsets
+from replica_audit.formats.leadership.consumer_offsets import GROUP_OFFSETS
 from replica_audit.formats.leadership.describe import parse_topics_describe
+from replica_audit.formats.leadership.internal_copies import TopicCopy, newest
 from replica_audit.formats.leadership.leadership_json import parse_leadership
 from replica_audit.formats.leadership.states import leadership_of_rows, state_rows
 from replica_audit.formats.leadership.transaction_log import read_transaction_states
@@ -263,9 +264,9 @@ def _broker_log(data: bytes) -> Any:
 
 def _consumer_offsets(data: bytes) -> Any:
     data = with_right_checksums(data)
-    copy = OffsetsCopy(0, "o", (Entry(f"o/{LOG}", len(data), False),))
-    found, rows = try_committed_offsets(MemorySnapshot({f"o/{LOG}": data}), copy)
-    return newest_offsets([found] if found else []), rows
+    copy = TopicCopy(0, "o", (Entry(f"o/{LOG}", len(data), False),))
+    found, rows = GROUP_OFFSETS.try_read(MemorySnapshot({f"o/{LOG}": data}), copy)
+    return newest([found] if found else []), rows
 
 
 def _transactions(data: bytes) -> Any:

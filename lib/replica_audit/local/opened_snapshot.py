@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from replica_audit.auditing.leadership.deviations import assigned_replicas, summary_row, timeline_of
 from replica_audit.auditing.leadership.logged_events import event_row
-from replica_audit.auditing.partitions.group_offsets import rows_of_offsets
 from replica_audit.auditing.partitions.plan import Plan, plan_audit
 from replica_audit.auditing.replicas.facts import CopyKey
 from replica_audit.auditing.rows.bronze import bronze_rows, damage_rows, quarantine_row, segment_row
@@ -25,17 +24,13 @@ from replica_audit.auditing.rows.evidence import (
     AuditOptions,
     partition_evidence,
 )
-from replica_audit.auditing.rows.remote_rows import rows_of_segments
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import Inventory, SegmentFile
 from replica_audit.formats.leadership.broker_logs import read_broker_log
-from replica_audit.formats.leadership.consumer_offsets import (
-    find_offsets_copies,
-    newest_offsets,
-    try_committed_offsets,
-)
-from replica_audit.formats.leadership.remote_log_metadata import find_remote_logs, newest_segments, try_remote_log
+from replica_audit.formats.leadership.consumer_offsets import GROUP_OFFSETS
+from replica_audit.formats.leadership.internal_copies import InternalTopic, newest
+from replica_audit.formats.leadership.remote_log_metadata import REMOTE_SEGMENTS
 from replica_audit.formats.leadership.transaction_log import (
     find_transaction_logs,
     latest_states,
@@ -107,8 +102,8 @@ class OpenedSnapshot:
             log_dirs = [log_dir.path for log_dir in inventory.log_dirs]
             unplaced = [row for row in unplaced if _may_bear_on(row, only, log_dirs)]
         events = _read_broker_logs(snapshot, inventory, known, unplaced)
-        groups = _read_group_offsets(snapshot, inventory, known, unplaced)
-        remote = _read_remote_segments(snapshot, inventory, known, unplaced)
+        groups = _read_internal(snapshot, inventory, GROUP_OFFSETS, known, unplaced)
+        remote = _read_internal(snapshot, inventory, REMOTE_SEGMENTS, known, unplaced)
         kept = {place: rows[place] for place in sorted(known)}
         return cls(snapshot, inventory, options, unplaced, kept, files, events, observed, groups, remote)
 
@@ -212,32 +207,20 @@ def _read_broker_logs(
     return events
 
 
-def _read_group_offsets(
-    snapshot: Snapshot, inventory: Inventory, known: Collection[TopicPartition], quarantine: list[Row]
+def _read_internal(
+    snapshot: Snapshot,
+    inventory: Inventory,
+    topic: InternalTopic,
+    known: Collection[TopicPartition],
+    quarantine: list[Row],
 ) -> dict[TopicPartition, list[Row]]:
-    """What consumer groups committed for `known` partitions; what cannot be read of it is added to `quarantine`."""
+    """What the logs of a topic of Kafka's own say of `known` partitions; what cannot be read of them is added to `quarantine`."""
     copies, found = [], defaultdict(list)
-    for copy in find_offsets_copies(snapshot, [one.path for one in inventory.log_dirs if one.kind == "broker"]):
-        one, unread = try_committed_offsets(snapshot, copy)
+    for copy in topic.find(snapshot, [one.path for one in inventory.log_dirs if one.kind == "broker"]):
+        one, unread = topic.try_read(snapshot, copy)
         copies += [] if one is None else [one]
         quarantine += map(quarantine_row, unread)
-    for row in rows_of_offsets(newest_offsets(copies)):
-        if (place := TopicPartition(row["topic"], row["partition"])) in known:
-            found[place].append(row)
-    return found
-
-
-def _read_remote_segments(
-    snapshot: Snapshot, inventory: Inventory, known: Collection[TopicPartition], quarantine: list[Row]
-) -> dict[TopicPartition, list[Row]]:
-    """Segments in remote storage of `known` partitions; what cannot be read of their log is added to `quarantine`."""
-    logs, found = [], defaultdict(list)
-    for copy in find_remote_logs(snapshot, [one.path for one in inventory.log_dirs if one.kind == "broker"]):
-        one, unread = try_remote_log(snapshot, copy)
-        logs += [] if one is None else [one]
-        quarantine += map(quarantine_row, unread)
-    segments = newest_segments(logs)
-    for row in rows_of_segments(segments):
+    for row in map(asdict, newest(copies)):
         if (place := TopicPartition(row["topic"], row["partition"])) in known:
             found[place].append(row)
     return found

@@ -6,11 +6,11 @@ import json
 import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.findings.log_dirs import LogDirTally
 from replica_audit.auditing.leadership.capture_times import times_of_manifest
-from replica_audit.auditing.partitions.group_offsets import rows_of_offsets
 from replica_audit.auditing.rows.accounting import check_answered
 from replica_audit.auditing.rows.evidence import (
     EARLIER,
@@ -25,14 +25,16 @@ from replica_audit.auditing.rows.evidence import (
     options_row,
     resolve_options,
 )
-from replica_audit.auditing.rows.remote_rows import rows_of_segments
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.config import Settings
 from replica_audit.formats.files.storage import Snapshot
+from replica_audit.formats.leadership.consumer_offsets import GROUP_OFFSETS
+from replica_audit.formats.leadership.internal_copies import InternalTopic
+from replica_audit.formats.leadership.remote_log_metadata import REMOTE_SEGMENTS
 from replica_audit.moments import now
 from replica_audit.protocol.high_watermark import rule_of
 from replica_audit.results import Results
-from replica_audit.spark.coordinator_job import read_group_offsets, read_remote_segments
+from replica_audit.spark.coordinator_job import log_dirs_of, read_internal
 from replica_audit.spark.observation_jobs import PROGRESS, TIMELINE_TABLE, write_timeline
 from replica_audit.spark.partition_jobs import audit_partitions, may_be_many
 from replica_audit.spark.partition_tasks import Group, PartitionWork
@@ -85,8 +87,8 @@ def audit(
         timelines = write_timeline(spark, warehouse, attempt, ids, rule_of(options.kafka_version))
         groups = _groups(warehouse, attempt, timelines, ids["cluster_id"])
         _check_rows(groups, ingested, warehouse)
-        groups = _with_group_offsets(spark, location, groups)
-        groups = _with_remote_segments(spark, location, groups)
+        groups = _with_internal(spark, location, groups, GROUPS, GROUP_OFFSETS)
+        groups = _with_internal(spark, location, groups, REMOTE, REMOTE_SEGMENTS)
         for place, rows in groups:
             if place in verified:
                 rows[VERIFIED] = verified[place]
@@ -164,22 +166,14 @@ def _check_rows(groups: Sequence[Group], ingested: Mapping[str, Any], warehouse:
     check_large(warehouse, ingested, ("batches", PROGRESS, LOG_EVENTS), ingested["snapshot_id"])
 
 
-def _with_group_offsets(spark: SparkSession, location: str, groups: list[Group]) -> list[Group]:
-    """The same, each partition with what consumer groups committed for it."""
-    log_dirs = {row["log_dir"] for _, evidence in groups for row in evidence.get("replica_dirs", ())}
+def _with_internal(
+    spark: SparkSession, location: str, groups: list[Group], table: str, topic: InternalTopic
+) -> list[Group]:
+    """The same, each partition with what a topic of Kafka's own says of it, as rows of `table`."""
     found = defaultdict(list)
-    for row in rows_of_offsets(read_group_offsets(spark, location, log_dirs)):
+    for row in map(asdict, read_internal(spark, location, log_dirs_of(groups), topic)):
         found[row["topic"], row["partition"]].append(row)
-    return [(place, {**rows, GROUPS: found[place]} if place in found else rows) for place, rows in groups]
-
-
-def _with_remote_segments(spark: SparkSession, location: str, groups: list[Group]) -> list[Group]:
-    """The same, each partition with its segments in remote storage."""
-    log_dirs = {row["log_dir"] for _, evidence in groups for row in evidence.get("replica_dirs", ())}
-    found = defaultdict(list)
-    for row in rows_of_segments(read_remote_segments(spark, location, log_dirs)):
-        found[row["topic"], row["partition"]].append(row)
-    return [(place, {**rows, REMOTE: found[place]} if place in found else rows) for place, rows in groups]
+    return [(place, {**rows, table: found[place]} if place in found else rows) for place, rows in groups]
 
 
 def _log_dir_findings(

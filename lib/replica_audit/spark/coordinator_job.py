@@ -1,39 +1,40 @@
-"""The coordinators' logs read on the executors: states of producers that left a transaction open, offsets of consumer groups."""
+"""The coordinators' logs read on the executors: states of producers that left a transaction open, offsets of consumer groups; and
+which segments are in remote storage.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.files.trees import Entry
 from replica_audit.formats.format_error import FormatError
-from replica_audit.formats.leadership.consumer_offsets import (
-    CommittedOffsets,
-    OffsetsCopy,
-    find_offsets_copies,
-    newest_offsets,
-    try_committed_offsets,
-)
-from replica_audit.formats.leadership.remote_log_metadata import (
-    RemoteLog,
-    find_remote_logs,
-    newest_segments,
-    try_remote_log,
-)
+from replica_audit.formats.leadership.internal_copies import InternalTopic, ReadCopy, TopicCopy, newest
 from replica_audit.formats.leadership.transaction_log import (
     find_transaction_logs,
     latest_states,
     read_transaction_states,
 )
-from replica_audit.model import GroupOffset, RemoteSegment, TransactionState
+from replica_audit.formats.log_dirs.names import kind_of_copy
+from replica_audit.model import TransactionState
 from replica_audit.spark.tasks import deal, parallelism, run_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from replica_audit.spark.partition_tasks import Group
+
 _GREATEST_TASKS = 1000
+
+_Said = TypeVar("_Said")
+
+
+def log_dirs_of(groups: Iterable[Group]) -> set[str]:
+    """The log dirs that the partitions' current copies lie in."""
+    rows = (row for _, evidence in groups for row in evidence.get("replica_dirs", ()))
+    return {row["log_dir"] for row in rows if kind_of_copy(row["path"], row["log_dir"]) == "current"}
 
 
 def read_transactions(
@@ -65,67 +66,40 @@ def read_transactions(
     return latest_states(run_tasks(spark, tasks, read))
 
 
-def read_group_offsets(spark: SparkSession, location: str, log_dirs: Collection[str]) -> list[GroupOffset]:
-    """What consumer groups committed last, by the snapshot's `__consumer_offsets`; a task reads whole copies of its partitions.
+def read_internal(
+    spark: SparkSession, location: str, log_dirs: Collection[str], topic: InternalTopic[_Said]
+) -> list[_Said]:
+    """What the snapshot's logs of a topic of Kafka's own say; a task reads whole copies of its partitions.
 
-    What cannot be read is passed over: it is in quarantine since the ingest (`check_group_offsets`).
+    What cannot be read is passed over: it is in quarantine since the ingest (`check_internal`).
     """
     try:
         snapshot = Snapshot.open(location)
-        copies = _find_copies(snapshot, log_dirs)
+        copies = topic.find(snapshot, log_dirs)
     except OSError:
         return []  # the snapshot is gone: records that have to be compared will say so
 
-    def read(of_task: list[OffsetsCopy]) -> Iterator[CommittedOffsets]:
+    def read(of_task: list[TopicCopy]) -> Iterator[ReadCopy[_Said]]:
         for copy in of_task:
-            found, _ = try_committed_offsets(snapshot, copy)
+            found, _ = topic.try_read(snapshot, copy)
             if found is not None:
                 yield found
 
-    return newest_offsets(_run(spark, copies, read))
+    return newest(_run(spark, copies, read))
 
 
-def read_remote_segments(spark: SparkSession, location: str, log_dirs: Collection[str]) -> list[RemoteSegment]:
-    """Segments in remote storage by the snapshot's `__remote_log_metadata`; a task reads whole copies of its partitions."""
-    try:
-        snapshot = Snapshot.open(location)
-        copies = find_remote_logs(snapshot, sorted(log_dirs))
-    except OSError:
-        return []  # the snapshot is gone: records that have to be compared will say so
+def check_internal(
+    spark: SparkSession, snapshot: Snapshot, log_dirs: Collection[str], topic: InternalTopic
+) -> list[dict]:
+    """Quarantine rows for what cannot be read of the snapshot's logs of a topic of Kafka's own."""
 
-    def read(of_task: list[OffsetsCopy]) -> Iterator[RemoteLog]:
+    def check(of_task: list[TopicCopy]) -> Iterator[dict]:
         for copy in of_task:
-            found, _ = try_remote_log(snapshot, copy)
-            if found is not None:
-                yield found
+            yield from map(asdict, topic.try_read(snapshot, copy)[1])
 
-    return newest_segments(_run(spark, copies, read))
+    return _run(spark, topic.find(snapshot, log_dirs), check)
 
 
-def check_group_offsets(spark: SparkSession, snapshot: Snapshot, log_dirs: Collection[str]) -> list[dict]:
-    """Quarantine rows for what cannot be read of the snapshot's `__consumer_offsets`: a later commit may stand there."""
-
-    def check(of_task: list[OffsetsCopy]) -> Iterator[dict]:
-        for copy in of_task:
-            yield from map(asdict, try_committed_offsets(snapshot, copy)[1])
-
-    return _run(spark, _find_copies(snapshot, log_dirs), check)
-
-
-def check_remote_logs(spark: SparkSession, snapshot: Snapshot, log_dirs: Collection[str]) -> list[dict]:
-    """Quarantine rows for what cannot be read of the snapshot's `__remote_log_metadata`."""
-
-    def check(of_task: list[OffsetsCopy]) -> Iterator[dict]:
-        for copy in of_task:
-            yield from map(asdict, try_remote_log(snapshot, copy)[1])
-
-    return _run(spark, find_remote_logs(snapshot, sorted(log_dirs)), check)
-
-
-def _find_copies(snapshot: Snapshot, log_dirs: Collection[str]) -> list[OffsetsCopy]:
-    copies = find_offsets_copies(snapshot, sorted(log_dirs))
-    return [copy for copy in copies if any(segment.size for segment in copy.segments)]
-
-
-def _run(spark: SparkSession, copies: list[OffsetsCopy], work: Callable[[list[OffsetsCopy]], Iterable[Any]]) -> list:
+def _run(spark: SparkSession, copies: list[TopicCopy], work: Callable[[list[TopicCopy]], Iterable[Any]]) -> list:
+    copies = [copy for copy in copies if any(segment.size for segment in copy.segments)]
     return run_tasks(spark, deal(copies, min(_GREATEST_TASKS, parallelism(spark))), work) if copies else []

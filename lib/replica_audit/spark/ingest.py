@@ -28,10 +28,12 @@ from replica_audit.auditing.rows.identity import (
 from replica_audit.config import Settings
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import Inventory
+from replica_audit.formats.leadership.consumer_offsets import GROUP_OFFSETS
+from replica_audit.formats.leadership.remote_log_metadata import REMOTE_SEGMENTS
 from replica_audit.local.audit import open_snapshot
 from replica_audit.moments import now
 from replica_audit.redaction import redact
-from replica_audit.spark.coordinator_job import check_group_offsets, check_remote_logs
+from replica_audit.spark.coordinator_job import check_internal
 from replica_audit.spark.dealing import SegmentWork
 from replica_audit.spark.observation_jobs import LOG_EVENTS, PROGRESS, scan_broker_logs, scan_progress
 from replica_audit.spark.scanning import SCANNED_TABLES, ReadBytes, scan_files
@@ -187,8 +189,8 @@ def _scan(
                 )
                 rows["quarantine"] += problems
         log_dirs = [one.path for one in inventory.log_dirs if one.kind == "broker"]
-        rows["quarantine"] += check_group_offsets(spark, snapshot, log_dirs)
-        rows["quarantine"] += check_remote_logs(spark, snapshot, log_dirs)
+        for topic in (GROUP_OFFSETS, REMOTE_SEGMENTS):
+            rows["quarantine"] += check_internal(spark, snapshot, log_dirs, topic)
     finally:
         progress.end()
     return rows, files, digests, read

@@ -19,7 +19,7 @@ from replica_audit.auditing.rows.lost_producers import (
     transactional_producers,
     with_transactions,
 )
-from replica_audit.spark.coordinator_job import read_transactions
+from replica_audit.spark.coordinator_job import log_dirs_of, read_transactions
 from replica_audit.spark.dealing import cut_stretches, deal_evenly, in_rounds
 from replica_audit.spark.partition_tasks import (
     Answer,
@@ -74,7 +74,7 @@ def audit_partitions(spark: SparkSession, groups: Sequence[Group], work: Partiti
     check_batch_files(work.directory, (row for _, evidence in groups for row in evidence.get("segments", ())))
     waiting, large = _take(_run(spark, groups, work), answers)
     if waiting:
-        log_dirs = {row["log_dir"] for _, evidence in groups for row in evidence.get("replica_dirs", ())}
+        log_dirs = log_dirs_of(groups)
         producers = frozenset().union(*waiting.values())
         work = replace(work, transactions=read_transactions(spark, work.location, log_dirs, producers))
         again = [group for group in groups if group[0] in waiting]
@@ -84,7 +84,7 @@ def audit_partitions(spark: SparkSession, groups: Sequence[Group], work: Partiti
         _take(_run_pieces(spark, chosen, work), answers)
     lost = answers.rows["lost_producers"]
     if writers := transactional_producers(lost):
-        log_dirs = {row["log_dir"] for _, evidence in groups for row in evidence.get("replica_dirs", ())}
+        log_dirs = log_dirs_of(groups)
         answers.rows["lost_producers"] = with_transactions(
             lost, read_transactions(spark, work.location, log_dirs, writers)
         )

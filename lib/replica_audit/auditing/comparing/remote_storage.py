@@ -1,4 +1,4 @@
-"""Segments in remote storage beside the log of the reference: those of another history, and what is missing (T1, T2)."""
+"""Segments in remote storage beside the log of the reference: those of another history, and what is missing (T1, T2, T7)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from replica_audit.formats.leadership.remote_states import COPY_FINISHED, DELETE
 from replica_audit.model import OffsetRange, RemoteSegment
 
 if TYPE_CHECKING:
+    from replica_audit.auditing.leadership.capture_times import CaptureTimes
     from replica_audit.auditing.replicas.facts import ReplicaFacts
     from replica_audit.protocol.lineage import Lineage
 
@@ -46,7 +47,7 @@ def find_orphans(facts: ReplicaFacts, lineage: Lineage, segments: Iterable[Remot
     for segment in sorted(segments, key=lambda one: (one.epochs, one.start_offset)):
         if segment.state != COPY_FINISHED:
             continue
-        for start, end, epoch in _stretches(segment):
+        for start, end, epoch in stretches(segment):
             for first, last, had in epoch_parts(lineage, max(start, facts.log_start_offset), end):
                 if had == epoch or epoch > latest:
                     continue
@@ -60,28 +61,34 @@ def find_orphans(facts: ReplicaFacts, lineage: Lineage, segments: Iterable[Remot
     return tuple(sorted(found, key=lambda one: (one.start_offset, one.leader_epoch)))
 
 
-def find_gaps(
-    facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteSegment], *, one_moment: bool
-) -> tuple[OffsetRange, ...]:
-    """Offsets between log start and local start that no copied segment of the log's own history has.
+@dataclass(frozen=True, slots=True)
+class RemoteHoles:
+    """Offsets between a log's start and its local start that no copied segment of its own history has."""
 
-    Kafka copies segments in order: one that was copied shows that those before it were there. Local files are deleted only
-    once they were copied: so up to the local start all must be there, if what tells of the segments is as late as the log
-    (`one_moment`). What retention is deleting at the beginning does not count, whatever the log-start checkpoint says: it is
-    written once a minute. Nothing is known where `__remote_log_metadata` is not here from its beginning, or names no segment.
+    gaps: tuple[OffsetRange, ...] = ()
+    """Before a segment that has later ones: Kafka copies in order, so these were copied once (T2)."""
+    uncopied: OffsetRange | None = None
+    """Up to the local start, though Kafka deletes local files only once they were copied (T7)."""
+
+
+def find_holes(facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteSegment]) -> RemoteHoles:
+    """The holes of a log of which `segments` are those of its topic id.
+
+    What retention is deleting at the beginning is none, whatever the log-start checkpoint says: it is written once a minute.
+    Nothing is known where `__remote_log_metadata` is not here from its beginning, or names no segment.
     """
     start, end = facts.log_start_offset, facts.local_start_offset
     if not segments or not all(segment.is_whole for segment in segments):
-        return ()
+        return RemoteHoles()
     parts = sorted(
         (first, last, segment.state)
         for segment in segments
         if segment.state >= COPY_FINISHED
-        for low, high, epoch in _stretches(segment)
+        for low, high, epoch in stretches(segment)
         for first, last, had in epoch_parts(lineage, max(low, start), min(high, end))
         if had == epoch
     )
-    found = []
+    gaps = []
     reached, is_deleting = start, True
     for first, last, state in parts:
         if is_deleting and state >= DELETE_STARTED:
@@ -90,15 +97,22 @@ def find_gaps(
         if state >= DELETE_STARTED:
             continue
         if first > reached:
-            found.append(OffsetRange(reached, first))
+            gaps.append(OffsetRange(reached, first))
         is_deleting = False
         reached = max(reached, last)
-    if one_moment and reached < end:
-        found.append(OffsetRange(reached, end))
-    return tuple(found)
+    return RemoteHoles(tuple(gaps), OffsetRange(reached, end) if reached < end else None)
 
 
-def _stretches(segment: RemoteSegment) -> Iterator[tuple[int, int, int]]:
+def is_as_late(
+    facts: ReplicaFacts, segments: Iterable[RemoteSegment], times: CaptureTimes, *, one_moment: bool
+) -> bool:
+    """Whether what tells of the segments was copied at one moment with the log, or after it: else more may have been copied
+    to remote storage before the local files were deleted.
+    """
+    return one_moment or all(times.began_after(segment.told_in, facts) for segment in segments)
+
+
+def stretches(segment: RemoteSegment) -> Iterator[tuple[int, int, int]]:
     """(start, end, epoch) of the epochs within a segment."""
     starts = [*(start for _, start in segment.epochs), segment.end_offset]
     for (epoch, start), end in zip(segment.epochs, starts[1:], strict=True):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.comparing.loss import committed_ahead
+from replica_audit.auditing.comparing.remote_storage import RemoteHoles
 from replica_audit.auditing.findings.gone import EarlierLosses
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.reference import Reference
     from replica_audit.closed_sets import Need
     from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
-    from replica_audit.model import Leadership, OffsetRange, RemoteSegment, TopicPartition, TransactionState
+    from replica_audit.model import Leadership, RemoteSegment, TopicPartition, TransactionState
     from replica_audit.protocol.election import Election
 
 
@@ -78,8 +79,8 @@ class Case:
     """Of the reference's topic id, by `__remote_log_metadata`."""
     remote_orphans: tuple[RemoteOrphan, ...] = ()
     """What of them is of another history than the reference's log."""
-    remote_gaps: tuple[OffsetRange, ...] = ()
-    """What none of them has between the reference's log start and local start."""
+    remote_holes: RemoteHoles = RemoteHoles()
+    """What none of them has between the reference's log start and local start; `uncopied` only where they tell as late."""
 
     @property
     def replicas(self) -> tuple[ReplicaFacts, ...]:

@@ -57,6 +57,12 @@ class CaptureTimes:
         later, earlier = self.of(one), self.of(other)
         return later is not None and earlier is not None and later[0] >= earlier[1] + _CLOCKS_DIFFER_MS
 
+    def began_after(self, log_dir: str, facts: ReplicaFacts) -> bool:
+        """Whether the copy of `log_dir` was begun after the copy of a replica had ended, beyond what clocks differ by."""
+        begun = [one.started_ms for one in self.copies if one.log_dir == log_dir and one.started_ms is not None]
+        own = self.of(facts)
+        return own is not None and bool(begun) and min(begun) >= own[1] + _CLOCKS_DIFFER_MS
+
     def kinds(self) -> list[dict[str, Any]]:
         """What each broker did while it was copied (live, stopped or killed), by broker id; those that are not said are left out."""
         known = {(one.broker_id, one.kind) for one in self.copies if one.kind is not None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.comparing.group_positions import LostRange, Position, group_position
@@ -19,13 +19,8 @@ if TYPE_CHECKING:
 _FIELDS = tuple(field.name for field in fields(GroupOffset))
 
 
-def rows_of_offsets(offsets: Iterable[GroupOffset]) -> list[dict[str, Any]]:
-    """Committed offsets as rows of evidence."""
-    return [asdict(one) for one in offsets]
-
-
 def offsets_of_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[GroupOffset, ...]:
-    """The committed offsets that `rows_of_offsets` made rows of."""
+    """The committed offsets of rows with their fields."""
     return tuple(GroupOffset(**{name: row[name] for name in _FIELDS}) for row in rows)
 
 

@@ -8,24 +8,16 @@ before 4.0 `GroupMetadataManager`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from replica_audit.batch_header import CODEC_MASK, CONTROL, TRANSACTIONAL
+from replica_audit.batch_header import CONTROL, TRANSACTIONAL
 from replica_audit.formats.files.storage import Snapshot
-from replica_audit.formats.files.trees import Entry
-from replica_audit.formats.leadership.internal_copies import furthest, try_copy
-from replica_audit.formats.log_dirs.names import parse_directory_name, parse_file_name
+from replica_audit.formats.leadership.internal_copies import InternalTopic, ReadCopy, TopicCopy, read_batches
 from replica_audit.formats.metadata.fields import FieldReader, MessageError
-from replica_audit.formats.segments.batches import HEADER_BYTES
-from replica_audit.formats.segments.codecs import CodecError, decompress
-from replica_audit.formats.segments.record_fields import RecordError, read_records
+from replica_audit.formats.segments.record_fields import RecordFields
 from replica_audit.formats.segments.records import ABORT, COMMIT
-from replica_audit.formats.segments.scan import scan_segment
-from replica_audit.model import Damage, GroupOffset, QuarantineRow
-
-TOPIC = "__consumer_offsets"
+from replica_audit.model import GroupOffset
 
 #: Versions of a key that is an offset; those above are of groups, members and assignments.
 _KEY_VERSIONS = (0, 1)
@@ -35,88 +27,26 @@ _WITH_EPOCH, _WITH_EXPIRY, _FLEXIBLE = 3, 1, 4
 _TOPIC_ID = 0
 _NO_TOPIC_ID = "A" * 22
 
-_GREATEST_BATCH = 64 << 20
-
 #: (group, topic, partition)
 _Key = tuple[str, str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetsCopy:
-    """One broker's copy of one partition of the topic: its segments, in order."""
-
-    partition: int
-    path: str
-    segments: tuple[Entry, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CommittedOffsets:
-    """What one copy says, and how far it goes."""
-
-    partition: int
-    path: str
-    leader_epoch: int
-    """Of its last batch; -1 without any."""
-    end_offset: int
-    offsets: tuple[GroupOffset, ...]
-    """By group, topic and partition."""
-    unread: tuple[tuple[str, int, str], ...] = ()
-    """(path, position, reason) of what could not be taken apart: a later commit may stand there."""
-
-
-def find_offsets_copies(snapshot: Snapshot, log_dirs: Iterable[str], topic: str = TOPIC) -> list[OffsetsCopy]:
-    """All current copies of the partitions of `topic` in `log_dirs`; a log dir that is gone has none."""
-    found: list[OffsetsCopy] = []
-    for log_dir in sorted(set(log_dirs)):
-        for folder in snapshot.list_directory(log_dir):
-            name = parse_directory_name(folder.path.rsplit("/", 1)[-1]) if folder.is_dir else None
-            at = name.topic_partition if name is not None and name.kind == "current" else None
-            if at is not None and at.topic == topic:
-                files = [one for one in snapshot.list_directory(folder.path) if not one.is_dir]
-                logs = sorted((one for one in files if one.path.endswith(".log")), key=lambda one: one.path)
-                found.append(OffsetsCopy(at.partition, folder.path, tuple(logs)))
-    return found
-
-
-def read_committed_offsets(snapshot: Snapshot, copy: OffsetsCopy) -> CommittedOffsets:
+def read_committed_offsets(snapshot: Snapshot, copy: TopicCopy) -> ReadCopy[GroupOffset]:
     """The offsets that one copy leaves: the last commit of each key, without those deleted since. Raises OSError and FormatError.
 
-    Offsets committed within a transaction count from its marker on. Batches and records that cannot be taken apart are
-    passed over, and told.
+    Offsets committed within a transaction count from its marker on.
     """
     latest: dict[_Key, GroupOffset] = {}
     pending: dict[int, list[tuple[_Key, GroupOffset | None]]] = {}
-    unread: list[tuple[str, int, str]] = []
-    last_epoch, end = -1, 0
-    for segment in copy.segments:
-        base_offset = parse_file_name(segment.path.rsplit("/", 1)[-1]).base_offset or 0
-        with snapshot.open_file(segment.path) as stream:
-            for item in scan_segment(stream, segment.size, base_offset):
-                if isinstance(item, Damage):
-                    unread.append((segment.path, item.position, item.reason))
-                    continue
-                for header in item:
-                    last_epoch, end = max(last_epoch, int(header["leader_epoch"])), int(header["last_offset"]) + 1
-                    stream.seek(int(header["position"]))
-                    try:
-                        commits = list(_records(header, stream.read(int(header["size"]))))
-                    except (CodecError, MessageError, RecordError) as error:
-                        unread.append((segment.path, int(header["position"]), str(error)))
-                        continue
-                    _apply(header, commits, latest, pending)
-    offsets = tuple(latest[key] for key in sorted(latest))
-    return CommittedOffsets(copy.partition, copy.path, last_epoch, end, offsets, tuple(unread))
+
+    def take(header: np.void, records: Iterable[RecordFields]) -> None:
+        _apply(header, list(_commits(header, records)), latest, pending)
+
+    extent = read_batches(snapshot, copy, take)
+    return ReadCopy(copy, extent, tuple(latest[key] for key in sorted(latest)))
 
 
-def try_committed_offsets(snapshot: Snapshot, copy: OffsetsCopy) -> tuple[CommittedOffsets | None, list[QuarantineRow]]:
-    """The same, None for a copy that cannot be read, with rows of quarantine for all that could not."""
-    return try_copy(copy.path, lambda: read_committed_offsets(snapshot, copy), "what consumer groups committed")
-
-
-def newest_offsets(copies: Iterable[CommittedOffsets]) -> list[GroupOffset]:
-    """The offsets by the copy of each partition that goes on longest."""
-    return sorted(offset for one in furthest(copies) for offset in one.offsets)
+GROUP_OFFSETS = InternalTopic("__consumer_offsets", "what consumer groups committed", read_committed_offsets)
 
 
 def _apply(
@@ -147,15 +77,10 @@ def _take(commits: Iterable[tuple[_Key, GroupOffset | None]], latest: dict[_Key,
             latest[key] = offset
 
 
-def _records(header: np.void, data: bytes) -> Iterator[tuple[_Key, GroupOffset | None] | int]:
+def _commits(header: np.void, records: Iterable[RecordFields]) -> Iterator[tuple[_Key, GroupOffset | None] | int]:
     """Commits of one batch, None for a deleted one; of a control batch the types of its records."""
-    if not header["crc_valid"]:
-        raise MessageError("the batch's checksum is wrong")
-    if header["magic"] != 2:
-        raise MessageError(f"expected a batch of magic 2, found {header['magic']}")
     control = bool(int(header["attributes"]) & CONTROL)
-    inside = decompress(int(header["attributes"]) & CODEC_MASK, data[HEADER_BYTES:], _GREATEST_BATCH)
-    for _, _, key, value, _ in read_records(inside, int(header["record_count"])):
+    for _, _, key, value, _ in records:
         fields = FieldReader(key or b"")
         version = fields.int16()
         if control:

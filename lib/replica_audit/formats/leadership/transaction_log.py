@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 
-from replica_audit.batch_header import CODEC_MASK, CONTROL
+from replica_audit.batch_header import CONTROL
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.files.trees import Entry
-from replica_audit.formats.log_dirs.names import parse_directory_name, parse_file_name
+from replica_audit.formats.leadership.internal_copies import find_copies, records_of
+from replica_audit.formats.log_dirs.names import parse_file_name
 from replica_audit.formats.metadata.fields import FieldReader, MessageError
-from replica_audit.formats.segments.batches import HEADER_BYTES
-from replica_audit.formats.segments.codecs import CodecError, decompress
-from replica_audit.formats.segments.record_fields import RecordError, read_records
+from replica_audit.formats.segments.codecs import CodecError
+from replica_audit.formats.segments.record_fields import RecordError, RecordFields
 from replica_audit.formats.segments.scan import scan_segment
 from replica_audit.model import Damage, TransactionState
 
@@ -38,20 +38,10 @@ _VALUE_VERSIONS = (0, 1)
 #: Tagged fields of version 1 (KIP-890).
 _PREVIOUS_PRODUCER_ID = 0
 
-_GREATEST_BATCH = 64 << 20
-
 
 def find_transaction_logs(snapshot: Snapshot, log_dirs: Iterable[str]) -> list[Entry]:
     """The segments of all copies of all partitions of the topic in `log_dirs`; a log dir that is gone has none."""
-    found: list[Entry] = []
-    for log_dir in sorted(set(log_dirs)):
-        for folder in snapshot.list_directory(log_dir):
-            name = parse_directory_name(folder.path.rsplit("/", 1)[-1]) if folder.is_dir else None
-            at = name.topic_partition if name is not None and name.kind == "current" else None
-            if at is not None and at.topic == TOPIC:
-                files = snapshot.list_directory(folder.path)
-                found += [file for file in files if not file.is_dir and file.path.endswith(".log")]
-    return found
+    return [segment for copy in find_copies(snapshot, log_dirs, TOPIC) for segment in copy.segments]
 
 
 def read_transaction_states(
@@ -69,10 +59,8 @@ def read_transaction_states(
                 continue
             for header in item[item["crc_valid"] & (item["magic"] == 2) & (item["attributes"] & CONTROL == 0)]:
                 stream.seek(int(header["position"]))
-                data = stream.read(int(header["size"]))
                 try:
-                    inside = decompress(int(header["attributes"]) & CODEC_MASK, data[HEADER_BYTES:], _GREATEST_BATCH)
-                    yield from _batch_states(header, inside, producers)
+                    yield from _batch_states(header, records_of(header, stream.read(int(header["size"]))), producers)
                 except (CodecError, MessageError, RecordError):
                     continue
 
@@ -87,8 +75,10 @@ def latest_states(states: Iterable[TransactionState]) -> dict[int, TransactionSt
     return latest
 
 
-def _batch_states(header: np.void, inside: bytes, producers: Collection[int]) -> Iterator[TransactionState]:
-    for _, offset_delta, key, value, _ in read_records(inside, int(header["record_count"])):
+def _batch_states(
+    header: np.void, records: Iterable[RecordFields], producers: Collection[int]
+) -> Iterator[TransactionState]:
+    for _, offset_delta, key, value, _ in records:
         if value is not None:
             offset = int(header["base_offset"]) + offset_delta
             transactional_id = _transactional_id(key or b"")

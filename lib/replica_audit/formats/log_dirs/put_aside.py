@@ -14,7 +14,8 @@ from replica_audit.formats.log_dirs.replica_dirs import OffsetFile, read_replica
 from replica_audit.model import CheckpointFile, ReplicaDir, TopicPartition
 
 #: Nothing is known of their offset checkpoints: entries of the log dir are those of the current directory.
-_NO_OFFSETS = {name: OffsetFile(CheckpointFile("not_given", ""), {}) for name in OFFSET_CHECKPOINTS}
+_NOT_GIVEN = CheckpointFile("not_given", "")
+_NO_OFFSETS = {name: OffsetFile(_NOT_GIVEN, {}) for name in OFFSET_CHECKPOINTS}
 
 
 class PutAside(NamedTuple):
@@ -47,10 +48,15 @@ def deleted_segments(folder: Folder, replica: ReplicaDir) -> PutAside | None:
         log_dir=deleted_in(replica.path),
         segment_bases=tuple(base for base, _ in found),
         index_bases=(),
+        epoch_file=_NOT_GIVEN,
         checkpoint_epochs=None,
+        high_watermark_file=_NOT_GIVEN,
         high_watermark_checkpoint=None,
+        recovery_point_file=_NOT_GIVEN,
         recovery_point_checkpoint=None,
+        log_start_file=_NOT_GIVEN,
         log_start_checkpoint=None,
+        cleaner_file=_NOT_GIVEN,
         cleaner_checkpoint=None,
     )
     return PutAside(
