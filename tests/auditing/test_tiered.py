@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import base64
+import json
 import struct
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.auditing.captures import FIXTURES, audit_capture
 from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
 from tests.support.encoder import Record, encode_batch
 from tests.support.logdirs import make_uuid
+from tests.support.some import some
+
+from replica_audit.config import Settings
+from replica_audit.local.audit import audit_all
+from replica_audit.model import TopicPartition
 
 TIERED = {"remote.storage.enable": "true"}
 STARTED, FINISHED, DELETING, DELETED = range(4)
@@ -116,17 +124,40 @@ def copied(
 
 
 def with_remote(
-    path: Path, leads: Broker, *segments: list[bytes], first: int = 0, quiesced: bool | None = None
+    path: Path,
+    leads: Broker,
+    *segments: list[bytes],
+    first: int = 0,
+    quiesced: bool | None = None,
+    other: Broker | None = None,
+    told_by: int = 1,
+    begun: int | None = None,
+    tail: bytes = b"",
 ) -> Answer:
+    """Broker 1 leads broker 2, which is like it or the `other`. The segments are told on broker `told_by`.
+
+    `begun`: broker 1 was copied within a minute, and broker 2 was begun so many seconds after the end of that.
+    """
     values = [value for segment in segments for value in segment]
 
     def write() -> None:
-        folder = path / "broker-1" / "__remote_log_metadata-0"
+        folder = path / f"broker-{told_by}" / "__remote_log_metadata-0"
         folder.mkdir(parents=True)
         batches = [encode_batch(first + at, [Record(None, value)], 0) for at, value in enumerate(values)]
-        (folder / f"{first:020d}.log").write_bytes(b"".join(batches))
+        (folder / f"{first:020d}.log").write_bytes(b"".join(batches) + tail)
+        if begun is not None:
+            times = {1: (1000, 1060), 2: (1060 + begun, 1100 + begun)}
+            copies = [
+                {"broker_id": one, "log_dir": f"broker-{one}", "started": _time(start), "finished": _time(end)}
+                for one, (start, end) in times.items()
+            ]
+            (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": copies}))
 
-    return tiered(path, {1: leads, 2: leads}, before_audit=write, quiesced=quiesced)
+    return tiered(path, {1: leads, 2: other or leads}, before_audit=write, quiesced=quiesced)
+
+
+def _time(seconds: int) -> str:
+    return datetime.fromtimestamp(1_700_000_000 + seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
 WHOLE = (copied(0, 40, (0, 0)), copied(40, 60, (0, 40)), copied(60, 100, (1, 60)))
@@ -135,7 +166,7 @@ LEADS = leader((0, 0), (1, 60))
 
 def test_a_tier_that_has_all_of_the_log_is_nothing_to_tell(tmp_path: Path) -> None:
     answer = with_remote(tmp_path, LEADS, *WHOLE)
-    assert not answer.found("TIER-ORPHAN") and not answer.found("TIER-GAP") and answer.verdict == "LAGGING", answer
+    assert not any(code.startswith("TIER") for code in answer.codes("info")) and answer.verdict == "LAGGING", answer
 
 
 def test_segments_of_a_history_that_was_left_hold_lost_records(tmp_path: Path) -> None:
@@ -206,9 +237,35 @@ def test_what_looks_like_a_gap_and_is_none(tmp_path: Path, segments: tuple[list[
 )
 def test_what_is_neither_local_nor_remote_is_told_of_copies_of_one_moment(tmp_path: Path, segments, gap) -> None:
     answer = with_remote(tmp_path / "rest", LEADS, *segments, quiesced=True)
-    assert answer.one("TIER-GAP") == ("high", "likely", *gap) and answer.verdict == "COMMITTED_LOSS", answer
+    assert answer.one("TIER-NOT-COPIED") == ("high", "likely", *gap), answer
+    assert answer.verdict == "COMMITTED_LOSS" and not answer.found("TIER-GAP")
     running = with_remote(tmp_path / "running", LEADS, *segments)
-    assert not running.found("TIER-GAP"), "the segment may have been copied since"
+    assert not running.found("TIER-NOT-COPIED"), "the segment may have been copied since"
+
+
+def test_a_gap_and_what_was_never_copied_are_two_findings(tmp_path: Path) -> None:
+    segments = (WHOLE[0], copied(50, 60, (0, 50)))
+    answer = with_remote(tmp_path, LEADS, *segments, quiesced=True)
+    assert answer.one("TIER-GAP")[2:] == (40, 50) and answer.one("TIER-NOT-COPIED")[2:] == (60, 100)
+
+
+@pytest.mark.parametrize(
+    ("told_by", "begun", "is_told"),
+    [(2, 3, True), (2, 1, False), (2, -50, False), (1, 3, False)],
+    ids=["copied later", "as late by clocks only", "copied earlier", "copied with the log"],
+)
+def test_what_tells_of_the_segments_has_to_be_as_late_as_the_log(
+    tmp_path: Path, told_by: int, begun: int, is_told: bool
+) -> None:
+    """In a running cluster, by the manifest's times; those of one log dir do not say in which order it was copied."""
+    answer = with_remote(tmp_path, LEADS, *WHOLE[:2], told_by=told_by, begun=begun)
+    assert bool(answer.found("TIER-NOT-COPIED")) == is_told, answer
+    assert (answer.verdict == "COMMITTED_LOSS") == is_told
+
+
+def test_a_log_of_segments_that_cannot_all_be_read_proves_no_hole(tmp_path: Path) -> None:
+    answer = with_remote(tmp_path, LEADS, WHOLE[0], copied(50, 60, (0, 50)), quiesced=True, tail=b"not a batch" * 10)
+    assert not answer.found("TIER-NOT-COPIED") and not answer.found("TIER-GAP"), answer
 
 
 @pytest.mark.parametrize(
@@ -229,4 +286,100 @@ def test_what_is_neither_local_nor_remote_is_told_of_copies_of_one_moment(tmp_pa
 )
 def test_a_log_whose_remote_part_is_whole_or_not_known(tmp_path: Path, leads: Broker, segments, first: int) -> None:
     answer = with_remote(tmp_path, leads, *segments, first=first, quiesced=True)
-    assert not answer.found("TIER-GAP"), answer
+    assert not answer.found("TIER-GAP") and not answer.found("TIER-NOT-COPIED"), answer
+
+
+# --- what each candidate costs (H.1)
+
+
+_PLACE = TopicPartition(TOPIC, 0)
+
+
+def costs(path: Path, place: TopicPartition = _PLACE) -> dict[int, tuple[int, int, int]]:
+    """Of each candidate the records that it loses, the committed ones of them, and those that another replica keeps unseen."""
+    rows = audit_all(str(path), Settings(topics=(place.topic,)), asked=(place,)).rows("elections")
+    own = [row for row in rows if row["candidate_id"] == row["broker_id"] and row["partition"] == place.partition]
+    return {
+        row["candidate_id"]: tuple(row[name] for name in ("lost_records", "lost_committed", "hidden_records"))
+        for row in own
+    }
+
+
+@pytest.mark.parametrize("segments", [WHOLE, ()], ids=["by segments", "by the leader's epochs"])
+@pytest.mark.parametrize(
+    ("other", "lost"),
+    [
+        (Broker(written(0, 50, 0), high_watermark=50), 70),
+        (
+            Broker(
+                [*written(30, 60, 0), *written(60, 80, 1)], first_base_offset=30, log_start=0, epochs=((0, 0), (1, 60))
+            ),
+            40,
+        ),
+        (Broker([*written(0, 60, 0), *written(60, 110, 1)]), 10),
+        (Broker([], epochs=(), log_start=0), 120),
+        (LEADS, 0),
+        (leader((0, 0), (1, 60), start=105), 0),
+    ],
+    ids=["behind", "tiered and behind", "behind in the local part", "empty", "equal", "with fewer files"],
+)
+def test_a_candidate_that_is_behind_serves_no_segment_past_its_end(
+    tmp_path: Path, other: Broker, lost: int, segments
+) -> None:
+    with_remote(tmp_path, LEADS, *segments, other=other, quiesced=True)
+    assert costs(tmp_path) == {1: (0, 0, 0), 2: (lost, lost, 0)}
+
+
+def test_segments_of_another_history_are_served_by_who_has_its_epochs(tmp_path: Path) -> None:
+    """The old leader has its history whole; under it nobody reads what the new one has written and copied."""
+    old = Broker(written(90, 95, 0), epochs=((0, 0),), log_start=0, first_base_offset=90, high_watermark=95)
+    answer = with_remote(
+        tmp_path, LEADS, *WHOLE, copied(60, 75, (0, 60)), copied(75, 90, (0, 75)), other=old, quiesced=True
+    )
+    assert answer.one("TIER-ORPHAN")[2:] == (60, 90)
+    assert costs(tmp_path) == {1: (35, 35, 0), 2: (60, 60, 0)}
+
+
+def test_a_leader_may_have_copied_more_than_its_copy_shows(tmp_path: Path) -> None:
+    """It stays the leader; another candidate does not get what is only there."""
+    later = (copied(100, 120, (1, 100)), copied(120, 140, (1, 120)), copied(140, 150, (2, 140)))
+    with_remote(tmp_path, LEADS, *WHOLE, *later)
+    assert {broker: lost for broker, (lost, *_) in costs(tmp_path).items()} == {1: 0, 2: 30}
+
+
+def test_what_lies_below_the_log_start_costs_nobody_anything(tmp_path: Path) -> None:
+    other = Broker(written(0, 50, 0), high_watermark=50)
+    with_remote(tmp_path, leader((1, 80), log_start=80), copied(80, 100, (1, 80)), other=other, quiesced=True)
+    assert costs(tmp_path)[2][0] == 40
+
+
+@pytest.mark.parametrize(
+    ("end", "of_leader", "of_other"),
+    [(120, (0, 0, 20), (0, 0, 0)), (50, (10, 10, 0), (60, 60, 0))],
+    ids=["keeps it", "begins anew at the local start"],
+)
+def test_what_is_in_no_segment_is_on_who_has_it_in_its_files(
+    tmp_path: Path, end: int, of_leader: tuple, of_other: tuple
+) -> None:
+    """Remote storage lacks [40, 60); broker 2 has it, as far as its log goes, and goes on having it only if it need not restart."""
+    other = Broker(
+        [*written(30, min(end, 60), 0), *written(60, end, 1)],
+        first_base_offset=30,
+        log_start=0,
+        epochs=((0, 0), (1, 60)) if end > 60 else ((0, 0),),
+    )
+    answer = with_remote(tmp_path, LEADS, WHOLE[0], WHOLE[2], other=other, quiesced=True)
+    assert answer.one("TIER-GAP")[2:] == (40, 60)
+    assert costs(tmp_path) == {1: of_leader, 2: of_other}
+
+
+@pytest.mark.parametrize("capture", ["tiered-1", "tiered-2-follower", "tiered-3-last-tiered"])
+def test_in_captures_of_sound_tiered_topics_no_candidate_loses_anything(capture: str) -> None:
+    remote = 0
+    for name, results in some(audit_capture(capture).items()):
+        answer, place = Answer(results.tables), TopicPartition.parse(name)
+        assert not any(code.startswith("TIER") for code in answer.codes("info")), name
+        found = costs(FIXTURES / capture, place)
+        assert len(found) == 3 and set(found.values()) == {(0, 0, 0)}, (name, found)
+        remote += name.startswith("tier")
+    assert remote

@@ -147,6 +147,12 @@ TABLE: tuple[tuple[Template, str, str, Callable[[Truth], bool]], ...] = (
      "Unclean elections, the last on 2026-11-21, may have lost records in ledger-0, ledger-1 and ledger-2; these files "
      "cannot tell.",
      lambda t: acknowledged(t, "A only") == 84),
+    (condition_text.ABOUT_TO_GO, "zk-2.8-diverged-healed",
+     "52 lost records of ledger-0, ledger-1 and ledger-2 are only in files that Kafka is about to delete (*.deleted), in "
+     "broker-0/ledger-0, broker-0/ledger-1 and broker-0/ledger-2; nothing proves that they were committed.",
+     lambda t: sum(phase == "A only" and offset >= (48, 46, 51)[number]
+                   for _, number, offset, phase, *_ in t["produced"]) == 52
+     and t["phases"]["A only"]["conf"]["acks"] == "1"),
     (condition_text.NO_FILES, "lagging",
      "What 1 replica of __consumer_offsets-0 holds is not known: the files are missing or could not be read.",
      lambda t: not (FIXTURES / "lagging" / "broker-2" / "__consumer_offsets-0").exists()),

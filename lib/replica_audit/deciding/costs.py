@@ -20,6 +20,7 @@ from replica_audit.auditing.partitions.conclusion import PartitionAudit
 from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.deciding.held_records import Holding, Marked, TransactionPart, as_possible, holding
+from replica_audit.deciding.remote_costs import in_holes, unserved
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.formats.segments.open_transactions import open_at_end
 
@@ -166,10 +167,17 @@ def _cost(
     own, cuts = holdings[candidate.broker_id], _cuts(case, candidate, replicas, cuts_of)
     stays = candidate is case.reference.facts and case.reference.leader_id == candidate.broker_id
     mine = own.parted(cuts[candidate.broker_id])[0]
-    held, dropped, cut_producers, hidden = list(mine), {}, set(), []
+    held, dropped, cut_producers = list(mine), {}, set()
+    hidden: list[Marked | None] = []
     committed: dict[int, int] = {}
     for broker, cut in cuts.items():
         kept, gone = holdings[broker].parted(cut)
+        if broker != candidate.broker_id:
+            stranded, kept = in_holes(case, candidate, kept)
+            # A follower that ends below the local start begins anew there: what remote storage has not is gone with its files.
+            gone, unseen = (gone + stranded, []) if cut < candidate.local_start_offset else (gone, stranded)
+            hidden += unseen
+            kept += unseen
         committed[broker] = _count(gone)[0].committed
         held += kept if broker != candidate.broker_id else ()
         compacted = candidate.compacted or holdings[broker].facts.compacted
@@ -192,7 +200,7 @@ def _cost(
         }
     beside = {one.facts.key: list(_beside(case, candidate, one, stays, is_doubtful)) for one in aside}
     lost = [item for items in (*dropped.values(), *beside.values()) for item in items]
-    lost += [Marked(one.piece, one.end_offset, one.leader_epoch) for one in case.remote_orphans]
+    lost += unserved(case, candidate, stays=stays)
     count, at_most = _count(lost, held)
     possible, _ = count_beyond(as_possible(lost), as_possible(held))
     others = [*(one for broker, one in holdings.items() if broker != candidate.broker_id), *aside]

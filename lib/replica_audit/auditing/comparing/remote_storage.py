@@ -12,7 +12,6 @@ from replica_audit.formats.leadership.remote_states import COPY_FINISHED, DELETE
 from replica_audit.model import OffsetRange, RemoteSegment
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.leadership.capture_times import CaptureTimes
     from replica_audit.auditing.replicas.facts import ReplicaFacts
     from replica_audit.protocol.lineage import Lineage
 
@@ -70,11 +69,16 @@ class RemoteHoles:
     uncopied: OffsetRange | None = None
     """Up to the local start, though Kafka deletes local files only once they were copied (T7)."""
 
+    @property
+    def ranges(self) -> tuple[OffsetRange, ...]:
+        """All of them."""
+        return self.gaps if self.uncopied is None else (*self.gaps, self.uncopied)
+
 
 def find_holes(facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteSegment]) -> RemoteHoles:
     """The holes of a log of which `segments` are those of its topic id.
 
-    What retention is deleting at the beginning is none, whatever the log-start checkpoint says: it is written once a minute.
+    What retention is deleting at the beginning does not count, whatever the log-start checkpoint says: it is written once a minute.
     Nothing is known where `__remote_log_metadata` is not here from its beginning, or names no segment.
     """
     start, end = facts.log_start_offset, facts.local_start_offset
@@ -101,15 +105,6 @@ def find_holes(facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteS
         is_deleting = False
         reached = max(reached, last)
     return RemoteHoles(tuple(gaps), OffsetRange(reached, end) if reached < end else None)
-
-
-def is_as_late(
-    facts: ReplicaFacts, segments: Iterable[RemoteSegment], times: CaptureTimes, *, one_moment: bool
-) -> bool:
-    """Whether what tells of the segments was copied at one moment with the log, or after it: else more may have been copied
-    to remote storage before the local files were deleted.
-    """
-    return one_moment or all(times.began_after(segment.told_in, facts) for segment in segments)
 
 
 def stretches(segment: RemoteSegment) -> Iterator[tuple[int, int, int]]:

@@ -152,7 +152,7 @@ class Case:
     @property
     def captured(self) -> frozenset[int]:
         """Brokers of which a copy of the partition is known to its end, also one that Kafka put aside, or whose directory is of
-        another topic of that name. `.deleted` segments are no whole log.
+        another topic of that name. `.deleted` segments are part of a log only.
         """
         copies = (facts for facts in (*self.copies, *self.set_aside) if not facts.is_about_to_go)
         known = (facts for facts in copies if facts.end_is_known)

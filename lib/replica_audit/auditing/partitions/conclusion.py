@@ -13,7 +13,7 @@ from replica_audit.auditing.comparing.comparison import Comparison, compare, wit
 from replica_audit.auditing.comparing.contents import RecordSource
 from replica_audit.auditing.comparing.epoch_rot import confirm_rot, restore_epochs
 from replica_audit.auditing.comparing.other_lives import other_life
-from replica_audit.auditing.comparing.remote_storage import RemoteHoles, find_holes, find_orphans, is_as_late
+from replica_audit.auditing.comparing.remote_storage import RemoteHoles, find_holes, find_orphans
 from replica_audit.auditing.comparing.replays import answering_lineage
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.catalogue import worst_verdict
@@ -125,6 +125,9 @@ def conclude(
     topic_id = reference.facts.directory.topic_id
     remote = tuple(one for one in evidence.remote_segments if one.topic_id == topic_id)
     holes = find_holes(reference.facts, _whole_lineage(reference), remote)
+    # Else more may have been copied to remote storage before the local files were deleted.
+    if not (one_moment or all(evidence.times.began_after(one.told_in, reference.facts) for one in remote)):
+        holes = RemoteHoles(holes.gaps)
     case = Case(
         topic_partition=evidence.topic_partition,
         leadership=leadership,
@@ -150,9 +153,7 @@ def conclude(
         has_metadata_log=evidence.has_metadata_log,
         remote_segments=remote,
         remote_orphans=find_orphans(reference.facts, _whole_lineage(reference), remote),
-        remote_holes=holes
-        if is_as_late(reference.facts, remote, evidence.times, one_moment=one_moment)
-        else RemoteHoles(holes.gaps),
+        remote_holes=holes,
     )
     if evidence.group_offsets:
         case = with_groups(case, evidence.group_offsets)
