@@ -124,7 +124,9 @@ def test_the_last_known_leader_counts_as_unclean():
 @pytest.mark.parametrize("capture", [name for name in KRAFT if "healed" in name or name == "quorum3-4-back"])
 def test_what_has_healed_raises_no_alarm(capture):
     found = findings(capture, "META-UNCLEAN-ELECTION", "META-NO-LEADER", "DIV-EPOCH", "DIV-TAIL-PENDING")
-    assert [row for row in found if row["severity"] != "info" or not row["code"].startswith("META")] == []
+    assert {row["severity"] for row in found} <= {"info"}
+    # Some of what they cut is still in files that Kafka is about to delete.
+    assert all(row["code"].startswith("META") or "/*.deleted of broker" in row["message"] for row in found)
 
 
 _SAID_UNCLEAN = re.compile(r"Setting new leader for topicId (\S+), partition (\d+) to (\d+) using an unclean election")
