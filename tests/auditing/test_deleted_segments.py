@@ -91,6 +91,14 @@ def test_the_plan_copies_them_first_and_salvages_them(tmp_path: Path, fenced: in
     assert not {"start", "stop", "elect"} & {step.action for step in plan.steps}
 
 
+def test_a_replica_that_has_them_too_is_copied_as_if_nobody_else_had(tmp_path: Path) -> None:
+    """The others go within a minute."""
+    answer = scene(tmp_path, {1: Broker(OLD, high_watermark=50), 2: NEW, 3: with_deleted(NEW, CUT)}, *UNCLEAN_TO_2)
+    (own,) = [row for row in answer.tables["elections"] if row["candidate_id"] == row["broker_id"] == 1]
+    assert own["only_here"] == 6
+    assert any(step.action == "copy" and 1 in step.brokers for step in advise(judged(tmp_path)[0]).steps)
+
+
 def test_committed_ones_are_a_loss(tmp_path: Path) -> None:
     """By a checkpoint of another copy that has the same records."""
     beside(tmp_path, 3, "stray", OLD[:-1])()

@@ -22,6 +22,7 @@ def _capture(name: str) -> Callable[[Path], Path]:
 SNAPSHOTS: dict[str, Callable[[Path], Path]] = {
     "copies put aside": _capture("corrupted-odd-dirs"),
     "a copy on its way to another disk": _capture("jbod-moving"),
+    "files that are about to be deleted": _capture("kafka-3.9-diverged-healed"),
     "remote storage": _capture("tiered-2-follower"),
     "an uncommitted end of the metadata log": _capture("quorum3-3-uncommitted"),
     "a broker that is not captured": lambda path: without(FIXTURES / "diverged-unclean", path / "part", brokers=[0]),

@@ -203,7 +203,9 @@ def _cost(
     lost += unserved(case, candidate, stays=stays)
     count, at_most = _count(lost, held)
     possible, _ = count_beyond(as_possible(lost), as_possible(held))
-    others = [*(one for broker, one in holdings.items() if broker != candidate.broker_id), *aside]
+    # What is about to be deleted elsewhere is as good as only here.
+    staying = [one for one in aside if not one.facts.is_about_to_go]
+    others = [*(one for broker, one in holdings.items() if broker != candidate.broker_id), *staying]
     alone, _ = _count(
         [
             item
