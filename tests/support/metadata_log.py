@@ -164,6 +164,15 @@ def leader_change(offset: int, leader: int, voters: Sequence[int], *, epoch: int
     )
 
 
+def voters_record(offset: int, directories: Mapping[int, str], *, epoch: int = 1) -> bytes:
+    """A VotersRecord (KIP-853): the voters and the directory that each votes from."""
+    listed = uvarint(len(directories) + 1) + b"".join(
+        struct.pack(">i", voter) + uuid(directory) + uvarint(1) + struct.pack(">hh", 0, 1) + tags() + tags()
+        for voter, directory in directories.items()
+    )
+    return control(offset, KRAFT_VOTERS, struct.pack(">h", 0) + listed + tags(), epoch=epoch)
+
+
 def snapshot(messages: Sequence[bytes], *, epoch: int = 1, time_ms: int = TIME_MS, footer: bool = True) -> bytes:
     """The content of a `.checkpoint` file."""
     header = control(0, SNAPSHOT_HEADER, struct.pack(">hq", 0, time_ms) + tags(), epoch=epoch)
@@ -180,6 +189,8 @@ def write_metadata_log(
     snapshots: Mapping[tuple[int, int], bytes] | None = None,
     voters: Sequence[int] = (),
     cluster_id: str | None = None,
+    directory_id: str | None = None,
+    leader_epoch: int | None = None,
 ) -> Path:
     """`__cluster_metadata-0` of the node in directory `node`: segments by base offset, snapshots by end and epoch."""
     log_dir = root / node
@@ -187,11 +198,13 @@ def write_metadata_log(
     path.mkdir(parents=True)
     if not (log_dir / "meta.properties").exists():
         lines = ["version=1", f"node.id={node_id}"] + ([f"cluster.id={cluster_id}"] if cluster_id else [])
+        lines += [f"directory.id={directory_id}"] if directory_id else []
         (log_dir / "meta.properties").write_text("".join(f"{line}\n" for line in lines))
     for base, content in segments.items():
         (path / f"{base:020d}.log").write_bytes(content)
     for (end_offset, epoch), content in (snapshots or {}).items():
         (path / f"{end_offset:020d}-{epoch:010d}.checkpoint").write_bytes(content)
     state = {"data_version": 0, "currentVoters": [{"voterId": voter} for voter in voters]}
+    state |= {} if leader_epoch is None else {"leaderEpoch": leader_epoch}
     (path / "quorum-state").write_text(json.dumps(state))
     return path

@@ -96,6 +96,8 @@ class MetadataLog:
     snapshot_paths: tuple[str, ...]
     """`.checkpoint` files in order of end offset and epoch."""
     has_quorum_state: bool = False
+    directory_id: str | None = None
+    """Of the log dir, from meta.properties; None where it says none (before 3.7)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ def test_voters_that_were_seeded_from_one_stale_disk_lack_what_brokers_applied(t
         f"The log of nodes 100, 101 and 102 cannot be the right one: it does not know topic late (id {LATE_ID}), which"
         in told
     )
-    assert told.endswith("Only the log of nodes 1 and 2 lacks nothing that is known here.")
+    assert "Only the log of nodes 1 and 2 lacks nothing that is known here. Before voters start with" in told
     assert sorted(one.topic for one in found.leaderships) == ["late", "t"], "leadership is by the log that is left"
 
 
@@ -75,7 +75,7 @@ def test_of_three_voters_the_one_that_has_all_is_kept_though_two_agree_on_less(t
     seeded = BEGIN + SEEDED_ELECTION
     logs = {100: BEGIN + LATE, 101: seeded, 102: seeded, 2: BEGIN + LATE}
     found = snapshot(tmp_path, logs, [APPLIED])
-    assert reason(found, 2).endswith("Only the log of nodes 2 and 100 lacks nothing that is known here.")
+    assert "Only the log of nodes 2 and 100 lacks nothing that is known here." in reason(found, 2)
     assert sorted(one.topic for one in found.leaderships) == ["late", "t"]
 
 
@@ -120,13 +120,13 @@ def test_a_snapshot_was_taken_of_committed_records_only(tmp_path):
     logs = {100: old, 101: new, 102: new}
     told = reason(snapshot(tmp_path, logs, checkpoints={100: (4, 1)}), 100)
     assert "The log of nodes 101 and 102 cannot be the right one: it parts at offset 3 from what" in told
-    assert told.endswith("Only the log of node 100 lacks nothing that is known here.")
+    assert "Only the log of node 100 lacks nothing that is known here." in told
 
 
 def test_epochs_order_what_is_left_unless_one_begins_twice(tmp_path):
     old, new = BEGIN + elected(3, 101, 2) + moved(4, 2, 2), BEGIN + elected(3, 100, 3)
     ordered = reason(snapshot(tmp_path / "ordered", {100: new, 101: old, 102: old}))
-    assert ordered.endswith("may be the right one; the last epoch and end are the greatest on node 100.")
+    assert "may be the right one; the last epoch and end are the greatest on node 100." in ordered
     twice = BEGIN + moved(3, 2) + elected(4, 100, 2), BEGIN + elected(3, 101, 2) + moved(4, 1, 2)
     told = reason(snapshot(tmp_path / "twice", {100: twice[0], 101: twice[1], 102: twice[1]}))
     assert "controller epoch 2 begins at two offsets, so that a later epoch or end proves nothing" in told

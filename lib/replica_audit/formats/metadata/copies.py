@@ -12,8 +12,9 @@ from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import MetadataLog
 from replica_audit.formats.log_dirs.names import parse_file_name, parse_snapshot_name
-from replica_audit.formats.metadata.entries import Entry, read_entries, scan_headers
+from replica_audit.formats.metadata.entries import Entry, read_entries, read_snapshot, scan_headers
 from replica_audit.formats.metadata.messages import Voters
+from replica_audit.formats.metadata.quorum_state import QuorumState
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 
 #: Nobody knows how much further a log went whose end cannot be read.
@@ -30,6 +31,16 @@ class StateSnapshot:
     end_offset: int
     epoch: int
     path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Election:
+    """A LeaderChangeMessage: `leader_id` began to lead the quorum in controller epoch `epoch`."""
+
+    offset: int
+    epoch: int
+    time_ms: int
+    leader_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +67,8 @@ class MetadataCopy:
     """(path, position, reason) of what could not be read; a torn or zero-filled end does not count."""
     reach: tuple[int, int] = (-1, 0)
     """Like `newness`, of the last batch that the files show or may have hidden in what could not be read."""
+    state: QuorumState | None = None
+    """None where there is no quorum-state, or it cannot be used."""
 
     @property
     def node_id(self) -> int | None:
@@ -85,29 +98,47 @@ class MetadataCopy:
                     if start_offset <= entry.offset and (end_offset is None or entry.offset < end_offset):
                         yield entry
 
-    def voters(self, snapshot: Snapshot) -> tuple[int, ...] | None:
-        """The voters that its last control record names; None where it has none."""
-        last = next(self._voters_named(snapshot), None)
-        return None if last is None else last[2].ids
+    def voters(self, snapshot: Snapshot) -> Voters | None:
+        """The voters that its last control record names; None where neither it nor its quorum-state names any.
 
-    def elections(self, snapshot: Snapshot) -> list[tuple[int, int, int]]:
-        """(offset, controller epoch, who was elected) of its elections, in order."""
-        found = self._voters_named(snapshot)
-        return [(at, epoch, one.leader_id) for at, epoch, one in found if one.leader_id is not None][::-1]
+        An election names them by id alone: from which directories they vote is in a VotersRecord of the log, or of the
+        snapshot that it goes on from.
+        """
+        named = [one for _, one in self._voters_named(snapshot)]
+        if not named:
+            return self.state.voters if self.state is not None else None
+        last = named[0]
+        records = [one for one in named if one.leader_id is None] or self._voters_before(snapshot)
+        directories = records[0].directories if records else ()
+        return Voters(last.ids, None, tuple(one for one in directories if one[0] in last.ids))
 
-    def _voters_named(self, snapshot: Snapshot) -> Iterator[tuple[int, int, Voters]]:
-        """(offset, controller epoch, record) of the control records that name voters, the last first."""
+    def elections(self, snapshot: Snapshot) -> list[Election]:
+        """Its elections, in order."""
+        return [
+            Election(entry.offset, entry.epoch, entry.time_ms, one.leader_id)
+            for entry, one in self._voters_named(snapshot)
+            if one.leader_id is not None
+        ][::-1]
+
+    def _voters_named(self, snapshot: Snapshot) -> Iterator[tuple[Entry, Voters]]:
+        """The control records that name voters, the last first."""
         for piece in reversed(self.pieces):
             control = piece.headers[(piece.headers["attributes"] & CONTROL) != 0]
-            for header in control[::-1]:
-                with snapshot.open_file(piece.path) as stream:
-                    entries = list(read_entries(stream, piece.path, np.array([header])))
-                for entry in reversed(entries):
-                    if isinstance(entry.message, Voters):
-                        yield entry.offset, entry.epoch, entry.message
+            with snapshot.open_file(piece.path) as stream:
+                for header in control[::-1]:
+                    for entry in reversed(list(read_entries(stream, piece.path, np.array([header])))):
+                        if isinstance(entry.message, Voters):
+                            yield entry, entry.message
+
+    def _voters_before(self, snapshot: Snapshot) -> list[Voters]:
+        """The VotersRecords of its last snapshot, the last first, where its log does not reach back to offset 0."""
+        if not self.start_offset or not self.snapshots:
+            return []
+        entries = read_snapshot(snapshot, self.snapshots[-1].path)
+        return [entry.message for entry in entries if isinstance(entry.message, Voters)][::-1]
 
 
-def read_copy(snapshot: Snapshot, log: MetadataLog) -> MetadataCopy:
+def read_copy(snapshot: Snapshot, log: MetadataLog, state: QuorumState | None = None) -> MetadataCopy:
     """Scan the headers of one copy. Nothing is raised for what cannot be read: it is in `problems`."""
     problems: list[tuple[str, int | None, str]] = []
     runs: list[list[Piece]] = []
@@ -143,7 +174,7 @@ def read_copy(snapshot: Snapshot, log: MetadataLog) -> MetadataCopy:
     if snapshots and (snapshots[-1].epoch, snapshots[-1].end_offset) > (epoch, end):
         run, end, epoch = (), snapshots[-1].end_offset, snapshots[-1].epoch
     start = int(run[0].headers["base_offset"][0]) if run else end
-    return MetadataCopy(log, start, end, epoch, tuple(run), snapshots, tuple(problems), max(reach, (epoch, end)))
+    return MetadataCopy(log, start, end, epoch, tuple(run), snapshots, tuple(problems), max(reach, (epoch, end)), state)
 
 
 def _stretches(headers: np.ndarray) -> list[np.ndarray]:

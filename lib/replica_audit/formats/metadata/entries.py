@@ -8,6 +8,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from replica_audit.batch_header import CODEC_MASK, CONTROL
+from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.metadata.fields import FieldReader, MessageError
 from replica_audit.formats.metadata.messages import (
@@ -91,6 +92,13 @@ def read_entries(stream: BinaryIO, path: str, headers: np.ndarray) -> Iterator[E
             yield from _batch_entries(header, data)
         except (MessageError, CodecError, RecordError) as error:
             raise FormatError(path, position, "a batch of metadata records", str(error), _HINT) from error
+
+
+def read_snapshot(snapshot: Snapshot, path: str) -> list[Entry]:
+    """The entries of a `.checkpoint` file; none of a damaged one: it has no footer then, and is refused."""
+    with snapshot.open_file(path) as stream:
+        headers, damage, _ = scan_headers(stream, stream.seek(0, 2), 0)
+        return [] if damage else list(read_entries(stream, path, headers))
 
 
 def _batch_entries(header: np.void, data: bytes) -> Iterator[Entry]:

@@ -17,6 +17,8 @@ from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.metadata.copies import MetadataCopy
 from replica_audit.formats.metadata.fields import MessageError
 from replica_audit.formats.metadata.image import MetadataImage
+from replica_audit.formats.metadata.messages import Voters
+from replica_audit.formats.metadata.next_election import find_conditions, find_forgotten
 from replica_audit.formats.metadata.quorum import (
     CLOCKS_DIFFER_MS,
     epoch_at,
@@ -40,6 +42,10 @@ class History:
     copies: tuple[MetadataCopy, ...]
     refused: tuple[str, ...]
     """Why it cannot be the right one; () where nothing here says so."""
+    forgotten: str | None
+    """An election that its voters held in an epoch that another history had reached before (R4)."""
+    conditions: tuple[str, ...]
+    """What has to be mended before voters start with it."""
 
     @property
     def nodes(self) -> str:
@@ -48,7 +54,7 @@ class History:
 
 
 def find_histories(
-    snapshot: Snapshot, copies: Sequence[MetadataCopy], voters: Sequence[int] | None, directories: Sequence[ReplicaDir]
+    snapshot: Snapshot, copies: Sequence[MetadataCopy], voters: Voters | None, directories: Sequence[ReplicaDir]
 ) -> tuple[History, ...]:
     """The histories that the copies hold, the newest first, and why some cannot be right.
 
@@ -65,16 +71,31 @@ def find_histories(
                 *([image] if isinstance(image, str) else _not_applied(image, directories, created)),
                 *_below_snapshots(group, groups),
             ),
+            _forgotten(snapshot, group, groups),
+            tuple(find_conditions(snapshot, newest_copy(group), copies)),
         )
         for group, image in zip(groups, images, strict=True)
     )
 
 
+def _forgotten(
+    snapshot: Snapshot, group: Sequence[MetadataCopy], groups: Sequence[Sequence[MetadataCopy]]
+) -> str | None:
+    others = (newest_copy(other) for other in groups if other is not group)
+    found = (find_forgotten(snapshot, newest_copy(group), other) for other in others)
+    return next((one for one in found if one is not None), None)
+
+
 def say_histories(histories: Sequence[History]) -> str:
-    """Which histories are refused, and what is left, in sentences."""
+    """Which histories are refused, what is left, and what has to be mended before that is used, in sentences."""
     told = [
         f"The log of {one.nodes} cannot be the right one: {'; '.join(one.refused)}." for one in histories if one.refused
     ]
+    told += (
+        f"In the log of {one.nodes}, {one.forgotten}: its voters had lost their quorum-state."
+        for one in histories
+        if one.forgotten is not None
+    )
     left = [one for one in histories if not one.refused]
     if not left:
         told.append("So no copy here is right as it is.")
@@ -83,10 +104,16 @@ def say_histories(histories: Sequence[History]) -> str:
     else:
         nodes = ", or that of ".join(one.nodes for one in left)
         told.append(f"The log of {nodes} may be the right one; {_order(left)}.")
+    told += (condition for one in left for condition in one.conditions)
     return " ".join(told)
 
 
 def _order(left: Sequence[History]) -> str:
+    """Which of several comes first: not one whose voters had forgotten an epoch, else the greatest (epoch, end)."""
+    others = [one for one in left if one.forgotten is None]
+    if len(others) < len(left):
+        reason = "an epoch that follows a lost quorum-state proves nothing"
+        return f"that of {others[0].nodes} comes first, since {reason}" if len(others) == 1 else reason
     starts: dict[int, set[int]] = {}
     for history in left:
         for epoch, start in _epoch_starts(newest_copy(history.copies)):
@@ -121,7 +148,7 @@ def _grouped(copies: Sequence[MetadataCopy]) -> list[list[MetadataCopy]]:
     return groups
 
 
-def _image(snapshot: Snapshot, group: Sequence[MetadataCopy], voters: Sequence[int] | None) -> MetadataImage | str:
+def _image(snapshot: Snapshot, group: Sequence[MetadataCopy], voters: Voters | None) -> MetadataImage | str:
     """The state after all of a history's records; in words why there is none."""
     quorum = weigh_copies(group, voters)
     try:
@@ -224,11 +251,11 @@ def _goes_back(copy: MetadataCopy, offset: int) -> bool:
 def _writer(snapshot: Snapshot, one: MetadataCopy, other: MetadataCopy, offset: int) -> int | None:
     """The node that wrote the record at `offset`, which two logs have in common, or else the next that they have."""
     epoch = epoch_at(one, offset)
-    elections = [list(copy.elections(snapshot)) for copy in (one, other)]
+    elections = [copy.elections(snapshot) for copy in (one, other)]
     leaders = {
-        next((leader for at, of_epoch, leader in reversed(known) if at <= offset and of_epoch == epoch), None)
+        next((was.leader_id for was in reversed(known) if was.offset <= offset and was.epoch == epoch), None)
         for known in elections
     }
     if len(leaders) == 1 and None not in leaders:
         return leaders.pop()
-    return next((leader for at, _, leader in elections[0] if at >= offset), None)
+    return next((was.leader_id for was in elections[0] if was.offset >= offset), None)

@@ -43,7 +43,6 @@ class MetadataImage:
     """Topics, partitions, configs and brokers after the entries applied so far, and each partition's history."""
 
     def __init__(self) -> None:
-        self.voters: tuple[int, ...] = ()
         self.features: dict[str, int] = {}
         self.created: dict[str, str] = {}
         """Name by topic id of every topic so far, deleted ones too."""
@@ -150,8 +149,6 @@ class MetadataImage:
                 self.elr_levels.append((entry.batch_end, message.level))
         elif isinstance(message, ElrCleared):
             self._clear_elr(entry, message)
-        elif isinstance(message, Voters):
-            self.voters = message.ids
 
     def _note_broker(self, entry: Entry, broker_id: int, fenced: bool | None, registered: bool) -> None:
         if not self._uncommitted and (fenced is not None or registered):

@@ -120,6 +120,13 @@ class Voters:
     ids: tuple[int, ...]
     leader_id: int | None = None
     """Who was elected; None in a VotersRecord."""
+    directories: tuple[tuple[int, str], ...] = ()
+    """(voter, directory id) of those that vote from one directory only (KIP-853)."""
+
+    def admits(self, node_id: int | None, directory_id: str | None) -> bool:
+        """Whether a node votes from a directory, as far as is known: one that was formatted anew is another voter's."""
+        expected = dict(self.directories).get(node_id) if node_id is not None else None
+        return node_id in self.ids and (expected is None or directory_id is None or directory_id == expected)
 
 
 Message = (

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from replica_audit.formats.metadata.fields import FieldReader, MessageError
 from replica_audit.formats.metadata.messages import (
+    KRAFT_VOTERS,
     LEADER_CHANGE,
     BrokerGone,
     BrokerState,
@@ -22,6 +23,9 @@ from replica_audit.formats.metadata.messages import (
 )
 
 FRAME_VERSION = 1
+
+#: `Uuid.ZERO_UUID`: the voter is known by its id alone (kraft.version 0).
+_NO_DIRECTORY = "A" * 22
 
 
 def parse_message(value: bytes) -> Message | None:
@@ -204,19 +208,18 @@ def parse_voters(kind: int, value: bytes) -> Voters:
     reader = FieldReader(value)
     version = reader.int16()
     leader_id = reader.int32() if kind == LEADER_CHANGE else None
-    voters = []
+    voters, directories = [], []
     for _ in range(reader.array_length()):
         voters.append(reader.int32())
-        if kind == LEADER_CHANGE:
-            if version >= 1:
-                reader.uuid()
-        else:
-            reader.uuid()
+        directory = reader.uuid() if kind == KRAFT_VOTERS or version >= 1 else _NO_DIRECTORY
+        if directory != _NO_DIRECTORY:
+            directories.append((voters[-1], directory))
+        if kind == KRAFT_VOTERS:
             for _ in range(reader.array_length()):
                 reader.string(), reader.string(), reader.uint16(), reader.tags()
             reader.int16(), reader.int16(), reader.tags()
         reader.tags()
-    return Voters(tuple(sorted(voters)), leader_id)
+    return Voters(tuple(sorted(voters)), leader_id, tuple(sorted(directories)))
 
 
 def parse_snapshot_time(value: bytes) -> int:

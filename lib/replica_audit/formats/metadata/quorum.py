@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from replica_audit.formats.metadata.copies import MetadataCopy, StateSnapshot
+from replica_audit.formats.metadata.messages import Voters
 
 #: Clocks of nodes may differ by this.
 CLOCKS_DIFFER_MS = 2_000
@@ -45,14 +47,16 @@ class Quorum:
     """A majority of the voters' copies was read to its end: nothing that was committed can be missing."""
     snapshots: tuple[StateSnapshot, ...]
     """Of every copy, those on the newest one's lineage, by end offset."""
-    voters: tuple[int, ...] = ()
-    """() where nothing names them."""
+    voters: Voters | None = None
+    """None where nothing names them."""
 
 
-def weigh_copies(copies: Sequence[MetadataCopy], voters: Sequence[int] | None) -> Quorum:
+def weigh_copies(copies: Sequence[MetadataCopy], voters: Voters | None) -> Quorum:
     """Compare the copies; `voters` as the newest copy names them, None where nothing names them (then votes are not
     counted).
     """
+    voting = votes(copies, voters)
+    majority = _majority(voters)
     newest = newest_copy(copies)
     agreed = {copy.log.path: min(_agreed_end(newest, copy), newest.end_offset) for copy in copies}
     lineage = [
@@ -62,18 +66,29 @@ def weigh_copies(copies: Sequence[MetadataCopy], voters: Sequence[int] | None) -
         if one.end_offset <= max(agreed[copy.log.path], _behind(copy, newest))
     ]
     lineage.sort(key=lambda one: (one.end_offset, one.path))
-    forks = tuple(_forks(copies, newest, voters or ()))
-    committed = _committed_end(copies, agreed, voters)
+    forks = tuple(_forks(copies, newest, voting, majority))
+    committed = _committed_end([agreed[copy.log.path] for copy in voting], majority)
     if committed is not None and lineage:
         committed = max(committed, lineage[-1].end_offset)
-    return Quorum(newest, agreed, committed, forks, _is_whole(copies, voters), tuple(lineage), tuple(voters or ()))
+    whole = sum(copy.reach <= copy.newness for copy in voting) >= majority
+    return Quorum(newest, agreed, committed, forks, whole, tuple(lineage), voters)
 
 
-def _is_whole(copies: Sequence[MetadataCopy], voters: Sequence[int] | None) -> bool:
-    """Whether the copies of a majority of the voters were read to their ends."""
-    if not voters:
-        return False
-    return sum(copy.node_id in voters and copy.reach <= copy.newness for copy in copies) > len(voters) // 2
+def votes(copies: Sequence[MetadataCopy], voters: Voters | None) -> list[MetadataCopy]:
+    """The copies that are votes: each of a voter, and of the directory that the voter votes from.
+
+    Directories with one id are one directory that was copied: they count once.
+    """
+    voting: dict[object, MetadataCopy] = {}
+    for copy in copies:
+        if voters is not None and voters.admits(copy.node_id, copy.log.directory_id):
+            voting.setdefault(copy.log.directory_id or copy.log.path, copy)
+    return list(voting.values())
+
+
+def _majority(voters: Voters | None) -> float:
+    """How many votes are enough; no number is where nothing names the voters."""
+    return math.inf if voters is None else len(voters.ids) // 2 + 1
 
 
 def newest_copy(copies: Sequence[MetadataCopy]) -> MetadataCopy:
@@ -122,17 +137,14 @@ def _agreed_end(one: MetadataCopy, other: MetadataCopy) -> int:
     return other.end_offset if parting_at is None else parting_at
 
 
-def _committed_end(
-    copies: Sequence[MetadataCopy], agreed: Mapping[str, int], voters: Sequence[int] | None
-) -> int | None:
-    if not voters:
-        return None
-    ends = sorted((agreed[copy.log.path] for copy in copies if copy.node_id in voters), reverse=True)
-    majority = len(voters) // 2 + 1
-    return ends[majority - 1] if len(ends) >= majority else None
+def _committed_end(ends: Sequence[int], majority: float) -> int | None:
+    """What a majority holds of the voters, of whose copies these are the ends on the newest one's lineage."""
+    return sorted(ends, reverse=True)[int(majority) - 1] if len(ends) >= majority else None
 
 
-def _forks(copies: Sequence[MetadataCopy], newest: MetadataCopy, voters: Sequence[int]) -> list[Fork]:
+def _forks(
+    copies: Sequence[MetadataCopy], newest: MetadataCopy, voting: Sequence[MetadataCopy], majority: float
+) -> list[Fork]:
     """Contradictions that no uncommitted tail explains.
 
     A voter's tail that the newest copy does not have is legal as long as nothing shows that it was committed: its node
@@ -157,9 +169,8 @@ def _forks(copies: Sequence[MetadataCopy], newest: MetadataCopy, voters: Sequenc
         elif covering:
             reason = f"its snapshot {covering[0].path} was taken of what it has there, so that was committed"
             found.append(Fork(copy, newest, parting_at, reason))
-    dissenters = [copy for copy in copies if copy.log.path in apart and copy.node_id in voters]
-    majority = len(voters) // 2 + 1
-    if voters and len(dissenters) >= majority:
+    dissenters = [copy for copy in voting if copy.log.path in apart]
+    if len(dissenters) >= majority:
         first = min(dissenters, key=lambda copy: copy.log.path)
         together = [copy for copy in dissenters if _agreed_end(copy, first) > apart[first.log.path]]
         if len(together) >= majority and not any(fork.copy is first for fork in found):

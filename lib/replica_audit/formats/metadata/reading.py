@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from replica_audit.formats.files.side_files import is_whole, parse_json, show_value
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import MetadataLog
@@ -13,13 +12,15 @@ from replica_audit.formats.metadata.copies import MetadataCopy, read_copy
 from replica_audit.formats.metadata.fields import MessageError
 from replica_audit.formats.metadata.histories import History, find_histories, say_histories
 from replica_audit.formats.metadata.image import MetadataImage
+from replica_audit.formats.metadata.messages import Voters
+from replica_audit.formats.metadata.next_election import find_conditions
 from replica_audit.formats.metadata.quorum import Fork, Quorum, newest_copy, weigh_copies
+from replica_audit.formats.metadata.quorum_state import QuorumState, read_quorum_state
 from replica_audit.formats.metadata.replay import replay
 from replica_audit.formats.metadata.sole_isr import ClusterCourse, EpochFiles, mark_sole_isr
-from replica_audit.formats.metadata.stale import CopyMoments, Stale, mark_lacking, settle, stale_rows
+from replica_audit.formats.metadata.stale import CopyMoments, Stale, doubted_from, mark_lacking, settle, stale_rows
 from replica_audit.model import Leadership, QuarantineRow, ReplicaDir
 
-_QUORUM_HINT = "the voters are taken from the log alone; compare with quorum-state of the other controllers"
 _ASIDE = "; what is known of leadership comes from the other copies"
 
 
@@ -56,16 +57,15 @@ def read_metadata(
     another copy makes up for it, META-FORK where copies contradict each other, META-STALE where controllers lack what was
     committed.
     """
-    copies = [read_copy(snapshot, log) for log in logs]
+    ignored: list[QuarantineRow] = []
+    copies = [read_copy(snapshot, log, _quorum_state(snapshot, log, ignored)) for log in logs]
     usable = [copy for copy in copies if copy.epoch >= 0 or copy.end_offset > 0]
     refused: dict[str, Exception] = {}
-    ignored: list[QuarantineRow] = []
     reading = None
     while usable and reading is None:
         newest = newest_copy(usable)
         try:
-            voters = newest.voters(snapshot) or _configured_voters(snapshot, newest, ignored)
-            reading = _read(snapshot, usable, voters, evidence)
+            reading = _read(snapshot, usable, newest.voters(snapshot), evidence)
         except (FormatError, MessageError, OSError) as error:
             refused[newest.log.path] = error
             usable = [copy for copy in usable if copy is not newest]
@@ -73,7 +73,9 @@ def read_metadata(
         rows = [row for copy in copies for row in _unread(copy, refused.get(copy.log.path), lost=True)]
         return MetadataReading(quarantine=(*rows, *ignored), doubtful=bool(rows))
     quorum, stale = reading.quorum, reading.stale
-    rows, doubtful = list(stale_rows(stale, quorum.newest) if stale else ()), False
+    rows, doubtful = [], False
+    if stale is not None:
+        rows += stale_rows(stale, quorum.newest, list(find_conditions(snapshot, quorum.newest, copies)))
     for copy in copies:
         # What cannot be read of a copy matters when it may be newer than what was read, and committed.
         reason = refused.get(copy.log.path)
@@ -104,7 +106,7 @@ class _Reading:
 
 
 def _read(
-    snapshot: Snapshot, copies: Sequence[MetadataCopy], voters: Sequence[int] | None, evidence: AppliedEvidence
+    snapshot: Snapshot, copies: Sequence[MetadataCopy], voters: Voters | None, evidence: AppliedEvidence
 ) -> _Reading:
     """What the copies say, by the only history that can be right where they contradict each other, else by all."""
     quorum = weigh_copies(copies, voters)
@@ -120,7 +122,7 @@ def _read(
         quorum = replace(weigh_copies(kept, voters), forks=quorum.forks)
     aside = tuple(copy for copy in copies if all(copy is not one for one in kept))
     settled, stale = quorum, None
-    if quorum.committed_end is not None and quorum.committed_end < quorum.newest.end_offset:
+    if doubted_from(quorum, kept) is not None:
         everything = replay(snapshot, kept, replace(quorum, committed_end=None))
         settled, stale = settle(quorum, kept, everything.leaderships(), evidence.epochs, evidence.moments)
     image = replay(snapshot, kept, settled)
@@ -160,27 +162,14 @@ def _course(image: MetadataImage, copies: Sequence[MetadataCopy], quorum: Quorum
     return ClusterCourse(image.brokers, image.elr_levels, ends, committed)
 
 
-def _configured_voters(snapshot: Snapshot, copy: MetadataCopy, ignored: list[QuarantineRow]) -> tuple[int, ...] | None:
-    """The voters that quorum-state names; None without such a file, or where it names none (KIP-853).
-
-    Then nothing counts as tentative; a file that cannot be used is added to `ignored`.
-    """
-    path = f"{copy.log.path}/quorum-state"
-    if not copy.log.has_quorum_state:
-        return None
+def _quorum_state(snapshot: Snapshot, log: MetadataLog, ignored: list[QuarantineRow]) -> QuorumState | None:
+    """What the file beside a log says; one that cannot be used is added to `ignored`."""
     try:
-        state = parse_json(snapshot.read_bytes(path), path, _QUORUM_HINT)
-        named = state.get("currentVoters") if isinstance(state, dict) else state
-        if named is None:
-            return None
-        if not isinstance(named, list) or not all(
-            isinstance(one, dict) and is_whole(one.get("voterId")) for one in named
-        ):
-            raise FormatError(path, None, "currentVoters with a voterId each", show_value(named), _QUORUM_HINT)
+        return read_quorum_state(snapshot, log)
     except (OSError, FormatError) as error:
-        ignored.append(QuarantineRow(copy.node_id, path, None, None, "INPUT-IGNORED", str(error)))
+        path = f"{log.path}/quorum-state"
+        ignored.append(QuarantineRow(log.node_id, path, None, None, "INPUT-IGNORED", str(error)))
         return None
-    return tuple(sorted(one["voterId"] for one in named)) or None
 
 
 def _unread(copy: MetadataCopy, error: Exception | None, *, lost: bool) -> list[QuarantineRow]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
-from replica_audit.formats.metadata.copies import MetadataCopy, StateSnapshot
-from replica_audit.formats.metadata.entries import Entry, read_entries, scan_headers
+from replica_audit.formats.metadata.copies import MetadataCopy
+from replica_audit.formats.metadata.entries import Entry, read_snapshot
 from replica_audit.formats.metadata.image import MetadataImage
 from replica_audit.formats.metadata.quorum import Quorum
 
@@ -50,7 +50,7 @@ def _first_image(snapshot: Snapshot, quorum: Quorum, start: int, end: int) -> tu
     for one in quorum.snapshots:
         if start <= one.end_offset <= end:
             image = MetadataImage()
-            if image.apply_snapshot(_snapshot_entries(snapshot, one), one.end_offset):
+            if image.apply_snapshot(read_snapshot(snapshot, one.path), one.end_offset):
                 return image, one.end_offset
     raise FormatError(
         quorum.newest.log.path,
@@ -59,11 +59,3 @@ def _first_image(snapshot: Snapshot, quorum: Quorum, start: int, end: int) -> tu
         "none",
         "copy the .checkpoint files of __cluster_metadata-0 as well",
     )
-
-
-def _snapshot_entries(snapshot: Snapshot, one: StateSnapshot) -> list[Entry]:
-    with snapshot.open_file(one.path) as stream:
-        headers, damage, _ = scan_headers(stream, stream.seek(0, 2), 0)
-        if damage:
-            return []  # without its footer it is refused, and the next one is tried
-        return list(read_entries(stream, one.path, headers))

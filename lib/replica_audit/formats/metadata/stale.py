@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from replica_audit.formats.inventory import CopiedLogDir, LogDir, Manifest, MetadataLog
 from replica_audit.formats.metadata.copies import MetadataCopy
-from replica_audit.formats.metadata.quorum import CLOCKS_DIFFER_MS, Quorum, name_nodes
+from replica_audit.formats.metadata.quorum import CLOCKS_DIFFER_MS, Quorum, name_nodes, votes
 from replica_audit.formats.metadata.sole_isr import EpochFiles
 from replica_audit.model import Leadership, PartitionState, QuarantineRow
 
@@ -68,6 +68,19 @@ class Stale:
     """Nodes whose copies have it."""
 
 
+def doubted_from(quorum: Quorum, copies: Sequence[MetadataCopy]) -> int | None:
+    """From where on the newest copy has what too few of the voters have; None without that, or where logs are forked."""
+    voted, of_voters = quorum.committed_end, _of_voters(quorum, copies)
+    if voted is None and len(votes(of_voters, quorum.voters)) < len(of_voters):
+        # Some were formatted anew: they are no votes, but these nodes start with what they hold now.
+        voted = min(quorum.agreed[copy.log.path] for copy in of_voters)
+    return None if voted is None or voted >= quorum.newest.end_offset or quorum.forks else voted
+
+
+def _of_voters(quorum: Quorum, copies: Sequence[MetadataCopy]) -> list[MetadataCopy]:
+    return [copy for copy in copies if quorum.voters is not None and copy.node_id in quorum.voters.ids]
+
+
 def settle(
     quorum: Quorum,
     copies: Sequence[MetadataCopy],
@@ -80,9 +93,11 @@ def settle(
     `leaderships` are of the whole newest copy. One voter that lags behind a majority, and copies of a running cluster that
     were made before a record was written, are not stale.
     """
-    voted = quorum.committed_end
-    if voted is None or voted >= quorum.newest.end_offset or quorum.forks:
+    voted = doubted_from(quorum, copies)
+    if voted is None or quorum.voters is None:
         return quorum, None
+    ends = {copy.log.path: quorum.agreed[copy.log.path] for copy in copies}
+    of_voters = _of_voters(quorum, copies)
     states = [
         (one, state)
         for one in leaderships
@@ -94,11 +109,12 @@ def settle(
     )
     if applied is None:
         return quorum, None
-    settled = replace(quorum, committed_end=max(voted, applied.end_offset))
-    ends = {copy.log.path: quorum.agreed[copy.log.path] for copy in copies}
+    settled = quorum
+    if quorum.committed_end is not None:
+        settled = replace(quorum, committed_end=max(voted, applied.end_offset))
     holding = {copy.node_id for copy in copies if ends[copy.log.path] >= applied.end_offset}
-    lacking = [copy for copy in copies if copy.node_id in quorum.voters and copy.node_id not in holding]
-    if len(quorum.voters) - len({copy.node_id for copy in lacking}) > len(quorum.voters) // 2:
+    lacking = [copy for copy in of_voters if copy.node_id not in holding]
+    if len(quorum.voters.ids) - len({copy.node_id for copy in lacking}) > len(quorum.voters.ids) // 2:
         return settled, None
     behind = [copy for copy in lacking if ends[copy.log.path] == copy.end_offset]
     stale = tuple(copy for copy in behind if moments.is_after(copy.log, applied.first_ms))
@@ -118,8 +134,8 @@ def mark_lacking(leaderships: Sequence[Leadership], stale: Stale) -> list[Leader
     return [replace(one, history=tuple(map(marked, one.history))) for one in leaderships]
 
 
-def stale_rows(stale: Stale, newest: MetadataCopy) -> Iterator[QuarantineRow]:
-    """A row for each copy that is behind."""
+def stale_rows(stale: Stale, newest: MetadataCopy, conditions: Sequence[str]) -> Iterator[QuarantineRow]:
+    """A row for each copy that is behind; `conditions` are sentences on what has to be mended before the newest one is used."""
     have = f"{name_nodes(stale.holders)} {'has' if len(stale.holders) == 1 else 'have'}"
     verdicts = (
         (stale.copies, "META-STALE", _FROM_BACKUP),
@@ -129,9 +145,9 @@ def stale_rows(stale: Stale, newest: MetadataCopy) -> Iterator[QuarantineRow]:
         for copy in copies:
             reason = (
                 f"it ends at offset {copy.end_offset}, and the metadata log was committed at least to {stale.applied.end_offset}: "
-                f"{stale.applied.proof}; {have} it, to {newest.end_offset}. {conclusion}"
+                f"{stale.applied.proof}; {have} it, to {newest.end_offset}. {conclusion}. {' '.join(conditions)}"
             )
-            yield QuarantineRow(copy.node_id, copy.log.path, None, None, code, reason)
+            yield QuarantineRow(copy.node_id, copy.log.path, None, None, code, reason.rstrip(". "))
 
 
 def _end(state: PartitionState) -> int:
@@ -175,9 +191,10 @@ def _held_by_no_voter(
     moments: CopyMoments,
 ) -> Applied | None:
     """What brokers have and no voter, where all voters are here: brokers have nothing but what a leader had before."""
-    of_voters = {copy.node_id: quorum.agreed[copy.log.path] for copy in copies if copy.node_id in quorum.voters}
+    voters = set(quorum.voters.ids if quorum.voters is not None else ())
+    of_voters = {copy.node_id: quorum.agreed[copy.log.path] for copy in copies if copy.node_id in voters}
     end = quorum.newest.end_offset
-    if not moments.at_rest or set(of_voters) != set(quorum.voters) or max(of_voters.values()) >= end or not states:
+    if not moments.at_rest or set(of_voters) != voters or max(of_voters.values()) >= end or not states:
         return None
     proof = "brokers have it, and can have it from a controller only, but all of these are shorter"
     return Applied(end, min(state.time_ms for _, state in states), proof)

@@ -50,7 +50,9 @@ def metadata_log_in(log_dir: LogDir, folder: Folder) -> MetadataLog:
     logs = tuple(path for kind, path in live if kind == "log")
     snapshots = tuple(path for kind, path in live if kind == "kraft_snapshot")
     quorum_state = "quorum-state" in folder.files
-    return MetadataLog(log_dir.broker_id, log_dir.path, folder.path, logs, snapshots, quorum_state)
+    return MetadataLog(
+        log_dir.broker_id, log_dir.path, folder.path, logs, snapshots, quorum_state, log_dir.directory_id
+    )
 
 
 def replica_key(replica: ReplicaDir) -> tuple:

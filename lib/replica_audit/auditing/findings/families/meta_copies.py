@@ -27,11 +27,15 @@ META_FORK = Code(
     "where one epoch begins at two offsets. R2: what a broker has applied was committed; a log that does not know the topic id "
     "of a partition's directory (a -stray one apart), or a leader epoch in a log or epoch file, lacks it. R3: a log that ends or "
     "parts below what is proven committed, such as what another's .checkpoint was taken of, lacks it. R4: the next election "
-    "must be in an epoch above every one in any quorum-state, log or epoch file. R5: voters whose logs are equal may have been "
-    "seeded from one disk; their agreement is not a vote. R6: the best copy is kept before its controller starts, which may cut it "
+    "must be in an epoch above every one in any quorum-state or log: where the right log ends below it, leaderEpoch is set in the "
+    "quorum-state of the voters that start with it. An election in an epoch that another log had reached before shows voters that "
+    "lost their quorum-state; such a log comes last. R5: voters whose logs are equal may have been "
+    "seeded from one disk; their agreement is not a vote. Nor is a directory whose directory.id is not the one that the last "
+    "VotersRecord names (KIP-853): such a voter never votes until that id is in its meta.properties again. R6: the best copy is kept before its controller starts, which may cut it "
     "without a warning. R7: brokers are stopped before a shorter log is put in, or it is not put in at all.",
     proof="The offsets at which records differ, the epochs on either side, the nodes that hold each, where a spliced log goes on "
-    "with another history, and what each history lacks of what brokers applied.",
+    "with another history, what each history lacks of what brokers applied, elections in epochs that were reached before, and the "
+    "directory ids of voters.",
     remedy="Copy __cluster_metadata-0 and meta.properties of every controller and broker before any controller starts or is started "
     "again, and change no metadata. Then choose the log by the rules of replica-audit explain META-FORK, however many nodes hold it. "
     "Where every log lacks something, none is right.",
