@@ -1,8 +1,39 @@
-"""Numbers with their nouns and lists in prose, for every text that is put together from facts."""
+"""Numbers with their nouns, lists, and words for codes in prose, for every text that is put together from facts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+#: Who says who leads (`LeadershipSource`).
+_SOURCES = {
+    "metadata_log": "the metadata log",
+    "zookeeper": "ZooKeeper",
+    "topics_describe": "the listing of the topics",
+    "user": "the leadership file",
+    "inferred": "inferred from the logs",
+}
+
+#: Why a truncation stops where it does (`protocol.truncation.Replay.reason`).
+_CUTS = {
+    "epoch_match": "the epochs agree up to there",
+    "stepped_back": "the epochs agree up to there, after earlier ones were asked for",
+    "hw_fallback": "its high watermark, no epoch being of use",
+    "out_of_range_tail": "the leader's log ends there",
+    "full_truncate": "it ends below the leader's log start",
+    "tiered_restart": "it starts anew where the leader's local log starts",
+    "recovery": "its own start cuts off what is damaged",
+    "none": "nothing is cut",
+}
+
+
+def name_source(source: str) -> str:
+    """A source of leadership in prose."""
+    return _SOURCES[source]
+
+
+def name_cut(reason: str) -> str:
+    """The reason for which a truncation stops, as a clause."""
+    return _CUTS[reason]
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
-from replica_audit.auditing.findings.catalogue import SEVERITIES, VERDICTS
+from replica_audit.auditing.findings.catalogue import SEVERITIES, VERDICTS, codes_with
 from replica_audit.closed_sets import PUT_ASIDE, Confidence
 from replica_audit.results import Results
 
@@ -54,7 +54,7 @@ def rows_by_partition(results: Results) -> Iterator[tuple[Row, Rows]]:
 
 
 def worst_first(findings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Findings by severity, then confidence, then place."""
+    """Findings by severity, then confidence, then place; of one partition those of records that the leader lacks first."""
 
     def key(row: Mapping[str, Any]) -> tuple:
         confidence = row["confidence"]
@@ -62,7 +62,8 @@ def worst_first(findings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]
         broker = -1 if row["broker_id"] is None else row["broker_id"]
         start = -1 if row["start_offset"] is None else row["start_offset"]
         rank = _CONFIDENCES.index(confidence) if confidence in _CONFIDENCES else len(_CONFIDENCES)
-        return SEVERITIES.index(row["severity"]), rank, place, broker, start, row["code"]
+        lacked = row["code"] in codes_with("held")
+        return SEVERITIES.index(row["severity"]), rank, place, not lacked, broker, start, row["code"]
 
     return sorted(findings, key=key)
 

@@ -61,6 +61,10 @@ class Outcome:
     """The sum over all partitions says more than the headline."""
     gone: tuple[Place, ...]
     """Partitions whose committed records are on no replica here, beside those of which the headline counts them."""
+    damaged: tuple[int, ...]
+    """Brokers whose files are why partitions are LATENT_CORRUPTION; () where that is of no broker alone."""
+    whole: int | None
+    """The broker with which the others are compared in all of these partitions, and none of whose files are why."""
     uncounted: int
     """Partitions of the worst verdict of which nobody knows how many records are lost."""
     others: Mapping[str, int]
@@ -96,6 +100,8 @@ def find_outcome(results: Results, untrusted: str | None, verdict: Verdict) -> O
     uncompared, is_peace = conditions.compared, conditions.is_peace and not untrusted
     kind, affected = headline_kind(worst, partitions, codes, total, is_peace, uncompared, untimed)
     counts = Counter(row["verdict"] for row in partitions)
+    damaged = list(_damaged(partitions, findings))
+    references = {row["reference_id"] for row, _ in damaged}
     without_sum = worst in ("WILL_LOSE_ON_TRUNCATION", "UNCOMMITTED_DIVERGENCE") and not total.committed
     countable = worst in ("COMMITTED_LOSS", "COMMITTED_DIVERGENCE", "WILL_LOSE_ON_TRUNCATION")
     return Outcome(
@@ -114,11 +120,26 @@ def find_outcome(results: Results, untrusted: str | None, verdict: Verdict) -> O
         and not without_sum
         and (total.records != total.committed or worst != "COMMITTED_LOSS"),
         gone=tuple(_gone(partitions, codes)) if total.committed else (),
+        damaged=_all_known([broker for _, broker in damaged]),
+        whole=references.pop() if len(references) == 1 and not references & {one for _, one in damaged} else None,
         uncounted=sum(row["lost_records"] is None and row["verdict"] == worst for row in partitions)
         if countable
         else 0,
         others={name: counts[name] for name in VERDICTS if counts[name] and name != worst},
     )
+
+
+def _all_known(brokers: Sequence[int | None]) -> tuple[int, ...]:
+    known = {broker for broker in brokers if broker is not None}
+    return tuple(sorted(known)) if None not in brokers else ()
+
+
+def _damaged(partitions: Sequence[Row], findings: Mapping[tuple, Sequence[Row]]) -> Iterator[tuple[Row, int | None]]:
+    """Partitions that are LATENT_CORRUPTION, each with every broker of a finding that makes it so."""
+    for row in partitions:
+        for found in findings.get(place_of(row), ()) if row["verdict"] == "LATENT_CORRUPTION" else ():
+            if "LATENT_CORRUPTION" in CATALOGUE[found["code"]].verdicts and at_or_above(found["severity"], "medium"):
+                yield row, found["broker_id"]
 
 
 def _gone(partitions: Sequence[Row], codes: Mapping[Place, frozenset[str]]) -> Iterator[Place]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.findings.finding import Evidence, Finding, finding, offsets
-from replica_audit.wording import count
+from replica_audit.wording import count, name_cut
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
@@ -81,7 +81,7 @@ def replay_evidence(case: Case, item: Comparison) -> Evidence:
     outcome = item.replays[case.protocol]
     return Evidence(
         "replay",
-        f"cut at {outcome.truncate_to}, after {count(outcome.rounds, 'answer')} of the leader ({outcome.reason.replace('_', ' ')})",
+        f"cut at {outcome.truncate_to}, after {count(outcome.rounds, 'answer')} of the leader: {name_cut(outcome.reason)}",
         item.follower.broker_id,
         value=case.protocol,
     )

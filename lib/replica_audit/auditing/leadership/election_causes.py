@@ -10,6 +10,7 @@ from replica_audit.auditing.comparing.cause import Cause
 from replica_audit.moments import render_time
 from replica_audit.protocol.election import Election, elections, first_known_epoch
 from replica_audit.protocol.lineage import Lineage, increases
+from replica_audit.wording import brokers
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
@@ -174,22 +175,22 @@ def _least_isr(state: PartitionState) -> int:
 
 def describe(election: Election) -> str:
     """An election in one sentence: who, when, after whom, and why it counts as clean or not."""
-    if election.clean:
-        how = "a clean election"
-    elif election.from_last_known:
-        how = "an unclean election of the last known leader"
-    else:
-        how = "an unclean election"
-    previous = election.previous_leader_id
-    after = "" if previous in (None, election.leader_id) else f" after broker {previous}"
-    isr, elr = election.previous_isr, election.previous_elr
-    sync = f"in sync before: {_name_ids(isr)}" if isr else "nobody was in sync"
-    eligible = f"; eligible: {_name_ids(elr)}" if elr else ""
+    how = "cleanly" if election.clean else "uncleanly"
+    if election.from_last_known:
+        how += ", as the last known leader"
+    previous, isr, elr = election.previous_leader_id, election.previous_isr, election.previous_elr
+    came = "became leader" if previous in (None, election.leader_id) else f"took over from broker {previous}"
+    eligible = f", {_only(elr)} eligible" if elr else ""
     return (
-        f"{how} at {render_time(election.time_ms)}: broker {election.leader_id}{after}, "
-        f"leader epoch {election.leader_epoch} ({sync}{eligible})"
+        f"at {render_time(election.time_ms)} broker {election.leader_id} {came} {how}, in leader epoch "
+        f"{election.leader_epoch} ({were_in_sync(isr)}{eligible})"
     )
 
 
-def _name_ids(ids: Iterable[int]) -> str:
-    return ", ".join(map(str, ids))
+def were_in_sync(isr: Sequence[int]) -> str:
+    """Who was in sync before an election."""
+    return f"{_only(isr)} in sync" if isr else "nobody was in sync"
+
+
+def _only(ids: Sequence[int]) -> str:
+    return f"{brokers(ids)} were" if len(ids) > 1 else f"only {brokers(ids)} was"

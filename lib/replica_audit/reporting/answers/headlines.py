@@ -5,7 +5,14 @@ from __future__ import annotations
 from replica_audit.answering.losses import Total
 from replica_audit.answering.outcome import Outcome
 from replica_audit.reporting.phrases.layout import name_bound, render_count
-from replica_audit.reporting.phrases.sentences import Sentence, Template, capitalise, name_brokers, verb
+from replica_audit.reporting.phrases.sentences import (
+    Sentence,
+    Template,
+    capitalise,
+    name_brokers,
+    name_partitions,
+    verb,
+)
 
 NO_PARTITION = Template("No partition was found: there is nothing to say.")
 LOST = Template("{records} {are} missing from the leader in {where}; {brokers} still {have} {them}.")
@@ -22,10 +29,11 @@ PERHAPS = Template("{records}, perhaps acknowledged, {exist} only on {brokers}, 
 GONE_SINCE = Template("Records that an earlier audit saw are gone from every replica in {where}.")
 GONE_FOR_GOOD = Template("Records that were committed are on no replica here any more in {where}.")
 DIFFER = Template("Replicas hold different records in {where}, and no truncation will repair that.")
-DAMAGED = Template("Files are damaged or contradict each other in {where}.")
+DAMAGED = Template("Files{of_brokers} are damaged or contradict each other in {where}{reference}.")
 ISR_SHORT = Template("An in-sync replica lacks committed records in {where}: electing it would lose them.")
 WILL_LOSE = Template("The next truncation or election may lose records in {where}.")
-UNDECIDED = Template("There is no certain answer for {where}.")
+UNDECIDED = Template("{where} could not be judged.")
+NONE_DECIDED = Template("None of the {of:,} partitions could be judged.")
 LEFT_BEHIND = Template("Replicas differ in {where}, but only in what a clean election left behind.")
 NONE_LACKED = Template("Replicas differ in {where}, but the leader has every record that producers sent.")
 EQUAL_CONTENT = Template("Replicas differ in {where}, but the leader has records of equal content.")
@@ -36,6 +44,9 @@ PEACE = Template("All is well: {all_are} consistent.")
 AGREE = Template("The captured replicas agree in {where}.")
 ALONE = Template("Nothing was compared{in_where}: only one replica{of_each} is in the snapshot.")
 SINGLE = Template("Nothing was compared{in_where}: {each} has one replica.")
+
+#: Partitions that a headline names.
+_NAMED = 3
 
 #: By the kind of an outcome.
 _HEADLINES = {
@@ -81,12 +92,30 @@ def tell_headline(outcome: Outcome) -> Sentence:
         if not brokers:
             return LOST_UNSEEN.say(**values)
         values.update(brokers=name_brokers(sorted(brokers)), have=verb(len(brokers), "has", "have"))
+    elif outcome.kind == "damaged":
+        values.update(_name_damaged(outcome))
+    elif outcome.kind == "undecided":
+        if outcome.affected == len(outcome.partitions) > 2:
+            return NONE_DECIDED.say(of=outcome.affected)
+        values["where"] = capitalise(where)
     return _HEADLINES[outcome.kind].say(**values)
 
 
 def count_records(total: Total, count: int, noun: str) -> str:
     """A number of lost records and its noun: 41 records; At most 41 committed records; About 41 records."""
     return f"{capitalise(name_bound(at_most=total.at_most, at_least=total.at_least))}{render_count(count, noun)}"
+
+
+def _name_damaged(outcome: Outcome) -> dict[str, str]:
+    """Whose files are damaged and where, and which copy that the others are compared with is whole."""
+    rows = [(row["topic"], row["partition"]) for row in outcome.partitions[: outcome.affected]]
+    few = outcome.affected < len(outcome.partitions) and outcome.affected <= _NAMED
+    where = _where(outcome.affected, len(outcome.partitions))
+    return {
+        "where": f"{name_partitions(rows)}, {where}" if few else where,
+        "of_brokers": f" of {name_brokers(outcome.damaged)}" if outcome.damaged else "",
+        "reference": "" if outcome.whole is None else f"; the copy of {name_brokers([outcome.whole])} is whole",
+    }
 
 
 def _name_each(count: int, of: int) -> dict[str, str]:

@@ -38,7 +38,7 @@ function factItem(page, rows) {
     left > 0 && el('p', { class: 'soft' }, `and ${left} more like ${SENTENCES === 1 ? 'it' : 'these'}, below`),
     el('details', null, el('summary', null, 'How it is proven, and what it is not'),
       same.map((row) => proofOf(row, messages.length > 1 ? row.message : null)), codeTold(page, head.code)),
-    other.length > 0 && el('details', null, el('summary', null, 'Also told as ', codesOf(other, brokers)),
+    other.length > 0 && el('details', null, el('summary', null, 'Same records: ', codesOf(other, brokers)),
       [...new Set(other.map((row) => row.code))].map((code) => el('div', { class: 'also' }, other.filter((row) => row.code === code).map((row) => proofOf(row, row.message, row)), codeTold(page, code)))));
 }
 

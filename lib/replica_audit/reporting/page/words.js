@@ -26,7 +26,7 @@ const known = (value) => value !== null && value !== undefined;
 const shown = (value) => (known(value) ? String(value) : '–');
 const count = (number, noun) => `${shown(number)} ${noun}${number === 1 ? '' : 's'}`;
 const offsets = (start, end) => (end - start === 1 ? `offset ${start}` : `offsets ${start} to ${typeof end === 'number' ? end - 1 : end}`);
-const range = (start, end) => `[${shown(start)}, ${shown(end)})`;
+const range = (start, end) => (known(start) && !known(end) ? `from ${start} on` : `[${shown(start)}, ${shown(end)})`);
 const interval = (lower, upper) => (!known(lower) && !known(upper) ? '–' : !known(upper) ? `at least ${lower}` : lower === upper ? String(lower) : `${shown(lower)}–${shown(upper)}`);
 const list = (values) => (values.length < 2 ? values.join('') : `${values.slice(0, -1).join(', ')} and ${values[values.length - 1]}`);
 

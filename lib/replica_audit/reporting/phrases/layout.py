@@ -101,8 +101,8 @@ def render_count(number: int | None, noun: str) -> str:
 
 
 def render_range(start: int | None, end: int | None) -> str:
-    """Half-open range of offsets, e.g. [6, 10)."""
-    return f"[{clean(start)}, {clean(end)})"
+    """Half-open range of offsets, e.g. [6, 10); from 6 on without an end."""
+    return f"from {start} on" if end is None and start is not None else f"[{clean(start)}, {clean(end)})"
 
 
 def render_interval(lower: int | None, upper: int | None) -> str:

@@ -16,7 +16,7 @@ FINDING_LIMIT = 30
 Row = Mapping[str, Any]
 
 #: Columns that a narrow screen does without, first one first.
-_GIVE_WAY = ("INFO", "LOW", "NEW", "GONE", "MED", "PART", "HIGH", "CRIT")
+_GIVE_WAY = ("INFO", "LOW", "NEW", "RESOLVED", "MED", "PART", "HIGH", "CRIT")
 
 
 def render_history(history: History, colour: bool = False) -> str:
@@ -44,7 +44,7 @@ def render_history(history: History, colour: bool = False) -> str:
 
 
 def _audits(audits: Sequence[Row], colour: bool) -> list[str]:
-    rows = [("AUDIT", "FINISHED", "VERDICT", "PART", "CRIT", "HIGH", "MED", "LOW", "INFO", "NEW", "GONE")]
+    rows = [("AUDIT", "FINISHED", "VERDICT", "PART", "CRIT", "HIGH", "MED", "LOW", "INFO", "NEW", "RESOLVED")]
     for audit in audits:
         counts = (audit["findings"][severity] for severity in SEVERITIES)
         numbers = (sum(audit["partitions"].values()), *counts, audit["new"], audit["gone"])

@@ -12,27 +12,44 @@ from replica_audit.reporting.phrases.sentences import join_some, join_words, nam
 
 Row = Mapping[str, Any]
 
-#: Sentences of one fact in a list of many, and ranges in a headline.
+#: Sentences and partitions of one fact in a list of many, and ranges in a headline.
 SENTENCES = 2
+PLACES = 4
 RANGES = 3
 
 
 def render_facts(findings: Sequence[Row], limit: int, colour: bool = False) -> list[str]:
-    """The worst `limit` facts, each with its first sentences, and how many more there are."""
+    """The worst `limit` facts, each with its first sentences, and how many more there are; one that holds of several
+    partitions is told once.
+    """
     lines: list[str] = []
-    facts = group_facts(findings)
-    for fact in facts[:limit]:
-        lines += _headline(fact.same, colour)
-        messages = list(dict.fromkeys(row["message"] or "" for row in fact.same))
+    told: dict[object, list[Fact]] = {}
+    for fact in group_facts(findings):
+        told.setdefault(_said(fact), []).append(fact)
+    for alike in list(told.values())[:limit]:
+        fact = alike[0]
+        lines += _headline(fact.same, colour, places=[(one.head["topic"], one.head["partition"]) for one in alike])
+        messages = _messages(fact)
         for message in messages[:SENTENCES]:
             lines += wrap(message, " " * 10)
         if len(messages) > SENTENCES:
             lines += wrap(f"and {len(messages) - SENTENCES} more like these", " " * 10)
         if fact.other:
-            lines += wrap(f"also told as {_others(fact)}", " " * 10)
-    if len(facts) > limit:
-        lines.append(f"and {len(facts) - limit} more (--format json has all)")
+            lines += wrap(f"same records: {_others(fact)}", " " * 10)
+    if len(told) > limit:
+        lines.append(f"and {len(told) - limit} more (--format json has all)")
     return lines
+
+
+def _said(fact: Fact) -> object:
+    """What is printed of a fact but for its partition."""
+    head = fact.head
+    alike = (head["code"], head["severity"], head["confidence"], head["status"], fact.brokers, fact.ranges)
+    return (*alike, tuple(_messages(fact)), _others(fact), None if head["topic"] is not None else id(fact))
+
+
+def _messages(fact: Fact) -> list[str]:
+    return list(dict.fromkeys(row["message"] or "" for row in fact.same))
 
 
 def render_proven_facts(findings: Sequence[Row], limit: int, colour: bool = False) -> list[str]:
@@ -42,7 +59,7 @@ def render_proven_facts(findings: Sequence[Row], limit: int, colour: bool = Fals
     for rows in _by_code(group_facts(findings)):
         if told >= limit:
             break
-        lines += _headline(rows, colour, place=False, indent="  ")
+        lines += _headline(rows, colour, indent="  ")
         for row in rows[: limit - told]:
             lines += wrap(row["message"] or "", " " * 12)
             lines += render_evidence(row, " " * 12)
@@ -60,13 +77,17 @@ def _by_code(facts: Sequence[Fact]) -> Iterator[Sequence[Row]]:
             yield [row for row in fact.other if row["code"] == code]
 
 
-def _headline(rows: Sequence[Row], colour: bool, place: bool = True, indent: str = "") -> list[str]:
-    """Severity, code, place, brokers, ranges, confidence, and the status when it is not new, of findings with one code."""
+def _headline(
+    rows: Sequence[Row], colour: bool, places: Sequence[tuple[str | None, int | None]] = (), indent: str = ""
+) -> list[str]:
+    """Severity, code, places, brokers, ranges, confidence, and the status when it is not new, of findings with one code."""
     head = rows[0]
     parts = [head["code"]]
-    if place and head["topic"] is not None:
-        name = clean(head["topic"]) if head["partition"] is None else f"{clean(head['topic'])}-{head['partition']}"
-        parts.append(elide(name, 30))
+    names = [
+        clean(topic) if number is None else f"{clean(topic)}-{number}" for topic, number in places if topic is not None
+    ]
+    if names:
+        parts.append(join_some([elide(name, 30) for name in names], PLACES, "partition"))
     if brokers := brokers_of(rows):
         parts.append(name_brokers(brokers))
     if ranges := ranges_of(rows):

@@ -19,6 +19,7 @@ from replica_audit.reporting.phrases.layout import (
 from replica_audit.reporting.terminal.fact_lines import render_proven_facts
 from replica_audit.reporting.terminal.summary import render_answer
 from replica_audit.results import Results
+from replica_audit.wording import name_cut, name_source
 
 #: Rows of one list that a terminal shows; audit.json has them all.
 LIMIT = 50
@@ -59,25 +60,6 @@ def render_partition(results: Results, colour: bool = False) -> str:
     return "\n".join(blocks) or "no such partition in the snapshot\n"
 
 
-#: Who said who leads.
-_LEADERSHIP = {
-    "metadata_log": "the metadata log",
-    "zookeeper": "ZooKeeper",
-    "topics_describe": "the listing of the topics",
-    "user": "the leadership file",
-    "inferred": "inferred from the logs",
-}
-
-#: Why a truncation stops where it does, where the protocol's own word is not enough.
-_REASONS = {
-    "stepped_back": "the epochs agree there, after earlier ones were asked for",
-    "hw_fallback": "its high watermark, no epoch being of use",
-    "out_of_range_tail": "the leader's log ends there",
-    "full_truncate": "it ends below the leader's log start",
-    "recovery": "its own start cuts off what is damaged",
-}
-
-
 def _head(row: Mapping[str, Any], colour: bool) -> list[str]:
     isr = "unknown" if row["isr"] is None else ", ".join(map(str, row["isr"])) or "none"
     leader = f"leader {clean(row['leader_id'])}"
@@ -109,7 +91,7 @@ def _replicas(replicas: Sequence[Mapping[str, Any]]) -> list[str]:
             row["high_watermark_checkpoint"],
             row["common_prefix_end"],
             row["batch_count"],
-            row["tail_kind"],
+            None if row["tail_kind"] is None else row["tail_kind"].replace("_", "-"),
             {True: "clean", False: "no", None: "-"}[row["clean_shutdown"]],
         ]
         table.append([clean(cell) for cell in cells])
@@ -146,7 +128,7 @@ def _high_watermark(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         exact = "exact" if row["exact"] else f"not exact ({clean(row['method']).replace('_', ' ')})"
         text = f"{render_interval(row['hw_lower'], row['hw_upper'])}, {exact}"
         text += f", leader's log end {clean(row['leader_log_end_offset'])}"
-        text += f", leadership: {_LEADERSHIP.get(row['leadership_source'], row['leadership_source'])}"
+        text += f", leadership: {name_source(row['leadership_source'])}"
         if row["limiting_broker_id"] is not None:
             text += f", limited by broker {row['limiting_broker_id']}"
         lines += wrap(text, "  ", "    ")
@@ -207,7 +189,7 @@ def _truncations(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     for row in rows[:LIMIT]:
         kept = f"keeps everything up to {clean(row['truncate_to'])}"
         if row["reason"] != "none":
-            kept = f"keeps up to {clean(row['truncate_to'])} ({_REASONS.get(row['reason'], row['reason'])})"
+            kept = f"keeps up to {clean(row['truncate_to'])} ({name_cut(row['reason'])})"
         text = f"broker {row['broker_id']} {row['protocol']}: {kept}"
         if row["dropped_records"]:
             text += f", drops {render_count(row['dropped_records'], 'record')}"

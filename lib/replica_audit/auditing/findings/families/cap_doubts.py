@@ -11,6 +11,7 @@ from replica_audit.auditing.findings.families.meta_copies import explained_by_sk
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding
 from replica_audit.auditing.findings.shared import unusable_input
 from replica_audit.formats.stand_ins.second_hand import UNPROVEN
+from replica_audit.wording import name_source
 
 if TYPE_CHECKING:
     from replica_audit.auditing.findings.case import Case
@@ -87,7 +88,7 @@ def _outdated(case: Case) -> Iterator[Finding]:
             overtaken_text(case, older),
             confidence="likely",
             broker_id=reference.facts.broker_id,
-            evidence=[Evidence("leadership", older.source)],
+            evidence=[Evidence("leadership", name_source(older.source))],
         )
     if reference.predates:
         yield finding(

@@ -10,6 +10,7 @@ from replica_audit.auditing.findings.finding import Evidence, Finding, considere
 from replica_audit.auditing.findings.shared import unread_records, unusable_input
 from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
 from replica_audit.auditing.replicas.segment_traces import traces_of_segment
+from replica_audit.wording import name_source
 
 if TYPE_CHECKING:
     from replica_audit.auditing.findings.case import Case
@@ -160,7 +161,9 @@ def _missing_replicas(case: Case) -> Iterator[Finding]:
             severity="medium" if why or in_sync or leads else "info",
             verdict="INCONCLUSIVE" if why else None,
             broker_id=broker_id,
-            evidence=[Evidence("leadership", case.leadership.source if case.leadership else "a checkpoint file")],
+            evidence=[
+                Evidence("leadership", name_source(case.leadership.source) if case.leadership else "a checkpoint file")
+            ],
         )
 
 
@@ -209,7 +212,7 @@ def no_replica(leadership: Leadership | None, *, named_by_checkpoint: bool, obse
         # Somebody watches more than was copied: the timeline is all that was asked of this partition.
         text = "replica_progress has observations of this partition, but no replica of it is in the snapshot"
         return finding(CAP_MISSING_REPLICA, text, severity="info", verdict=None)
-    source = leadership.source if leadership else "a checkpoint file"
+    source = name_source(leadership.source) if leadership else "a checkpoint file"
     text = f"{source} names this partition, but no replica of it is in the snapshot"
     if (leadership.replicas if leadership else None) is None and not named_by_checkpoint:
         return finding(CAP_UNREADABLE, text)

@@ -12,7 +12,7 @@ from replica_audit.auditing.findings.run_history import left_by, told_by_history
 from replica_audit.auditing.findings.shared import damaged_pair, fate_of_copy, name_copy, place_of_copy
 from replica_audit.auditing.replicas.shared_range import shared_end, shared_start
 from replica_audit.closed_sets import Severity, Verdict
-from replica_audit.wording import count
+from replica_audit.wording import count, name_cut
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.compacted import Compaction
@@ -245,7 +245,10 @@ def _run(case: Case, item: Comparison, run: Run) -> Finding:
         replica_epoch=run.replica_epoch,
         evidence=[
             Evidence(
-                "replay", f"truncate to {replay.truncate_to}, {replay.reason}", follower.broker_id, value=case.protocol
+                "replay",
+                f"truncate to {replay.truncate_to}: {name_cut(replay.reason)}",
+                follower.broker_id,
+                value=case.protocol,
             ),
             considered(lag),
             considered("retention: no, it lies above both log starts"),
@@ -326,10 +329,13 @@ def _presence(case: Case, item: Comparison, outcome: Compaction) -> Finding:
     equal = not any(part.compared and part.conflicting for part in item.alignment.differences)
     said = []
     if outcome.only_reference or outcome.only_follower:
-        said.append(
-            f"in this compacted partition broker {leader} has {count(outcome.only_reference, 'record')} that broker {follower} does "
-            f"not have, and broker {follower} has {outcome.only_follower} that broker {leader} does not have"
-        )
+        has = [(leader, outcome.only_reference, follower), (follower, outcome.only_follower, leader)]
+        told = [
+            f"broker {one} has {count(records, 'record')} that broker {other} does not have"
+            for one, records, other in has
+            if records
+        ]
+        said.append(f"in this compacted partition {', and '.join(told)}")
     if not outcome.complete:
         said.append("some records could not be read")
     elif equal:

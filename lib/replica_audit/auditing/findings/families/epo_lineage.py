@@ -10,6 +10,7 @@ from replica_audit.auditing.findings.families.meta_copies import explained_by_sk
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding
 from replica_audit.auditing.findings.shared import entries_text
 from replica_audit.auditing.replicas.shared_range import shared_end, shared_start
+from replica_audit.wording import name_source
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
@@ -146,9 +147,9 @@ def _ahead_of_metadata(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     if newest is not None and last is not None and last > newest:
         yield finding(
             EPO_AHEAD_OF_METADATA,
-            f"broker {facts.broker_id} has batches of epoch {last}; {leadership.source} knows epochs up to {newest}",
+            f"broker {facts.broker_id} has batches of epoch {last}; {name_source(leadership.source)} knows epochs up to {newest}",
             severity="medium" if case.quiesced else "info",
             broker_id=facts.broker_id,
             replica_epoch=last,
-            evidence=[Evidence("leadership", f"leader epoch {newest}", value=leadership.source)],
+            evidence=[Evidence("leadership", f"leader epoch {newest}", value=name_source(leadership.source))],
         )

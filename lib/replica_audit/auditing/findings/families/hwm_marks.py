@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, doubted, finding
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost, lineage_as_found
-from replica_audit.wording import count
+from replica_audit.wording import count, name_source
 
 if TYPE_CHECKING:
     from replica_audit.auditing.findings.case import Case
@@ -188,5 +188,5 @@ def _under_min_isr(case: Case) -> Iterator[Finding]:
             HWM_UNDER_MIN_ISR,
             f"{count(len(isr), 'replica')} in sync, but min.insync.replicas is {minimum}: acks=all is refused, and since 3.7 the high "
             "watermark stands still",
-            evidence=[Evidence("leadership", f"min.insync.replicas={minimum}", value=leadership.source)],
+            evidence=[Evidence("leadership", f"min.insync.replicas={minimum}", value=name_source(leadership.source))],
         )

@@ -9,7 +9,7 @@ from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding
 from replica_audit.auditing.findings.shared import unusable_input
 from replica_audit.auditing.replicas.reference import log_epoch
-from replica_audit.wording import brokers
+from replica_audit.wording import brokers, name_source
 
 if TYPE_CHECKING:
     from replica_audit.auditing.findings.case import Case
@@ -31,8 +31,9 @@ META_FORK = Code(
     "quorum-state of the voters that start with it. An election in an epoch that another log had reached before shows voters that "
     "lost their quorum-state; such a log comes last. R5: voters whose logs are equal may have been "
     "seeded from one disk; their agreement is not a vote. Nor is a directory whose directory.id is not the one that the last "
-    "VotersRecord names (KIP-853): such a voter never votes until that id is in its meta.properties again. R6: the best copy is kept before its controller starts, which may cut it "
-    "without a warning. R7: brokers are stopped before a shorter log is put in, or it is not put in at all.",
+    "VotersRecord names (KIP-853): such a voter never votes until that id is in its meta.properties again. R6: the best copy is "
+    "kept before its controller starts, which may cut it without a warning. R7: "
+    "brokers are stopped before a shorter log is put in, or it is not put in at all.",
     proof="The offsets at which records differ, the epochs on either side, the nodes that hold each, where a spliced log goes on "
     "with another history, what each history lacks of what brokers applied, elections in epochs that were reached before, and the "
     "directory ids of voters.",
@@ -95,8 +96,8 @@ def overtaken_text(case: Case, older: Leadership) -> str:
     said = "names no leader" if older.leader_id is None else f"names broker {older.leader_id}"
     in_epoch = "" if older.leader_epoch is None else f" in leader epoch {older.leader_epoch}"
     return (
-        f"leadership by {older.source} {said}{in_epoch}; broker {facts.broker_id} knows leader epoch {log_epoch(facts)}, "
-        f"which came later: what {older.source} says is older than the logs, so broker {facts.broker_id} counts as the leader, "
+        f"{name_source(older.source)} {said}{in_epoch}; broker {facts.broker_id} knows leader epoch {log_epoch(facts)}, "
+        f"which came later: what {name_source(older.source)} says is older than the logs, so broker {facts.broker_id} counts as the leader, "
         "and the in-sync replicas as unknown"
     )
 
@@ -110,7 +111,7 @@ def _overtaken(case: Case, older: Leadership) -> Finding:
         broker_id=facts.broker_id,
         replica_epoch=log_epoch(facts),
         evidence=[
-            Evidence("leadership", older.source),
+            Evidence("leadership", name_source(older.source)),
             Evidence("lineage", f"leader epoch {log_epoch(facts)}", facts.broker_id, facts.directory.epoch_file.path),
             considered("skew of the copies: no, they are of one moment"),
         ],
@@ -137,7 +138,11 @@ def _lacked(case: Case) -> Iterator[Finding]:
             else f"topic id {case.leadership.topic_id} is unknown there, and a broker that starts with that sets its directory aside as -stray"
         ),
         evidence=[
-            Evidence("leadership", f"record {now.metadata_offset} of the metadata log", value=case.leadership.source),
+            Evidence(
+                "leadership",
+                f"record {now.metadata_offset} of the metadata log",
+                value=name_source(case.leadership.source),
+            ),
             considered("skew of the copies: no, the record was written before these copies were made"),
         ],
     )

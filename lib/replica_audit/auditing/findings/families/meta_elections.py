@@ -9,14 +9,14 @@ from replica_audit.auditing.comparing.cause import promised_in_all
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding
 from replica_audit.auditing.findings.shared import log_line, name_copy
-from replica_audit.auditing.leadership.election_causes import describe, past_elections
+from replica_audit.auditing.leadership.election_causes import describe, past_elections, were_in_sync
 from replica_audit.auditing.leadership.logged_events import lineage_entries, place, unclean_elections
 from replica_audit.wording import count
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.runs import Run
     from replica_audit.auditing.findings.case import Case
-    from replica_audit.auditing.leadership.election_causes import PastElections
+    from replica_audit.auditing.leadership.election_causes import PastElections, were_in_sync
     from replica_audit.auditing.leadership.logged_events import LoggedElection
     from replica_audit.model import Leadership
     from replica_audit.protocol.election import Election
@@ -74,7 +74,7 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
     ]
     if left:
         parts = [f"{holder} still has {_loss(runs)}" for holder, runs in left.items()]
-        nowhere = f"none of this is on broker {case.reference.facts.broker_id}"
+        nowhere = f"broker {case.reference.facts.broker_id} has none of this"
         message = f"{describe(election)}{began}; {'; '.join(parts)}; {nowhere}"
         if to_be_cut:
             evidence.append(considered("healed: no, they are cut as soon as their broker follows"))
@@ -116,7 +116,7 @@ def _loss(runs: list[Run]) -> str:
     if committed == records:
         return f"{held}, all proven committed"
     more = "" if known is None else f", at most {known} promised by acks=all"
-    return f"{held} ({committed} proven committed{more})"
+    return f"{held} ({committed or 'none'} proven committed{more})"
 
 
 def _lost_nothing(case: Case, leadership: Leadership, election: Election) -> str | None:
@@ -165,7 +165,8 @@ def _unseen(case: Case, election: Election) -> str:
 
 
 def _logged(case: Case, election: LoggedElection) -> Finding:
-    members = "unknown" if election.previous_isr is None else ", ".join(map(str, election.previous_isr)) or "none"
+    members = election.previous_isr
+    before = "who was in sync is not known" if members is None else were_in_sync(members)
     conflicting = [run for item in case.comparisons for run in item.runs if run.conflicting and run.batches]
     left = (
         bool(conflicting) and (election.said or election.witnessed) and election.leader_id == case.reference.leader_id
@@ -176,7 +177,7 @@ def _logged(case: Case, election: LoggedElection) -> Finding:
     )
     return finding(
         META_UNCLEAN_ELECTION,
-        f"broker {election.leader_id} was elected{epoch} though it was not in sync (in sync before: {members}); "
+        f"broker {election.leader_id} was elected{epoch} though it was not in sync ({before}); "
         f"by {place(election.event)}",
         severity="high" if left else "info",
         verdict="WILL_LOSE_ON_TRUNCATION" if left else None,

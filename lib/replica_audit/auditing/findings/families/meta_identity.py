@@ -9,6 +9,7 @@ from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding
 from replica_audit.auditing.findings.shared import unusable_input
 from replica_audit.moments import render_time
+from replica_audit.wording import name_source
 
 if TYPE_CHECKING:
     from replica_audit.auditing.findings.case import Case
@@ -107,7 +108,7 @@ def _leader(case: Case) -> Iterator[Finding]:
             META_NO_LEADER,
             f"no leader; the others are compared with broker {reference.facts.broker_id}, and cuts are shown as if it were elected",
             severity="info" if case.stopped else "medium",
-            evidence=[Evidence("leadership", reference.source)],
+            evidence=[Evidence("leadership", name_source(reference.source))],
         )
     if reference.isr is None:
         bound = f"only the log end of broker {reference.facts.broker_id} bounds the high watermark from above"
@@ -116,13 +117,13 @@ def _leader(case: Case) -> Iterator[Finding]:
         yield finding(
             META_ISR_UNKNOWN,
             f"{_why_unknown(case)}; {bound}",
-            evidence=[Evidence("leadership", reference.source)],
+            evidence=[Evidence("leadership", name_source(reference.source))],
         )
 
 
 def _why_unknown(case: Case) -> str:
     """Why it is not known who is in sync."""
-    source = case.reference.source
+    source = name_source(case.reference.source)
     if case.leadership is not None and case.leadership.overtaken and not case.reference.outdated:
         return (
             f"what {source} says of who is in sync is not used, as it is older than the logs: those of another partition "
@@ -138,7 +139,7 @@ def _deleted(leadership: Leadership) -> Finding:
         f"the topic was deleted at {render_time(last.time_ms)} by record {last.metadata_offset} of the metadata log; a broker that "
         "still has a directory of it removes it, or sets it aside as -stray, once it has caught up",
         severity="info",
-        evidence=[Evidence("leadership", f"topic id {leadership.topic_id}", value=leadership.source)],
+        evidence=[Evidence("leadership", f"topic id {leadership.topic_id}", value=name_source(leadership.source))],
     )
 
 
@@ -169,7 +170,7 @@ def _topic_ids(case: Case) -> Iterator[Finding]:
                 considered(
                     "topic re-created: possible, nothing says which id is the present one"
                     if leadership is None or known is None
-                    else f"topic re-created: yes, {leadership.source} names {known}; Kafka sets such a directory aside as -stray"
+                    else f"topic re-created: yes, {name_source(leadership.source)} names {known}; Kafka sets such a directory aside as -stray"
                 ),
             ],
         )

@@ -11,7 +11,7 @@ from replica_audit.auditing.findings.finding import Evidence, Finding, considere
 from replica_audit.auditing.findings.shared import fate_of_copy, name_copy, place_of_copy
 from replica_audit.auditing.leadership.capture_times import is_whole_though_down, lacks_tail
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
-from replica_audit.wording import brokers, count
+from replica_audit.wording import brokers, count, name_source
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
@@ -252,5 +252,5 @@ def _replication(case: Case) -> Iterator[Finding]:
             REP_UNDER_REPLICATED,
             f"{len(isr) or 'none'} of {count(len(assigned), 'assigned replica')} "
             f"{'are' if len(isr) > 1 else 'is'} in sync{': ' if isr else ''}{brokers(sorted(isr)) if isr else ''}",
-            evidence=[Evidence("leadership", leadership.source)],
+            evidence=[Evidence("leadership", name_source(leadership.source))],
         )
