@@ -91,7 +91,7 @@ def test_the_terminal_shows_all_of_it_in_its_width():
         "LOW",
         "INFO",
         "NEW",
-        "GONE",
+        "RESOLVED",
     ]
     assert lines[4].split() == [
         "11111111",

@@ -82,7 +82,7 @@ def test_a_terminal_names_the_other_codes_of_a_fact_and_whose_they_are():
     assert render_facts(rows, 20) == [
         "critical  HWM-LOSS orders-0 brokers 1 and 2 [5, 9)",
         "          lost",
-        "          also told as TRN-BELOW-HW (broker 2) and DIV-EPOCH",
+        "          same records: TRN-BELOW-HW (broker 2) and DIV-EPOCH",
     ]
 
 

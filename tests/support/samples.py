@@ -21,6 +21,7 @@ from tests.support.logdirs import (
     write_log_dir,
 )
 
+from replica_audit.closed_sets import CaptureKind
 from replica_audit.model import PROTOCOLS
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
@@ -59,6 +60,8 @@ class Sample:
     codes: tuple[str, ...] = ()
     """Findings that must be among those of the partition."""
     configs: dict[str, str] = field(default_factory=lambda: {"min.insync.replicas": "1"})
+    states: dict[int, CaptureKind] = field(default_factory=dict)
+    """What each broker did while it was copied, where the story says it."""
 
 
 TEXTBOOK = {
@@ -72,6 +75,7 @@ TEXTBOOK = {
         exit_status=0,
         cuts=(7, 8, 12),
         codes=("REP-LAG",),
+        states={1: "live", 2: "live"},
     ),
     "isr-minimum": Sample(
         brokers={
@@ -88,6 +92,7 @@ TEXTBOOK = {
         exit_status=0,
         cuts=(104,),
         codes=("REP-UNDER-REPLICATED", "REP-LAG"),
+        states=dict.fromkeys((1, 2, 3, 4), "live"),
     ),
     "hw-truncation-before": Sample(
         brokers={1: Broker(2, 2), 2: Broker(2, 1, truncate_to=(1, 2, 2, 2))},
@@ -110,6 +115,7 @@ TEXTBOOK = {
         exit_status=1,
         cuts=(1,),
         codes=("HWM-LOSS",),
+        states={1: "killed", 2: "live"},
     ),
     "hw-truncation-divergence": Sample(
         brokers={
@@ -123,6 +129,7 @@ TEXTBOOK = {
         exit_status=1,
         cuts=(1,),
         codes=("HWM-LOSS",),
+        states={1: "killed", 2: "live"},
     ),
     "fast-failover": Sample(
         brokers={
@@ -175,6 +182,7 @@ TEXTBOOK = {
         exit_status=1,
         cuts=(93,),
         codes=("HWM-LOSS",),
+        states={1: "live", 2: "killed"},
     ),
     "unclean-election": Sample(
         brokers={
@@ -189,6 +197,7 @@ TEXTBOOK = {
         cuts=(6, 8),
         codes=("HWM-LOSS",),
         configs={"min.insync.replicas": "1", "unclean.leader.election.enable": "true"},
+        states={1: "killed", 2: "live"},
     ),
 }
 
@@ -254,7 +263,7 @@ def answer_text(value: object, depth: int = 0) -> str:
 
 
 def write_sample(name: str, path: Path) -> None:
-    """The log dirs, describe listing and expected.json of one textbook sample, in an existing directory `path`."""
+    """The log dirs, describe listing, manifest.json and expected.json of one textbook sample, in an existing directory `path`."""
     sample = TEXTBOOK[name]
     topic_id = make_uuid(f"{name} topic")
     for broker_id, broker in sample.brokers.items():
@@ -277,6 +286,10 @@ def write_sample(name: str, path: Path) -> None:
         )
     listing = PartitionListing(0, sample.leader, tuple(sorted(sample.brokers)), sample.isr)
     (path / DESCRIBE).write_text(describe_text([TopicListing(TOPIC, topic_id, (listing,), sample.configs)]))
+    if sample.states:
+        brokers = ({"broker_id": one, "log_dir": f"broker-{one}", "kind": kind} for one, kind in sample.states.items())
+        lines = ",\n  ".join(map(json.dumps, brokers))
+        (path / "manifest.json").write_text(f'{{"schema_version": 1, "brokers": [\n  {lines}]}}\n')
     (path / "expected.json").write_text(answer_text(expected_answer(sample)))
 
 

@@ -120,7 +120,9 @@ def _reason(case: Case, best: CandidateCost, others: Sequence[CandidateCost], st
         reason = f"{reason}; broker {least.broker_id}{next_best} would lose {_say_loss(least)}"
     if equals:
         same = brokers(sorted(cost.broker_id for cost in equals))
-        too = f"neither would {same}" if _say_loss(best).startswith("nothing") else f"so would {same}"
+        too = f"neither would {same}" if _say_loss(best) == "nothing" else f"so would {same}"
+        if best.hidden_records:
+            too = f"it is the same with {same}"
         advantage = _advantage(case, best, equals, standings)
         reason = f"{name} loses {_say_loss(best)}; {too}. Broker {best.broker_id} {advantage}"
         if rest:
@@ -132,7 +134,7 @@ def _advantage(case: Case, best: CandidateCost, equals: Sequence[CandidateCost],
     """What decides between candidates that lose the same."""
     own = standings[best.broker_id]
     if own == "leader":
-        return "is its leader by the metadata"
+        return "is the registered leader"
     if all(STANDINGS.index(standings[cost.broker_id]) > STANDINGS.index(own) for cost in equals) and own in CLEAN:
         return "is in sync" if own == "isr" else "is eligible"
     if own == "last_known" and all(standings[cost.broker_id] != own for cost in equals):
@@ -149,5 +151,5 @@ def _say_loss(cost: CandidateCost) -> str:
     loss = say_loss(cost.lost_records, cost.lost_committed, cost.lost_possible, cost.at_most, cost.cut_transactions)
     if cost.hidden_records:
         more = "nothing more" if loss == "nothing" else loss
-        loss = f"{more}, and lacks {count(cost.hidden_records, 'record')} that another replica keeps unseen"
+        loss = f"{more}, but lacks {count(cost.hidden_records, 'record')} that another replica has where no truncation finds them"
     return loss

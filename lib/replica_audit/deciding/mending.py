@@ -32,7 +32,12 @@ def mending_steps(
     ]
     moving = {(one.topic, one.partition) for one in decisions if one.procedure != "none"}
     yield from _transactions(found, matrix, moving, tools)
-    yield from _remedies(found, results, {(one.topic, one.partition) for one in decisions}, moving)
+    captured = [
+        row
+        for row in found
+        if not (row["code"] in codes_with("no_files") and (row["topic"], row["partition"]) in matrix.needed)
+    ]
+    yield from _remedies(captured, results, {(one.topic, one.partition) for one in decisions}, moving)
 
 
 def _transactions(found: Sequence[Row], matrix: Matrix, moving: Collection[Place], tools: Tools) -> Iterator[Step]:

@@ -70,20 +70,25 @@ def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:
 
 
 def _capture(matrix: Matrix, state: PresentState, copies: Copies, about: Collection[Place] | None) -> Iterator[Step]:
-    """Replicas that were not captured and without which nothing is certain, by broker."""
+    """Replicas that were not captured and without which nothing is certain; brokers of which the same is said together."""
     missing: dict[int, list[Place]] = defaultdict(list)
     for place, brokers in sorted(matrix.needed.items()):
         for broker in brokers if about is None or place in about else ():
             missing[broker].append(place)
+    groups: dict[tuple[tuple[Place, ...], str], list[int]] = defaultdict(list)
     for broker, places in sorted(missing.items()):
-        may = f"it was not captured and may hold committed records of {list_places(places)}"
-        then = "Add the copy to the snapshot and audit again"
+        groups[tuple(places), _liveness(broker, state)].append(broker)
+    for (together, _), brokers in groups.items():
+        places = list(together)
+        one = len(brokers) == 1
+        may = f"{'it was not captured and' if one else 'none of them was captured, and each'} may hold committed records of {list_places(places)}"
+        then = f"Add the {'copy' if one else 'copies'} to the snapshot and audit again"
         yield _step(
             "capture",
-            f"{_hold([broker], state)}: {may}. {then}",
-            brokers=[broker],
+            f"{_hold(brokers, state) if one else _hold_each(brokers, state)}: {may}. {then}",
+            brokers=brokers,
             partitions=places,
-            commands=[copies.of_partitions(broker, places)],
+            commands=[copies.of_partitions(broker, places) for broker in brokers],
         )
 
 
@@ -229,6 +234,16 @@ def _hold(brokers: Sequence[int], state: PresentState) -> str:
     if liveness == "up":
         return f"Copy the log directory of {name} now"
     return f"If {name} is down, do not start it before {whose} is copied; if it is up, copy the directory now"
+
+
+def _hold_each(brokers: Sequence[int], state: PresentState) -> str:
+    """What to do with brokers of one liveness until the log directory of each is copied."""
+    names, liveness = name_brokers(brokers), _liveness(min(brokers), state)
+    if liveness == "down":
+        return f"Do not start {names} before their log directories are copied"
+    if liveness == "up":
+        return f"Copy the log directories of {names} now"
+    return f"Do not start any of {names} that is down before its log directory is copied; copy those of the others now"
 
 
 def _tell_holding(brokers: Sequence[int], held: Sequence[Holding], matrix: Matrix) -> str:

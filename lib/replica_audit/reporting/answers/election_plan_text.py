@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from replica_audit.deciding.plan_parts import Candidate, Decision, Held, Plan, Prediction, Step
 from replica_audit.reporting.answers.decision_text import tell_decisions
 from replica_audit.reporting.phrases.layout import align_columns, clean, paint, text_width, wrap
-from replica_audit.reporting.phrases.sentences import join_some, join_words, name_partitions, verb
+from replica_audit.reporting.phrases.sentences import join_some, join_words, name_brokers, name_partitions, verb
 from replica_audit.wording import count
 
 STANDING_WORDS = {
@@ -136,19 +136,16 @@ def _row(one: Candidate, decision: Decision) -> list[str]:
 
 
 def _brokers(plan: Plan) -> Iterator[str]:
-    parts = [f"up: {_ids(plan.up)}"]
-    cleanly = set(plan.stopped_cleanly)
-    parts.append(f"stopped cleanly: {_ids(plan.stopped_cleanly)}")
-    parts.append(
-        f"down otherwise: {_ids([one for one in plan.down if one not in cleanly and one not in plan.unknown])}"
-    )
+    """Who is up, and who is not, as far as that is known."""
+    down = [one for one in plan.down if one not in plan.stopped_cleanly and one not in plan.unknown]
+    states = {"up": plan.up, "stopped cleanly": plan.stopped_cleanly, "down": down}
+    parts = [f"{state}: {join_words(ids)}" for state, ids in states.items() if ids]
+    if parts:
+        yield from wrap(f"Brokers {'; '.join(parts)}.")
     if plan.unknown:
-        parts.append(f"not known: {_ids(plan.unknown)} (--up says it)")
-    yield from wrap(f"Brokers {'; '.join(parts)}.")
-
-
-def _ids(ids: Iterable[int]) -> str:
-    return ", ".join(map(str, ids)) or "none"
+        yield from wrap(
+            f"Whether {name_brokers(plan.unknown)} {verb(len(plan.unknown), 'is', 'are')} up is not known: say it with --up."
+        )
 
 
 def _step(step: Step) -> Iterator[str]:
@@ -173,7 +170,7 @@ def _step(step: Step) -> Iterator[str]:
 def tell_snapshot(paths: Sequence[str]) -> str:
     """Directories of the snapshot that have what a step copies."""
     named = [*paths[:PATH_LIMIT], *(["other directories"] if len(paths) > PATH_LIMIT else [])]
-    return f"This snapshot has them in {join_words(named)}: keep it."
+    return f"This snapshot has a copy in {join_words(named)}: keep it."
 
 
 def wrap_command(command: str, indent: str) -> Iterator[str]:

@@ -68,7 +68,5 @@ def _decide(results: Results, plan: Plan) -> Iterator[FirstStep]:
     if len(asking) > DECISION_LIMIT:
         yield FirstStep((f"{len(asking) - DECISION_LIMIT} more decisions and all steps:",), command)
     elif asking:
-        steps = f"{len(plan.steps)} steps" if len(plan.steps) > 1 else "step"
-        yield FirstStep(
-            (f"The {steps} in order, what must hold before each, and what every other choice costs:",), command
-        )
+        steps = f"All {len(plan.steps)} steps, what must hold before each" if len(plan.steps) > 1 else "The plan"
+        yield FirstStep((f"{steps}, and what every other choice costs:",), command)
