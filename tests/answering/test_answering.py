@@ -158,7 +158,8 @@ def outcome(partitions: list, findings: list | None = None, untrusted: str | Non
         ("UNCOMMITTED_DIVERGENCE", {"lost_records": 0}, "DIV-EPOCH", "none_lacked"),
         ("UNCOMMITTED_DIVERGENCE", {}, "DIV-EPOCH", "unproven"),
         ("COMMITTED_DIVERGENCE", {}, "DIV-CONTENT", "differ"),
-        ("LATENT_CORRUPTION", {}, "LOG-CRC", "damaged"),
+        ("LATENT_CORRUPTION", {}, "LOG-BAD-CRC", "damaged"),
+        ("LATENT_CORRUPTION", {}, "OF-A-LATER-VERSION", "damaged"),
         ("INCONCLUSIVE", {}, "CAP-UNREADABLE", "undecided"),
     ],
 )

@@ -89,7 +89,6 @@ def test_the_terminal_shows_all_of_it_in_its_width():
         "HIGH",
         "MED",
         "LOW",
-        "INFO",
         "NEW",
         "RESOLVED",
     ]
@@ -102,7 +101,6 @@ def test_the_terminal_shows_all_of_it_in_its_width():
         "0",
         "0",
         "1",
-        "0",
         "0",
         "1",
         "0",

@@ -55,7 +55,7 @@ TABLE: tuple[tuple[str, str, Callable[[Truth], bool]], ...] = (
     ("diverged-unclean",
      "Do not start broker 0 before its log directory is copied: it holds 84 committed records that the leader does not "
      "have, in ledger-0, ledger-1 and ledger-2; they are deleted as soon as it follows. This snapshot has a copy in "
-     "broker-0/ledger-0, broker-0/ledger-1 and broker-0/ledger-2: keep it. To copy it on the broker: tar -czf broker-0.tgz "
+     "broker-0/ledger-0, broker-0/ledger-1 and broker-0/ledger-2: keep it. On the broker: tar -czf broker-0.tgz "
      "-C LOG_DIR_OF_0 -- ./ledger-0 ./ledger-1 ./ledger-2",
      lambda t: not is_up(t, 0) and is_up(t, 1)),
     ("diverged-unclean",
@@ -69,14 +69,14 @@ TABLE: tuple[tuple[str, str, Callable[[Truth], bool]], ...] = (
      "Do not start broker 1 or 2 before the log directory of one of them is copied: each holds the same 48 committed "
      "records that the leader does not have, in transfers-0, transfers-1 and transfers-3; they are deleted as soon as "
      "they follow. This snapshot has a copy in broker-1/transfers-0, broker-1/transfers-1 and broker-1/transfers-3: keep it. "
-     "To copy it on the broker: tar -czf broker-1.tgz -C LOG_DIR_OF_1 -- ./transfers-0 ./transfers-1 ./transfers-3",
+     "On the broker: tar -czf broker-1.tgz -C LOG_DIR_OF_1 -- ./transfers-0 ./transfers-1 ./transfers-3",
      lambda t: not is_up(t, 1) and not is_up(t, 2) and is_up(t, 0)),
     # The listing was taken before anything stopped: it does not tell who is up now.
     ("zk-2.8-diverged-unclean",
      "If broker 0 is down, do not start it before its log directory is copied; if it is up, copy the directory now: it "
      "holds 103 committed records that the leader does not have, in ledger-0, ledger-1 and ledger-2; they are deleted as "
-     "soon as it follows. This snapshot has a copy in broker-0/ledger-0, broker-0/ledger-1 and broker-0/ledger-2: keep it. To "
-     "copy it on the broker: tar -czf broker-0.tgz -C LOG_DIR_OF_0 -- ./ledger-0 ./ledger-1 ./ledger-2",
+     "soon as it follows. This snapshot has a copy in broker-0/ledger-0, broker-0/ledger-1 and broker-0/ledger-2: keep it. "
+     "On the broker: tar -czf broker-0.tgz -C LOG_DIR_OF_0 -- ./ledger-0 ./ledger-1 ./ledger-2",
      lambda t: "A=0 led alone and took records" in t["about"]),
     ("txn-failover-1-unclean",
      "retried-0 and retried-1: Elect broker 0. Broker 0 loses nothing; neither would brokers 1 and 2. Broker 0 is eligible.",

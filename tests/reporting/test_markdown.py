@@ -38,7 +38,7 @@ def test_the_answer_comes_first_then_what_to_do_then_the_table() -> None:
         text.index(part)
         for part in (
             told,
-            "**If broker 2 is down, do not start it before its log directory is copied; if it is up,",
+            "**Do not start broker 2 before its log directory is copied**: it holds 7 committed records",
             "**What to do**",
             "- `orders-0`: Elect broker 2. Broker 2 loses nothing; broker 1 would lose 7 committed records.",
             "<details><summary>7 steps, with commands</summary>",

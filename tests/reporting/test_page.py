@@ -297,7 +297,7 @@ def test_what_to_do_is_the_plan_in_short():
     section = page[page.index('<section class="plan"') : page.index('<section class="tiles"')]
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", section))
     assert "Elect broker 2. Broker 2 loses nothing; broker 1 would lose 7 committed records." in text
-    assert "Stop broker 1, where it is up, with SIGTERM." in text
+    assert "Stop broker 1 with SIGTERM; orders-0 has no leader meanwhile." in text
     assert "kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type unclean" in text
 
 

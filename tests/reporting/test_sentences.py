@@ -123,6 +123,8 @@ TABLE: tuple[tuple[Template, str, str, Callable[[Truth], bool]], ...] = (
      lambda t: t["damage"] == "one batch twice in a row: offsets go back"),
     (headlines.UNDECIDED, "kip101-isr-2-truncated", "The only partition could not be judged.",
      lambda t: "1 truncated to its high watermark and waits for 2" in t["about"]),
+    (headlines.NONE_DECIDED, "corrupted-hw-garbage", "None of the 19 partitions could be judged.",
+     lambda t: t["from"] == "healthy"),
     (headlines.LEFT_BEHIND, "diverged-clean",
      "Replicas differ in 2 of 3 partitions, but only in what a clean election left behind.",
      lambda t: "lost in a clean election from the ISR" in t["about"]),

@@ -202,9 +202,23 @@ def test_columns_line_up() -> None:
 
 def test_long_lists_end_with_how_many_more_there_are() -> None:
     rows = [partition("t", number) for number in range(PARTITION_LIMIT + 3)]
-    findings = [finding("REP-LAG", "info", "t", number) for number in range(FINDING_LIMIT + 2)]
+    findings = [
+        finding("REP-LAG", "info", "t", number, message=f"{number} behind") for number in range(FINDING_LIMIT + 2)
+    ]
     text = render_summary(results(rows, findings))
     assert "and 3 more (--format json has all)" in text and "and 2 more (--format json has all)" in text
+
+
+def test_what_holds_of_many_partitions_is_one_line_with_their_number() -> None:
+    """Not where sentence, severity or brokers differ, nor where it belongs to no partition."""
+    alike = [finding("META-NO-LEADER", "info", "t", number, message="no leader") for number in range(9)]
+    other = finding("META-NO-LEADER", "info", "u", 0, message="no leader", broker_id=2)
+    worse = finding("META-NO-LEADER", "medium", "v", 0, message="no leader")
+    unplaced = [finding("META-FORK", "critical", None, None, message="one fork", broker_id=node) for node in (1, 2)]
+    text = render_summary(results([partition("t", number) for number in range(9)], [*alike, other, worse, *unplaced]))
+    assert "info      META-NO-LEADER t-0, t-1, t-2, t-3 and 5 more partitions\n          no leader\n" in text
+    assert "info      META-NO-LEADER u-0 broker 2\n" in text and "medium    META-NO-LEADER v-0\n" in text
+    assert text.count("          no leader\n") == 3 and "critical  META-FORK brokers 1 and 2\n" in text
 
 
 def test_the_worst_partition_is_first_also_when_the_list_is_cut() -> None:
@@ -221,10 +235,10 @@ def test_the_partition_page_shows_every_section() -> None:
         "ledger-0  COMMITTED_LOSS",
         "leader 2, leader epoch 1, ISR 2",
         "broker 1: 0:0 1:6; leader-epoch-checkpoint: none",
-        "[6, 9], not exact (interval)",
+        "[6, 9], not exact, ",
         "lower: checkpoint of broker 2",
         "broker 1 [6, 8) DIV-EPOCH: epoch 0 where the reference has epoch 1, 2 records, 2 of them proven committed",
-        "broker 1 fetch: keeps up to 6 (epoch_match), drops 4 records, 400 bytes, 2 of them proven committed",
+        "broker 1 fetch: keeps up to 6 (the epochs agree up to there), drops 4 records, 400 bytes, 2 of them proven committed",
         "1. asks for epoch 0: the leader's epoch 0 ends at 6, here epoch 0 ends at 10; keep up to 6",
         "- checkpoint: broker 1 broker-1/replication-offset-checkpoint: 8; high watermark",
         "- considered: capture skew: no",

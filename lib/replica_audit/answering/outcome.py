@@ -138,7 +138,8 @@ def _damaged(partitions: Sequence[Row], findings: Mapping[tuple, Sequence[Row]])
     """Partitions that are LATENT_CORRUPTION, each with every broker of a finding that makes it so."""
     for row in partitions:
         for found in findings.get(place_of(row), ()) if row["verdict"] == "LATENT_CORRUPTION" else ():
-            if "LATENT_CORRUPTION" in CATALOGUE[found["code"]].verdicts and at_or_above(found["severity"], "medium"):
+            known = CATALOGUE.get(found["code"])
+            if known is not None and "LATENT_CORRUPTION" in known.verdicts and at_or_above(found["severity"], "medium"):
                 yield row, found["broker_id"]
 
 

@@ -72,7 +72,7 @@ def doubted_from(quorum: Quorum, copies: Sequence[MetadataCopy]) -> int | None:
     """From where on the newest copy has what too few of the voters have; None without that, or where logs are forked."""
     voted, of_voters = quorum.committed_end, _of_voters(quorum, copies)
     if voted is None and len(votes(of_voters, quorum.voters)) < len(of_voters):
-        # Some were formatted anew: they are no votes, but these nodes start with what they hold now.
+        # Some were formatted anew: they do not vote, but these nodes start with what they hold now.
         voted = min(quorum.agreed[copy.log.path] for copy in of_voters)
     return None if voted is None or voted >= quorum.newest.end_offset or quorum.forks else voted
 

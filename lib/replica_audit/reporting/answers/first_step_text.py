@@ -55,7 +55,7 @@ def _tell_step(step: Step) -> FirstStep:
     if step.snapshot:
         told += f" {tell_snapshot(step.snapshot)}"
     if commands:
-        told += f" To copy {'it' if len(commands) == 1 else 'them'} on the broker{'' if len(commands) == 1 else 's'}:"
+        told += f" On the broker{'' if len(commands) == 1 else 's'}:"
     return FirstStep(("", lead, f"{colon.strip()} {told}".rstrip() if colon else f". {told}".rstrip()), commands)
 
 

@@ -19,8 +19,8 @@ RANGES = 3
 
 
 def render_facts(findings: Sequence[Row], limit: int, colour: bool = False) -> list[str]:
-    """The worst `limit` facts, each with its first sentences, and how many more there are; one that holds of several
-    partitions is told once.
+    """The worst `limit` facts, each with its first sentences, and how many more there are; a fact of several
+    partitions once, with their names.
     """
     lines: list[str] = []
     told: dict[object, list[Fact]] = {}
@@ -42,7 +42,7 @@ def render_facts(findings: Sequence[Row], limit: int, colour: bool = False) -> l
 
 
 def _said(fact: Fact) -> object:
-    """What is printed of a fact but for its partition."""
+    """What is printed of a fact beside its partition."""
     head = fact.head
     alike = (head["code"], head["severity"], head["confidence"], head["status"], fact.brokers, fact.ranges)
     return (*alike, tuple(_messages(fact)), _others(fact), None if head["topic"] is not None else id(fact))

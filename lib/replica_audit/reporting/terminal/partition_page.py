@@ -24,6 +24,9 @@ from replica_audit.wording import name_cut, name_source
 #: Rows of one list that a terminal shows; audit.json has them all.
 LIMIT = 50
 
+#: What is said of a high watermark that is not exact, by `method`.
+_INEXACT = {"capture_skew": "not exact, since it moved while the copies were made"}
+
 _HEAD = "BROKER ISR START END LOADED RECOVERED CHECKPOINT PREFIX BATCHES TAIL STOPPED"
 
 
@@ -125,7 +128,7 @@ def _lineage(epochs: Sequence[Sequence[int]] | None) -> str:
 def _high_watermark(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for row in rows:
-        exact = "exact" if row["exact"] else f"not exact ({clean(row['method']).replace('_', ' ')})"
+        exact = "exact" if row["exact"] else _INEXACT.get(row["method"], "not exact")
         text = f"{render_interval(row['hw_lower'], row['hw_upper'])}, {exact}"
         text += f", leader's log end {clean(row['leader_log_end_offset'])}"
         text += f", leadership: {name_source(row['leadership_source'])}"
