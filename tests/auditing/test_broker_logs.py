@@ -44,7 +44,7 @@ def test_the_loss_that_left_no_trace_is_told_by_the_logs_alone(tmp_path):
     assert "led in epoch 3" in cut["message"] and "logs/broker-1/server.log line 7" in cut["message"]
     (election,) = [row for row in results.tables["findings"] if row["code"] == "META-UNCLEAN-ELECTION"]
     assert (election["broker_id"], election["severity"], election["confidence"]) == (1, "info", "likely")
-    assert "in sync before: 0" in election["message"]
+    assert "only broker 0 was in sync" in election["message"]
 
 
 def test_before_it_the_logs_have_an_ordinary_cut(tmp_path):

@@ -230,10 +230,10 @@ def test_a_segment_between_two_others_is_missing_where_something_shows_that_it_w
         (None, True, True, "CAP-MISSING-REPLICA", "medium", "a checkpoint file names"),
         (None, True, False, "CAP-MISSING-REPLICA", "medium", "a checkpoint file names"),
         (None, False, False, "CAP-UNREADABLE", "high", "a checkpoint file names"),
-        (leadership(), False, True, "CAP-MISSING-REPLICA", "medium", "user names"),
-        (leadership(), True, False, "CAP-MISSING-REPLICA", "medium", "user names"),
-        (leadership(replicas=None), False, False, "CAP-UNREADABLE", "high", "user names"),
-        (leadership(replicas=None), True, True, "CAP-MISSING-REPLICA", "medium", "user names"),
+        (leadership(), False, True, "CAP-MISSING-REPLICA", "medium", "the leadership file names"),
+        (leadership(), True, False, "CAP-MISSING-REPLICA", "medium", "the leadership file names"),
+        (leadership(replicas=None), False, False, "CAP-UNREADABLE", "high", "the leadership file names"),
+        (leadership(replicas=None), True, True, "CAP-MISSING-REPLICA", "medium", "the leadership file names"),
     ],
 )
 def test_a_partition_without_any_replica(said, named, observed, code, severity, source):
@@ -268,7 +268,7 @@ def test_leadership_that_is_older_than_the_logs_and_a_copy_that_is_older_than_it
     (outdated,) = cap_doubts.judge(case(two, compared(one), outdated=older))
     assert (outdated.code, outdated.broker_id) == ("CAP-SKEW", 2)
     assert outdated.message.startswith(
-        "leadership by user names broker 1 in leader epoch 1; broker 2 knows leader epoch 2, which came later"
+        "the leadership file names broker 1 in leader epoch 1; broker 2 knows leader epoch 2, which came later"
     )
     (early,) = cap_doubts.judge(case(one, compared(two), predates=True))
     assert (early.code, early.broker_id, paths(early)) == ("CAP-SKEW", 1, {(1, f"broker-1/{FILES['epoch_file']}")})

@@ -131,7 +131,7 @@ def test_of_a_reference_that_a_cleaner_visits_it_is_only_known_what_it_had():
 def test_a_run_says_whether_it_is_cut(cut, fate):
     item = told_of(run(), cut)
     assert item.message.endswith(f"; the fetch protocol {fate}")
-    assert texts(item, "replay") == [f"truncate to {cut}, epoch_match"]
+    assert texts(item, "replay") == [f"truncate to {cut}: the epochs agree up to there"]
 
 
 @pytest.mark.parametrize(
@@ -234,12 +234,20 @@ def _difference(kind: str = "content", start: int = 10, end: int = 15, *, compar
 
 
 ONE_SIDED = (
-    "in this compacted partition broker 1 has 1 record that broker 2 does not have, and broker 2 has 3 that broker 1 does "
-    "not have"
+    "in this compacted partition broker 1 has 1 record that broker 2 does not have, and broker 2 has 3 records that "
+    "broker 1 does not have"
 )
 ALL_EQUAL, SOME_UNREAD = "every record that both have is equal", "some records could not be read"
 SAME_KEYS, NO_OTHER = "so is the latest value of each key", "no key was seen with another latest value"
 DIFFERING = {"alive_on_follower": 1, "start_offset": 3, "end_offset": 4}
+
+
+@pytest.mark.parametrize(("holder", "other", "counts"), [(1, 2, (3, 0)), (2, 1, (0, 3))])
+def test_of_a_compacted_pair_only_who_has_more_is_named(holder, other, counts):
+    only_reference, only_follower = counts
+    (item,) = found(_read(only_reference=only_reference, only_follower=only_follower), "DIV-PRESENCE")
+    said = f"in this compacted partition broker {holder} has 3 records that broker {other} does not have; "
+    assert item.message.startswith(said), item.message
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,8 @@ def test_an_epoch_that_the_metadata_does_not_know(epoch, told):
         )
         for item in items:
             assert (
-                item.message == "broker 1 has batches of epoch 2; user knows epochs up to 1" and item.replica_epoch == 2
+                item.message == "broker 1 has batches of epoch 2; the leadership file knows epochs up to 1"
+                and item.replica_epoch == 2
             )
     without = log(1, (-1, 0))
     assert list(epo_lineage.judge(case(without, said=leadership(leader_epoch=1)))) == []

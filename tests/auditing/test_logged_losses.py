@@ -131,24 +131,34 @@ def test_how_bad_and_how_sure_an_unclean_election_of_the_logs_is(tmp_path, broke
 @pytest.mark.parametrize(
     ("logs", "epoch", "members", "line", "considered"),
     [
-        ({2: BY_CONTROLLER}, " in epoch 1", "1", place(2, 3, 3), "no, a line says that nobody in sync was alive"),
-        (BY_LEADERS, " in epoch 1", "1", place(2, 1, 4), "no line says so"),
+        (
+            {2: BY_CONTROLLER},
+            " in epoch 1",
+            "only broker 1 was in sync",
+            place(2, 3, 3),
+            "no, a line says that nobody in sync was alive",
+        ),
+        (BY_LEADERS, " in epoch 1", "only broker 1 was in sync", place(2, 1, 4), "no line says so"),
         (
             {2: {1: elected(1, 0, 1, 3), 4: elected(2, 1, 2)}},
             " in epoch 1",
-            "1, 3",
+            "brokers 1 and 3 were in sync",
             place(2, 2, 4),
             "no line says so; but the log of broker 1, which led before, is not here",
         ),
-        ({1: {1: unclean(2)}}, "", "unknown", place(1, 1, 1), "no, a line says that nobody in sync was alive"),
+        (
+            {1: {1: unclean(2)}},
+            "",
+            "who was in sync is not known",
+            place(1, 1, 1),
+            "no, a line says that nobody in sync was alive",
+        ),
     ],
     ids=["a line says so", "by the ISR", "no log of who led before", "one line alone"],
 )
 def test_what_is_told_of_an_unclean_election_of_the_logs(tmp_path, logs, epoch, members, line, considered):
     (row,) = scene(tmp_path, HEALED, logs).found("META-UNCLEAN-ELECTION")
-    assert (
-        row["message"] == f"broker 2 was elected{epoch} though it was not in sync (in sync before: {members}); {line}"
-    )
+    assert row["message"] == f"broker 2 was elected{epoch} though it was not in sync ({members}); {line}"
     assert evidence(row, "considered") == [f"it had joined the ISR again: {considered}"]
     assert row["start_offset"] == (30 if epoch else None)
 
@@ -165,7 +175,7 @@ def test_who_led_before_an_election_may_be_nobody(tmp_path):
     answer = scene(tmp_path, {1: NEW, 2: NEW}, logs)
     (row,) = answer.found("META-UNCLEAN-ELECTION")
     assert row["message"] == (
-        f"broker 2 was elected in epoch 2 though it was not in sync (in sync before: none); {place(1, 3, 4)}"
+        f"broker 2 was elected in epoch 2 though it was not in sync (nobody was in sync); {place(1, 3, 4)}"
     )
     assert evidence(row, "considered") == ["it had joined the ISR again: no line says so"]
 

@@ -42,7 +42,9 @@ def test_who_is_compared_with_where_nobody_leads(tmp_path: Path) -> None:
 )
 def test_what_bounds_the_high_watermark_where_the_isr_is_not_known(tmp_path: Path, mark: int, bound: str) -> None:
     answer = audit(tmp_path, {1: Broker(LOG, high_watermark=mark)}, source="inferred")
-    assert told(answer, "META-ISR-UNKNOWN") == [f"nothing says who is in sync (leadership: inferred); {bound}"]
+    assert told(answer, "META-ISR-UNKNOWN") == [
+        f"nothing says who is in sync (leadership: inferred from the logs); {bound}"
+    ]
     assert not answer.found("META-NO-LEADER")
 
 
@@ -53,7 +55,7 @@ def test_what_bounds_the_high_watermark_where_the_isr_is_not_known(tmp_path: Pat
             "topics_describe",
             "info",
             "CONSISTENT",
-            f"yes, topics_describe names {TOPIC_ID}; Kafka sets such a directory aside as -stray",
+            f"yes, the listing of the topics names {TOPIC_ID}; Kafka sets such a directory aside as -stray",
         ),
         ("user", "medium", "INCONCLUSIVE", "possible, nothing says which id is the present one"),
         ("inferred", "medium", "INCONCLUSIVE", "possible, nothing says which id is the present one"),

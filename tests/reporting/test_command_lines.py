@@ -53,6 +53,9 @@ def test_commands_and_names_within_sentences_are_told_apart():
     assert ("kafka-transactions.sh --bootstrap-server HOST:PORT abort --start-offset 9", "command") in split_words(
         "End it: kafka-transactions.sh --bootstrap-server HOST:PORT abort --start-offset 9."
     )
+    assert ("replica-audit explain META-FORK", "command") in split_words(
+        "Choose by the rules of replica-audit explain META-FORK. On the brokers:"
+    )
     assert list(split_words("Nothing to run, tar is not needed.")) == [("Nothing to run, tar is not needed.", "")]
     assert list(split_words("on 2026-11-21, in a-1 and " + "x" * 60 + "-1")) == [
         ("on ", ""), ("2026-11-21", "name"), (", in ", ""), ("a-1", "name"), (" and " + "x" * 60 + "-1", ""),

@@ -62,7 +62,7 @@ def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:
         "copy",
         "Start no controller and no broker before __cluster_metadata-0 of every one of them is copied: their metadata logs are "
         "stale or contradict each other, and a node that follows cuts its own without a warning. Then choose the right one by the "
-        "rules of replica-audit explain META-FORK",
+        "rules of replica-audit explain META-FORK. The same command copies that of any other controller",
         brokers=nodes,
         partitions=[],
         commands=[copies.of_directories(node, [METADATA_DIRECTORY]) for node in nodes],

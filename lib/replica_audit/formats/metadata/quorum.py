@@ -164,7 +164,7 @@ def _forks(
             reason = f"both have records of controller epoch {mine} there, but different ones"
             found.append(Fork(copy, newest, parting_at, reason))
         elif find_splice(copy, newest) is not None:
-            reason = "further on they have the same records again, and logs that are cut where they part never do"
+            reason = "further on they have the same records again, which no log has that was cut where it parts"
             found.append(Fork(copy, newest, parting_at, reason))
         elif covering:
             reason = f"its snapshot {covering[0].path} was taken of what it has there, so that was committed"

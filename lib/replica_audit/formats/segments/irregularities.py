@@ -86,7 +86,7 @@ class IrregularityFinder:
         known = back & (last <= previous)
         self._keep("gap", batches, gap, previous, _describe_offsets)
         self._keep("regression", batches, back & ~known, previous, _describe_offsets)
-        self._keep("duplicate", batches, known, previous, lambda b, p: f"all of it lies below {p + 1}, which was next")
+        self._keep("duplicate", batches, known, previous, lambda b, p: f"all of it lies below {p + 1}, the next offset")
         self._last_offset = int(last[-1])
 
     def _watch_epochs(self, batches: np.ndarray) -> None:
@@ -150,7 +150,7 @@ class IrregularityFinder:
 
 
 def _describe_offsets(batch: np.void, previous: int | None) -> str:
-    return f"begins at {batch['base_offset']}, {(previous or 0) + 1} was next"
+    return f"it begins at {batch['base_offset']}, though the next offset was {(previous or 0) + 1}"
 
 
 def _describe_fields(batch: np.void, _: int | None) -> str:

@@ -55,7 +55,7 @@ ALL_LOST = Template(
 )
 GONE_TOO = Template("Committed records of {places} are on no replica here any more.")
 NOT_COUNTED = Template("In {partitions} it is not known how many records are lost.")
-OTHERS = Template("Of the others, {counts}.")
+OTHERS = Template("Other partitions: {counts}.")
 SINCE = Template(
     "Compared is only what lies above the offsets that audit {audit} verified, and what has changed since."
 )

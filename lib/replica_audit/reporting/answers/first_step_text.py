@@ -68,5 +68,7 @@ def _decide(results: Results, plan: Plan) -> Iterator[FirstStep]:
     if len(asking) > DECISION_LIMIT:
         yield FirstStep((f"{len(asking) - DECISION_LIMIT} more decisions and all steps:",), command)
     elif asking:
-        steps = f"All {len(plan.steps)} steps, what must hold before each" if len(plan.steps) > 1 else "The plan"
+        steps = {1: "The plan", 2: "Both steps, what must hold before each"}.get(
+            len(plan.steps), f"All {len(plan.steps)} steps, what must hold before each"
+        )
         yield FirstStep((f"{steps}, and what every other choice costs:",), command)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-#: A command within a sentence of ours: it ends at a comma, or with the sentence.
-_COMMAND = re.compile(r"((?:tar -|kafka-[a-z-]+\.sh --|replica-audit [a-z-]+ )[^,]*?)(?=,|\.?$)")
+#: A command within a sentence of ours: it ends at a comma or a parenthesis, or with its sentence.
+_COMMAND = re.compile(r"((?:tar -|kafka-[a-z-]+\.sh --|replica-audit [a-z-]+ )[^,]*?)(?=,|\)|\. [A-Z]|\.?$)")
 
 #: A partition or a date: a line may not end after one of its hyphens, unless it is very long.
 _NAME = re.compile(r"((?<!\S)(?=\S*-\d)[^\s,;:]{3,40}(?![^\s,;:]))")

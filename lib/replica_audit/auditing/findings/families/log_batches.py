@@ -211,12 +211,11 @@ def _was_told_to_begin_anew(case: Case, item: Irregularity) -> bool:
 
 
 def _irregular(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity) -> Finding:
-    is_neighbours = item.previous is not None and item.kind != "producer_duplicate"
-    value = f" after {item.previous}" if is_neighbours else ""
+    epoch = f"leader epoch {item.leader_epoch}" if item.leader_epoch >= 0 else "without a leader epoch"
     return finding(
         _CODES[item.kind],
         f"broker {facts.broker_id}, {segment.path} at byte {item.position}: {offsets(item.base_offset, item.last_offset + 1)}, "
-        f"leader epoch {item.leader_epoch}{value}: {item.detail}",
+        f"{epoch}: {item.detail}",
         broker_id=facts.broker_id,
         start_offset=item.base_offset,
         end_offset=item.last_offset + 1,
