@@ -52,7 +52,7 @@ def test_the_terminal_the_story_and_the_summaries_say_at_least(found):
     told = [plain_text(sentence) for sentence in tell_story(place, rows, "fetch")]
     assert any(sentence.startswith("The high watermark is at least 30") for sentence in told)
     verdict, todo = build_verdict(found, "high"), tell_what_to_do(found)
-    assert "at least 30, not exact (interval), leader's log end -," in render_partition(found)
+    assert "at least 30, not exact, leader's log end -," in render_partition(found)
     assert "leader 3, compared with 1, leader epoch 2" in " ".join(render_partition(found).split())
     for text in (render_summary(found), render_markdown(found, verdict, todo), render_page(found, verdict, todo)):
         assert "at least 30" in text
