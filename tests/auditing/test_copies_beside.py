@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
 from tests.auditing.test_leadership_history import COMMON, UNCLEAN_TO_2, change, scene
-from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
+from tests.support.logdirs import PartitionFiles, make_uuid, manifest_text, write_log_dir
 
 UNIQUE = "5ce01f624f974a48b95f875be0c0e41b"
 NEW = Broker([*COMMON, *written(50, 60, 1, "new ")], high_watermark=50)
@@ -116,16 +117,35 @@ def test_records_below_the_leaders_log_start_are_not_lost(tmp_path: Path) -> Non
     assert answer.tables["partitions"][0]["lost_records"] == 0 and not answer.found("DIV-EPOCH"), answer
 
 
-@pytest.mark.parametrize(("quiesced", "lost"), [(True, 6), (None, 0)])
+@pytest.mark.parametrize(
+    ("quiesced", "kinds", "lost"),
+    [
+        (True, (), 6),
+        (None, (), 0),
+        (None, ("live",), 0),
+        (None, ("killed",), 6),
+        (None, ("killed", "killed"), 6),
+        (None, ("killed", "live"), 0),
+        (None, ("live", "killed"), 0),
+    ],
+)
 @pytest.mark.parametrize("checkpoint", [50, 56])
 def test_a_future_copy_that_is_longer_than_its_log_shows_a_lost_tail(
-    tmp_path: Path, quiesced: bool | None, lost: int, checkpoint: int
+    tmp_path: Path, quiesced: bool | None, kinds: tuple[str, ...], lost: int, checkpoint: int
 ) -> None:
-    """As long as the two were copied at one moment: a move goes on in a running broker."""
+    """As long as the two were copied at one moment, or while their broker was down: a move goes on in a running broker."""
     whole = [*COMMON, *written(50, 56, 0)]
     beside(tmp_path, 1, "future", whole)()
     leader = Broker(COMMON, high_watermark=checkpoint, recovery_point=40)
-    answer = audit(tmp_path, {1: leader, 2: Broker(COMMON)}, quiesced=quiesced, isr=(1, 2))
+
+    def manifest() -> None:
+        dirs = zip(("broker-1", "broker-1/b"), kinds)
+        said = [json.loads(manifest_text({1: name}, quiesced=quiesced, kind=kind)) for name, kind in dirs]
+        if said:
+            said[0]["brokers"] = [one for each in said for one in each["brokers"]]
+            (tmp_path / "manifest.json").write_text(json.dumps(said[0]))
+
+    answer = audit(tmp_path, {1: leader, 2: Broker(COMMON)}, quiesced=quiesced, isr=(1, 2), before_audit=manifest)
     (partition,) = answer.tables["partitions"]
     assert partition["lost_records"] == lost, answer
     if lost:

@@ -11,6 +11,7 @@ from typing import Any
 from tests.exhaustive.events import leave, settle
 from tests.exhaustive.partition import BROKERS, State, decide, take_note
 from tests.exhaustive.replica import Replica
+from tests.exhaustive.snapshots import UNIQUE
 
 from replica_audit.deciding.plan_parts import Step
 
@@ -26,10 +27,14 @@ _IDLE = (
     "restore",
     "restore_config",
     "verify",
-    "end_transaction",
     "mend",
 )
 _COPIED = re.compile(r"-czf broker-(\d+)\S*\.tgz .* -- (.*)$")
+_DIRECTORY = re.compile(rf"\./(\S+)-0(?:\.{UNIQUE}-(\w+))?")
+_ABORTED = re.compile(r"kafka-transactions.sh .*abort --topic (\S+) --partition 0 --start-offset (\d+)")
+#: Copies that are gone as soon as their broker has started: cut to the current log, deleted, or taken away by hand, since no
+#: broker starts with two directories of one partition. What is left out of the assignment stays.
+_PERISHABLE = ("future", "delete", "duplicate")
 
 _UNCUT = re.compile(r"Broker (\d+) still has (\S+)-0 up to offset (\d+)")
 
@@ -54,6 +59,11 @@ class Cluster:
         self.orders: dict[str, tuple[int, ...]] = dict.fromkeys(parts, BROKERS)
         self.unclean = set(unclean)
         self.copies: dict[str, set[Name]] = {topic: set() for topic in parts}
+        self.aborted: list[tuple[str, int]] = []
+        """(topic, first offset) of the transactions that were aborted by hand."""
+        for broker in self.up:
+            # One of a move that goes on has nothing but what the log has; what is to be deleted is gone within seconds.
+            self._drop(broker, ("future", "delete"))
         for number, broker in enumerate(fenced):
             for topic, state in self.parts.items():
                 self.parts[topic] = _fence(state, broker, fenced[number + 1 :])
@@ -67,11 +77,13 @@ class Cluster:
         """Every step, as long as what has to hold before it does; False where it does not. Time passes after the copies."""
         for step in steps:
             if step.action not in _IDLE:
-                self._settle()
+                self.settle()
             if not all(map(self._holds, step.before)):
                 return False
             if step.action == "copy":
-                self._copy(step.commands)
+                self._copy(step)
+            elif step.action == "end_transaction":
+                self.aborted += [(found[1], int(found[2])) for found in map(_ABORTED.search, step.commands) if found]
             elif step.action == "stop":
                 for broker in step.brokers:
                     self.stop(broker)
@@ -94,13 +106,26 @@ class Cluster:
         found = _UNCUT.match(condition)
         return found is None or self.parts[found[2]].replicas[int(found[1])].end >= int(found[3])
 
-    def _copy(self, commands: Iterable[str]) -> None:
-        for command in commands:
+    def _copy(self, step: Step) -> None:
+        for command in step.commands:
             found = _COPIED.search(command)
             assert found is not None, command
             for name in found[2].split():
-                topic = name.removeprefix("./").removesuffix("-0")
-                self.copies[topic] |= names(self.parts[topic].replicas[int(found[1])])
+                directory = _DIRECTORY.fullmatch(name)
+                assert directory is not None, command
+                state, broker = self.parts[directory[1]], int(found[1])
+                # A name that two disks have is told by where the snapshot has it.
+                kind = directory[2] or ("duplicate" if f"broker-{broker}/other/{name[2:]}" in step.snapshot else None)
+                if kind is None:
+                    self.copies[directory[1]] |= names(state.replicas[broker])
+                for one in state.aside:
+                    if (one.broker, one.kind) == (broker, kind):
+                        self.copies[directory[1]] |= names(one.log)
+
+    def _drop(self, broker: int, kinds: Iterable[str]) -> None:
+        for topic, state in self.parts.items():
+            left = tuple(one for one in state.aside if one.broker != broker or one.kind not in kinds)
+            self.parts[topic] = state._replace(aside=left)
 
     def stop(self, broker: int) -> None:
         """SIGTERM, where it is up."""
@@ -109,11 +134,12 @@ class Cluster:
                 after, entries = leave(state, broker, self._successor(topic, broker))
                 after = after.with_replica(broker, after.replicas[broker].stopped())
                 self.parts[topic] = take_note(state, after.log(*entries))
-            self._settle()
+            self.settle()
 
     def start(self, broker: int) -> None:
         """Where it is down."""
         if broker not in self.up:
+            self._drop(broker, _PERISHABLE)
             for topic, state in self.parts.items():
                 after = state
                 if state.replicas[broker].status == "killed" and broker in (*state.isr, *state.elr):
@@ -124,14 +150,14 @@ class Cluster:
                     successor = self._first(topic, after, after.isr or after.elr)
                     after, _ = decide(after, after.isr, after.up, successor=successor)
                 self.parts[topic] = take_note(state, after)
-            self._settle()
+            self.settle()
 
     def elect(self, topic: str) -> None:
         """An unclean election that is asked for: nothing where somebody leads."""
         state = self.parts[topic]
         if state.leader is None:
             self.parts[topic] = self._uncleanly(topic, state)
-            self._settle()
+            self.settle()
 
     def reorder(self, assignments: Iterable[Mapping[str, Any]]) -> None:
         """The assignment in another order, for which every replica has to be up, then a preferred election."""
@@ -143,7 +169,7 @@ class Cluster:
             if state.leader not in (None, order[0]) and order[0] in state.isr:
                 after = state._replace(leader=order[0], epoch=state.epoch + 1, fetched=(-1, -1, -1))
                 self.parts[topic] = take_note(state, after)
-        self._settle()
+        self.settle()
 
     def _first(self, topic: str, state: State, among: Iterable[int]) -> int | None:
         among = set(among)
@@ -154,7 +180,7 @@ class Cluster:
         others = {one for one in state.isr if one != gone} or {one for one in state.elr if one != gone}
         return self._first(topic, state, others) if gone == state.leader else None
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Unclean elections where they are allowed, and time for everybody to catch up."""
         for topic, state in self.parts.items():
             if state.leader is None and state.up and topic in self.unclean:

@@ -25,6 +25,17 @@ class Entry(NamedTuple):
     elr: tuple[int, ...] | None = None
     last_known: tuple[int, ...] | None = None
     recovering: bool | None = None
+    replicas: tuple[int, ...] | None = None
+    adding: tuple[int, ...] | None = None
+
+
+class Aside(NamedTuple):
+    """A copy that Kafka does not serve from."""
+
+    broker: int
+    kind: str
+    """future, stray, delete or duplicate (an older one on another disk)."""
+    log: Replica
 
 
 class State(NamedTuple):
@@ -48,6 +59,7 @@ class State(NamedTuple):
     metadata: tuple[tuple[int, tuple[Entry, ...]], ...] = ()
     """(event's number, entries) of each batch of the metadata log."""
     clock: int = 0
+    aside: tuple[Aside, ...] = ()
     story: tuple[str, ...] = ()
     """The events so far, for people."""
 

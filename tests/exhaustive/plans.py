@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import random
-import shutil
 import sys
 import tempfile
 import time
@@ -15,34 +13,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.exhaustive.asking import IN_MEMORY
-from tests.exhaustive.carrying_out import Cluster, names, ways
+from tests.exhaustive.beside import KINDS as ASIDE
+from tests.exhaustive.beside import with_copy
 from tests.exhaustive.events import cut_ends
+from tests.exhaustive.judging import MOVING, Judge, Told, write
 from tests.exhaustive.partition import BROKERS, State
-from tests.exhaustive.replica import RECORDS
-from tests.exhaustive.snapshots import TOPIC, write_snapshot
-from tests.exhaustive.states import walks
-from tests.exhaustive.truth import choose
+from tests.exhaustive.snapshots import TOPIC
+from tests.exhaustive.states import histories
+from tests.exhaustive.transactions import hangs, with_transactions
 
 from replica_audit.config import Settings
 from replica_audit.deciding.election_plan import plan_elections
 from replica_audit.deciding.plan_parts import Plan
 from replica_audit.local.audit import audit_all
 from replica_audit.results import Results
-
-#: Actions that move leaders, or may.
-MOVING = ("forbid_unclean", "stop", "start", "elect", "reorder")
-
-
-class Told(NamedTuple):
-    """What a snapshot tells, and what its topics allow."""
-
-    liveness: bool = True
-    """Who is up, by manifest and fencing."""
-    unclean: bool = False
-    """Unclean elections are allowed, and the metadata log says so."""
-    missing: int | None = None
-    """The broker that was not captured."""
-
 
 class Trial(NamedTuple):
     """A cluster, its plan, and what went wrong as it was carried out."""
@@ -53,36 +37,81 @@ class Trial(NamedTuple):
     wrong: tuple[str, ...]
 
 
-#: Kinds of clusters: how many partitions, whether the site lost its power, and what the snapshot tells.
-KINDS: dict[str, tuple[tuple[int, ...], bool, Told]] = {
-    "one partition": ((1,), False, Told()),
-    "one partition after a loss of power": ((1,), True, Told()),
-    "one partition, nobody says who is up": ((1,), False, Told(liveness=False)),
-    "one partition, unclean elections allowed": ((1,), False, Told(unclean=True)),
-    "one partition, a broker not captured": ((1,), False, Told(missing=0)),
-    "several partitions": ((2, 3), False, Told()),
-    "several partitions after a loss of power": ((2, 3), True, Told()),
-    "several partitions, nobody says who is up": ((2, 3), False, Told(liveness=False)),
-    "several partitions, unclean elections allowed": ((2, 3), False, Told(unclean=True)),
+class Kind(NamedTuple):
+    """Clusters of one kind."""
+
+    partitions: tuple[int, ...] = (1,)
+    """How many they may have."""
+    is_dark: bool = False
+    """The site lost its power at last."""
+    told: Told = Told()
+    has_copies: bool = False
+    """Kafka put copies aside, or another disk has one."""
+    has_transactions: bool = False
+
+
+_SEVERAL = (2, 3)
+KINDS: dict[str, Kind] = {
+    "one partition": Kind(),
+    "one partition after a loss of power": Kind(is_dark=True),
+    "one partition, nobody says who is up": Kind(told=Told(liveness=False)),
+    "one partition, unclean elections allowed": Kind(told=Told(unclean=True)),
+    "one partition, a broker not captured": Kind(told=Told(missing=0)),
+    "one partition with a copy put aside": Kind(has_copies=True),
+    "one partition with a copy put aside after a loss of power": Kind(is_dark=True, has_copies=True),
+    "one partition with transactions": Kind(has_transactions=True),
+    "one partition with transactions and a copy put aside": Kind(has_copies=True, has_transactions=True),
+    "several partitions": Kind(_SEVERAL),
+    "several partitions after a loss of power": Kind(_SEVERAL, is_dark=True),
+    "several partitions, nobody says who is up": Kind(_SEVERAL, told=Told(liveness=False)),
+    "several partitions, unclean elections allowed": Kind(_SEVERAL, told=Told(unclean=True)),
+    "several partitions with copies put aside": Kind(_SEVERAL, has_copies=True),
+    "several partitions with transactions after a loss of power": Kind(_SEVERAL, is_dark=True, has_transactions=True),
 }
 
 
-def clusters(kind: str, seed: int, count: int) -> Iterator[tuple[Mapping[str, State], Told]]:
+def clusters(name: str, seed: int, count: int) -> Iterator[tuple[Mapping[str, State], Told]]:
     """`count` clusters of a kind; a pure function of the seed. Partitions of one have the same brokers up, and ELR on or off."""
-    sizes, is_dark, told = KINDS[kind]
-    chance = random.Random(f"{kind} {seed}")
+    kind = KINDS[name]
+    is_special = kind.has_copies or kind.has_transactions
+    chance = random.Random(f"{name} {seed}")
     alike: dict[tuple, list[State]] = defaultdict(list)
     for events in (4, 5, 6):
-        for state in walks(seed, events, max(count, 400)):
-            if told.unclean and state.leader is None and state.up:
-                continue  # Somebody would have been elected at once.
-            after = without_power(state, chance) if is_dark else state
-            alike[tuple(replica.status for replica in after.replicas), after.elr_on].append(after)
+        for way in histories(seed, events, max(count, 1600 if is_special else 400)):
+            state = _of_kind(way, kind, chance)
+            if state is None or (kind.told.unclean and state.leader is None and state.up):
+                continue  # Where unclean elections are allowed, somebody would have been elected at once.
+            if is_special and not is_at_stake(state) and chance.random() < 0.9:
+                continue
+            alike[tuple(replica.status for replica in state.replicas), state.elr_on].append(state)
     every = [states for _, states in sorted(alike.items(), key=lambda item: item[0])]
     for _ in range(count):
         states = chance.choice(every)
-        parts = {topic: chance.choice(states) for topic in "abc"[: chance.choice(sizes)]}
+        parts = {topic: chance.choice(states) for topic in "abc"[: chance.choice(kind.partitions)]}
+        told = kind.told
         yield parts, told if told.missing is None else told._replace(missing=chance.choice(BROKERS))
+
+
+def _of_kind(way: Sequence[State], kind: Kind, chance: random.Random) -> State | None:
+    """The last state of a history, with what clusters of the kind have besides; None where nobody can have a copy."""
+    state: State | None = way[-1]
+    copy = chance.choice(ASIDE) if kind.has_copies else None
+    if copy is not None and copy != "future":
+        state = with_copy(way, copy, chance, 3)
+    if state is not None and kind.is_dark:
+        state = without_power(state, chance)
+    if state is not None and copy == "future":
+        # What was on its way to another disk when the power went.
+        state = with_copy([*way, state], copy, chance, 0)
+    return with_transactions(state, chance) if state is not None and kind.has_transactions else state
+
+
+def is_at_stake(state: State) -> bool:
+    """Whether a copy has what no replica has, or one log leaves a transaction open of which another one has the marker."""
+    logs = (*state.replicas, *(one.log for one in state.aside))
+    known = [batch for log in logs for batch in log.batches]
+    held = {batch.name for log in state.replicas for batch in log.batches}
+    return not {batch.name for batch in known} <= held or any(hangs(log.batches, known) for log in state.replicas)
 
 
 def without_power(state: State, chance: random.Random) -> State:
@@ -99,26 +128,21 @@ def try_plans(given: Iterable[tuple[Mapping[str, State], Told]], seed: int) -> l
     known: dict[tuple[State, Told], Results] = {}
     trials = []
     with tempfile.TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as root:
+        path = Path(root) / "snapshot"
         for parts, told in given:
             for state in parts.values():
                 if (state, told) not in known:
-                    known[state, told] = _audited(state, told, Path(root) / "snapshot")
+                    known[state, told] = _audited(state, told, path)
             results = _together({topic: known[state, told] for topic, state in parts.items()}, told)
             plan = plan_elections(results)
-            wrong = dict.fromkeys((*_contradictions(parts, told, plan), *_carried_out(parts, told, plan, chance)))
+            judge = Judge(parts, told, plan, path)
+            wrong = dict.fromkeys((*judge.contradictions(), *judge.carried_out(chance)))
             trials.append(Trial(parts, told, plan, tuple(wrong)))
     return trials
 
 
 def _audited(state: State, told: Told, path: Path) -> Results:
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir()
-    write_snapshot(state, path, quiesced=None, unclean=told.unclean)
-    if told.missing is not None:
-        shutil.rmtree(path / f"broker-{told.missing}")
-        manifest = json.loads((path / "manifest.json").read_text())
-        manifest["brokers"] = [one for one in manifest["brokers"] if one["broker_id"] != told.missing]
-        (path / "manifest.json").write_text(json.dumps(manifest))
+    write(state, told, path)
     return audit_all(str(path), Settings())
 
 
@@ -127,7 +151,7 @@ def _together(found: Mapping[str, Results], told: Told) -> Results:
     tables: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for topic, results in found.items():
         for table, rows in results.tables.items():
-            tables[table] += [{**row, "topic": topic} if row.get("topic") == TOPIC else dict(row) for row in rows]
+            tables[table] += [_renamed(row, topic) for row in rows]
     audit = dict(next(iter(found.values())).audit)
     if not told.liveness:
         audit["inputs"] = {**audit["inputs"], "brokers": []}
@@ -136,77 +160,14 @@ def _together(found: Mapping[str, Results], told: Told) -> Results:
     return Results(audit, dict(tables))
 
 
-def _contradictions(parts: Mapping[str, State], told: Told, plan: Plan) -> Iterator[str]:
-    """What a plan may not say, whatever comes of it."""
-    captured = {
-        topic: {name for broker in BROKERS if broker != told.missing for name in names(state.replicas[broker])}
-        for topic, state in parts.items()
-    }
-    unplanned = {one.topic for one in plan.conflicts}
-    moved = {
-        topic for step in plan.steps if step.action in ("elect", "reorder", "check") for topic, _ in step.partitions
-    }
-    for topic in sorted(unplanned & moved):
-        yield f"{topic} has no plan, and is elected"
-    if unplanned == parts.keys() and any(step.action in MOVING for step in plan.steps):
-        yield "nothing has a plan, and brokers are moved"
-    if plan.is_at_rest:
-        for topic, state in parts.items():
-            if state.leader is None or state.leader not in state.up:
-                yield f"nothing needs to be done, and nobody leads {topic}"
-            elif lost := choose(state, state.leader).wanted & captured[topic]:
-                yield f"nothing needs to be done, and {len(lost)} committed batches of {topic} are lost"
-
-
-def _carried_out(parts: Mapping[str, State], told: Told, plan: Plan, chance: random.Random) -> Iterator[str]:
-    for way in ways(parts.values()):
-        cluster = Cluster(parts, way, parts if told.unclean else ())
-        is_done = cluster.carry_out(plan.steps)
-        if is_done and not plan.conflicts:
-            for broker in chance.sample(BROKERS, len(BROKERS)):
-                cluster.start(broker)
-        for topic in parts:
-            for text in _losses(topic, parts[topic], cluster, plan, told, is_done):
-                yield f"{topic}: {text}{f' (fenced in the order {way})' if way else ''}"
-
-
-def _losses(topic: str, state: State, cluster: Cluster, plan: Plan, told: Told, is_done: bool) -> Iterator[str]:
-    """What is lost in the end: to everybody, or to consumers though no decision named it."""
-    after = cluster.parts[topic]
-    captured = [state.replicas[broker] for broker in BROKERS if broker != told.missing]
-    held = {name for replica in captured for name in names(replica) if name[0] >= state.deleted_to}
-    left = {name for replica in after.replicas for name in names(replica)}
-    if gone := held - left - cluster.copies[topic] - _named(topic, state, plan):
-        yield f"batches {sorted(gone)} are in no log and in no copy"
-    if not is_done or any(one.topic == topic for one in plan.conflicts):
-        return
-    if after.leader is None or after.leader not in after.up:
-        yield "nobody leads in the end"
-        return
-    decision = next((one for one in plan.decisions if one.topic == topic), None)
-    loss = 0 if decision is None else decision.chosen.loss[0]
-    log = after.replicas[after.leader]
-    lost = {name for name in held & state.committed if name not in names(log) and name[0] >= log.log_start}
-    if RECORDS * len(lost) > loss:
-        yield f"{RECORDS * len(lost)} committed records are lost, and {loss} were named"
-    if decision is None or decision.procedure in ("none", "confirm"):
-        return
-    losses = {one.candidate_id: one.loss[0] for one in decision.candidates}
-    # A live follower may have caught up since it was copied.
-    if losses.get(after.leader, loss) > loss and state.leader is None:
-        yield f"broker {after.leader} leads, and not broker {decision.candidate_id}"
-
-
-def _named(topic: str, state: State, plan: Plan) -> set[tuple[int, int]]:
-    """Batches of which the decision says where they are, if anybody wants them."""
-    return {
-        batch.name
-        for one in plan.decisions
-        if one.topic == topic
-        for source in one.salvage
-        for batch in state.replicas[source.broker_id].batches
-        if source.start_offset <= batch.base < source.end_offset
-    }
+def _renamed(row: Mapping[str, Any], topic: str) -> dict[str, Any]:
+    """A row of the model's topic as one of `topic`, whose copies have directories of their own."""
+    if row.get("topic") != TOPIC:
+        return dict(row)
+    beside = [
+        {**one, "log_dir": one["log_dir"].replace(f"/{TOPIC}-0", f"/{topic}-0")} for one in row.get("beside") or ()
+    ]
+    return {**row, "topic": topic, **({"beside": beside} if "beside" in row else {})}
 
 
 def narrate(trial: Trial) -> str:

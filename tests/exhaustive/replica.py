@@ -12,6 +12,15 @@ from typing import NamedTuple
 RECORDS = 2
 
 
+class Part(NamedTuple):
+    """What a batch is of the transactions of the one producer that has any."""
+
+    producer_epoch: int
+    """Raised at the end of every transaction (KIP-890)."""
+    outcome: str | None = None
+    """COMMIT or ABORT: the second offset of the batch is the marker; None: both records are data."""
+
+
 class Batch(NamedTuple):
     """A batch as its leader wrote it; (base offset, leader epoch) identify it, since an epoch has one leader."""
 
@@ -19,6 +28,7 @@ class Batch(NamedTuple):
     epoch: int
     time: int
     """Number of the event that wrote it."""
+    part: Part | None = None
 
     @property
     def end(self) -> int:
@@ -28,6 +38,11 @@ class Batch(NamedTuple):
     def name(self) -> tuple[int, int]:
         """What identifies the batch."""
         return self.base, self.epoch
+
+    @property
+    def records(self) -> int:
+        """Records at its offsets; a marker is none."""
+        return RECORDS - (self.part is not None and self.part.outcome is not None)
 
 
 class Replica(NamedTuple):

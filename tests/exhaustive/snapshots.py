@@ -6,11 +6,11 @@ import json
 from functools import lru_cache
 from pathlib import Path
 
-from tests.exhaustive.partition import BROKERS, Entry, State
+from tests.exhaustive.partition import BROKERS, Aside, Entry, State
 from tests.exhaustive.replica import RECORDS, Batch, Replica
 from tests.support import metadata_log as write
-from tests.support.encoder import TIMESTAMP_MS, encode_batch
-from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
+from tests.support.encoder import TIMESTAMP_MS, encode_batch, encode_marker
+from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir, write_partition
 
 TOPIC = "t"
 TOPIC_ID = make_uuid("exhaustive topic")
@@ -20,6 +20,9 @@ VERSION = "4.1.0"
 FEATURE_LEVEL = 27
 #: Between two events.
 EVENT_MS = 60_000
+PRODUCER = 7
+#: Of the directory of a copy, and of the disk that it lies on.
+UNIQUE, OTHER_DISK = "5ce01f624f974a48b95f875be0c0e41b", "other"
 
 
 def write_snapshot(state: State, path: Path, *, quiesced: bool | None, unclean: bool = False) -> None:
@@ -28,23 +31,60 @@ def write_snapshot(state: State, path: Path, *, quiesced: bool | None, unclean: 
     """
     for broker in BROKERS:
         replica = state.replicas[broker]
-        write_log_dir(path / f"broker-{broker}", broker, (_files(replica),), clean_shutdown=replica.status == "stopped")
+        is_stopped = replica.status == "stopped"
+        disk = make_uuid(f"disk {broker}")
+        write_log_dir(
+            path / f"broker-{broker}", broker, (_files(replica),), clean_shutdown=is_stopped, directory_id=disk
+        )
+    for aside in state.aside:
+        _write_aside(state, aside, path)
     content = b"".join(_metadata(state, unclean))
     write.write_metadata_log(path, "controller", CONTROLLER, {0: content}, voters=(CONTROLLER,))
     (path / "manifest.json").write_text(json.dumps(_manifest(state, quiesced)))
 
 
+def directory_of(aside: Aside, topic: str = TOPIC) -> str:
+    """The copy's own directory, from its broker's on."""
+    if aside.kind == "duplicate":
+        return f"{OTHER_DISK}/{topic}-0"
+    name = f"{topic}-0.{UNIQUE}-{aside.kind}"
+    return f"{OTHER_DISK}/{name}" if aside.kind == "future" else name
+
+
+def _write_aside(state: State, aside: Aside, path: Path) -> None:
+    broker = path / f"broker-{aside.broker}"
+    if directory_of(aside).startswith(OTHER_DISK):
+        is_stopped = state.replicas[aside.broker].status == "stopped"
+        disk = make_uuid(f"other disk {aside.broker}")
+        write_log_dir(broker / OTHER_DISK, aside.broker, (), clean_shutdown=is_stopped, directory_id=disk)
+    write_partition(broker / directory_of(aside), _files(aside.log))
+
+
 @lru_cache(maxsize=4096)
-def _encoded(batch: Batch) -> bytes:
-    time = TIMESTAMP_MS + EVENT_MS * batch.time
-    return encode_batch(batch.base, RECORDS, batch.epoch, timestamp_ms=time, mark=f"{batch.base} {batch.epoch}")
+def _encoded(batch: Batch) -> tuple[bytes, ...]:
+    time, mark, part = TIMESTAMP_MS + EVENT_MS * batch.time, f"{batch.base} {batch.epoch}", batch.part
+    if part is None or part.outcome is None:
+        # Every batch has a sequence of its own.
+        producer = {} if part is None else {"base_sequence": 1000 * batch.time + batch.base, "transactional": True}
+        if part is not None:
+            producer |= {"producer_id": PRODUCER, "producer_epoch": part.producer_epoch}
+        return (encode_batch(batch.base, RECORDS, batch.epoch, timestamp_ms=time, mark=mark, **producer),)
+    marker = encode_marker(
+        batch.base + batch.records,
+        part.outcome,
+        batch.epoch,
+        producer_id=PRODUCER,
+        producer_epoch=part.producer_epoch,
+        timestamp_ms=time,
+    )
+    return encode_batch(batch.base, batch.records, batch.epoch, timestamp_ms=time, mark=mark), marker
 
 
 def _files(replica: Replica) -> PartitionFiles:
     return PartitionFiles(
         TOPIC,
         0,
-        tuple(_encoded(batch) for batch in replica.batches),
+        tuple(one for batch in replica.batches for one in _encoded(batch)),
         replica.epochs,
         high_watermark=replica.mark,
         recovery_point=replica.recovery_point,
@@ -57,15 +97,21 @@ def _files(replica: Replica) -> PartitionFiles:
 def _manifest(state: State, quiesced: bool | None) -> dict:
     moment = TIMESTAMP_MS + EVENT_MS * (state.clock + 1)
     kinds = {"up": "live", "stopped": "stopped", "killed": "killed"}
+    log_dirs = [(broker, f"broker-{broker}") for broker in BROKERS]
+    log_dirs += [
+        (one.broker, f"broker-{one.broker}/{OTHER_DISK}")
+        for one in state.aside
+        if directory_of(one).startswith(OTHER_DISK)
+    ]
     brokers = [
         {
             "broker_id": broker,
-            "log_dir": f"broker-{broker}",
+            "log_dir": log_dir,
             "started": moment,
             "finished": moment + 1000,
             "kind": kinds[state.replicas[broker].status],
         }
-        for broker in BROKERS
+        for broker, log_dir in log_dirs
     ]
     return {"schema_version": 1, "quiesced": quiesced, "kafka_version": VERSION, "brokers": brokers}
 
@@ -80,7 +126,7 @@ def _metadata(state: State, unclean: bool) -> list[bytes]:
         write.topic(TOPIC, TOPIC_ID),
         write.config(2, TOPIC, "min.insync.replicas", str(state.min_isr)),
         *([write.config(2, TOPIC, "unclean.leader.election.enable", "true")] if unclean else []),
-        write.partition(TOPIC_ID, BROKERS, 0),
+        write.partition(TOPIC_ID, BROKERS, 0, directories=[make_uuid(f"disk {broker}") for broker in BROKERS]),
     ]
     groups = [(0, messages)]
     groups += [(event, [_message(entry) for entry in entries]) for event, entries in state.metadata]
@@ -100,6 +146,8 @@ def _message(entry: Entry) -> bytes:
             elr=entry.elr,
             last_known_elr=entry.last_known,
             recovering=entry.recovering,
+            replicas=entry.replicas,
+            adding=entry.adding,
         )
     if entry.kind == "register":
         return write.register_broker(entry.broker, fenced=True)

@@ -40,12 +40,17 @@ def reachable(events: int) -> list[State]:
 
 def walks(seed: int, events: int, count: int) -> Iterator[State]:
     """`count` states after `events` random events each; a pure function of the seed."""
+    return (way[-1] for way in histories(seed, events, count))
+
+
+def histories(seed: int, events: int, count: int) -> Iterator[list[State]]:
+    """The same with all states on the way, the first one too."""
     chance = random.Random(f"{seed} {events}")
     for _ in range(count):
-        state = created(*chance.choice(CONFIGURATIONS))
+        way = [created(*chance.choice(CONFIGURATIONS))]
         for _ in range(events):
-            state = chance.choice(list(happenings(state)))
-        yield state
+            way.append(chance.choice(list(happenings(way[-1]))))
+        yield way
 
 
 def _unlike(states: Iterable[State]) -> list[State]:

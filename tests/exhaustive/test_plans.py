@@ -11,6 +11,6 @@ COUNTS = {1: 60, 3: 25}
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_plan_that_is_carried_out_loses_nothing_that_it_does_not_name(kind):
-    trials = try_plans(clusters(kind, 20, COUNTS[max(KINDS[kind][0])]), 20)
+    trials = try_plans(clusters(kind, 20, COUNTS[max(KINDS[kind].partitions)]), 20)
     assert not (wrong := [narrate(trial) for trial in trials if trial.wrong]), "\n\n".join(wrong)
     assert any(step.action in MOVING for trial in trials for step in trial.plan.steps)

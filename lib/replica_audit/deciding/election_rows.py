@@ -8,7 +8,7 @@ import numpy as np
 
 from replica_audit.auditing.findings.catalogue import at_or_above, codes_with
 from replica_audit.auditing.partitions.conclusion import PartitionAudit
-from replica_audit.auditing.replicas.facts import CopyKey
+from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
 from replica_audit.auditing.rows.answer_rows import report_rows
 from replica_audit.deciding.choice import choose, is_clean, is_leader_gone, standing
 from replica_audit.deciding.costs import candidate_costs
@@ -88,7 +88,7 @@ def election_rows(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]) 
                 "beside": [
                     {
                         "broker_id": copy.facts.broker_id,
-                        "log_dir": copy.facts.directory.log_dir,
+                        "log_dir": _directory(copy.facts),
                         "start_offset": copy.start_offset,
                         "end_offset": copy.facts.log_end_offset,
                         "lost_held": copy.lost_held,
@@ -103,6 +103,11 @@ def election_rows(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]) 
             for one in cost.followers
         ]
     return rows
+
+
+def _directory(facts: ReplicaFacts) -> str:
+    """The own directory of a copy that neither leads nor follows; a second disk has the replica's name for it, too."""
+    return facts.directory.path if facts.kind == "current" else facts.directory.log_dir
 
 
 def damage_by_broker(audit: PartitionAudit) -> dict[int, list[str]]:

@@ -95,10 +95,13 @@ class Case:
         return (*self.replicas, *(item.follower for item in self.beside))
 
     def is_lost_tail(self, item: Comparison) -> bool:
-        """Whether what a copy `beside` has past the reference's end was in the reference's log: it was copied from it."""
+        """Whether what a copy `beside` has past the reference's end was in the reference's log: it was copied from it, and no
+        skew of the two explains more: while the broker is down neither grows.
+        """
         follower, reference = item.follower, self.reference.facts
         copied = follower.kind == "future" and follower.broker_id == reference.broker_id
-        return copied and (self.one_moment or self.quiesced)
+        was_down = all(self.times.was_down(facts, self.leadership) for facts in (follower, reference))
+        return copied and (self.one_moment or self.quiesced or was_down)
 
     def committed_in(self, run: Run) -> tuple[int, int]:
         """How far the records of a conflicting run are committed: proven, and at most.

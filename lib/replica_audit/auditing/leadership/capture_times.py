@@ -47,10 +47,11 @@ class CaptureTimes:
         return leadership is not None and leadership.fenced is not None and facts.broker_id in leadership.fenced
 
     def _kinds_of(self, broker_id: int, log_dir: str) -> set[str]:
-        """What the manifest says of the copy of a log dir: live, stopped or killed."""
+        """What the manifest says of the copy of a log dir, or of the one that a directory is in: live, stopped or killed."""
         own = [one for one in self.copies if one.broker_id == broker_id]
-        exact = [one for one in own if one.log_dir == log_dir] or (own if len(own) == 1 else [])
-        return {one.kind for one in exact if one.kind is not None}
+        around = {one.log_dir for one in own if f"{log_dir}/".startswith(f"{one.log_dir}/")}
+        exact = [one for one in own if one.log_dir == max(around, key=len, default=None)]
+        return {one.kind for one in exact or (own if len(own) == 1 else []) if one.kind is not None}
 
     def is_later(self, one: ReplicaFacts, other: ReplicaFacts) -> bool:
         """Whether `one` was copied after the copy of `other` had ended, beyond what clocks differ by."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from replica_audit.command_line import render_command
@@ -32,17 +32,20 @@ class FirstStep:
 
 def tell_first_steps(results: Results, plan: Plan) -> Iterator[FirstStep]:
     """The first steps of `plan`, that of `results`, most urgent first."""
-    yield from _tell(step for step in plan.steps if step.action in SAFE)
+    yield from map(_tell_step, first_steps(plan, SAFE))
     yield from _decide(results, plan)
-    yield from _tell(step for step in plan.steps if step.action in AFTER)
+    yield from map(_tell_step, first_steps(plan, AFTER))
 
 
-def _tell(steps: Iterator[Step]) -> Iterator[FirstStep]:
+def first_steps(plan: Plan, actions: Collection[str] = (*SAFE, *AFTER)) -> list[Step]:
+    """The steps of `plan` with these actions that Do first prints, in order."""
     told: Counter[str] = Counter()
-    for step in steps:
+    found = []
+    for step in plan.steps:
         told[step.action] += 1
-        if told[step.action] <= LIMITS[step.action]:
-            yield _tell_step(step)
+        if step.action in actions and told[step.action] <= LIMITS[step.action]:
+            found.append(step)
+    return found
 
 
 def _tell_step(step: Step) -> FirstStep:

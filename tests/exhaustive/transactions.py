@@ -1,0 +1,73 @@
+"""Transactions in the batches of a history: one producer, whose coordinator ends each with one marker, once it is committed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+from tests.exhaustive.partition import State
+from tests.exhaustive.replica import Batch, Part, Replica
+
+Name = tuple[int, int]
+
+
+def with_transactions(state: State, chance: random.Random) -> State:
+    """The state with some of its batches as parts of transactions. The truth is what was written, in the order of time.
+
+    A marker that was never committed is written again, by a coordinator that still waits: such a transaction does not end.
+    """
+    logs = (*state.replicas, *(one.log for one in state.aside))
+    written = {batch.name: batch for log in logs for batch in log.batches}
+    parts: dict[Name, Part] = {}
+    epoch, is_open = 0, False
+    for batch in sorted(written.values(), key=lambda one: (one.time, one.base)):
+        what = chance.choice(("data", "data", "COMMIT", "ABORT") if is_open else ("data", "data", "nothing"))
+        if what == "nothing":
+            continue
+        if what == "data":
+            parts[batch.name] = Part(epoch)
+            is_open = True
+        elif batch.name in state.committed:
+            # The marker has the epoch that the next transaction has.
+            epoch, is_open = epoch + 1, False
+            parts[batch.name] = Part(epoch, what)
+    replicas = tuple(_parted(replica, parts) for replica in state.replicas)
+    aside = tuple(one._replace(log=_parted(one.log, parts)) for one in state.aside)
+    return state._replace(replicas=replicas, aside=aside)
+
+
+def _parted(log: Replica, parts: dict[Name, Part]) -> Replica:
+    return log._replace(batches=tuple(batch._replace(part=parts.get(batch.name)) for batch in log.batches))
+
+
+def committed_in(logs: Iterable[Replica]) -> set[Name]:
+    """Batches with records that a log shows for written: not those of transactions that it left open, or that were aborted."""
+    found = set()
+    for log in logs:
+        data: list[Name] = []
+        for batch in log.batches:
+            if batch.part is None or batch.part.outcome is not None:
+                found.add(batch.name)
+            else:
+                data.append(batch.name)
+            if batch.part is not None and batch.part.outcome is not None:
+                found |= set(data) if batch.part.outcome == "COMMIT" else set()
+                data = []
+    return found
+
+
+def left_open(batches: Iterable[Batch]) -> int | None:
+    """The producer epoch of the transaction that a log leaves open; None where its last one has its marker."""
+    first = None
+    for batch in batches:
+        if batch.part is not None:
+            ended = batch.part.outcome is not None
+            first = None if ended else batch.part.producer_epoch if first is None else first
+    return first
+
+
+def hangs(batches: Iterable[Batch], known: Iterable[Batch]) -> bool:
+    """Whether a log leaves a transaction open whose marker was among the batches `known`: nobody writes it again."""
+    first = left_open(batches)
+    markers = {batch.part.producer_epoch for batch in known if batch.part is not None and batch.part.outcome}
+    return first is not None and first + 1 in markers
