@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.exhaustive.events import leave, settle
 from tests.exhaustive.partition import BROKERS, State, decide, take_note
-from tests.exhaustive.replica import Replica
+from tests.exhaustive.replica import Batch, Replica
 from tests.exhaustive.snapshots import UNIQUE
 
 from replica_audit.deciding.plan_parts import Step
@@ -202,7 +202,12 @@ def _fence(state: State, broker: int, left: Sequence[int]) -> State:
     return take_note(state, after) if after.leader in after.up else after
 
 
-def names(replica: Replica) -> set[Name]:
+def readable(replica: Replica) -> list[Batch]:
     """The batches of a log that consumers can read, or will once its broker is up."""
     start = max(replica.log_start if replica.status == "up" else 0, replica.start_mark or 0, replica.first)
-    return {batch.name for batch in replica.batches if batch.base >= start}
+    return [batch for batch in replica.batches if batch.base >= start]
+
+
+def names(replica: Replica) -> set[Name]:
+    """The names of these."""
+    return {batch.name for batch in readable(replica)}

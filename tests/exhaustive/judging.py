@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.exhaustive.carrying_out import Cluster, Name, names, ways
+from tests.exhaustive.carrying_out import Cluster, Name, names, readable, ways
 from tests.exhaustive.partition import BROKERS, State
 from tests.exhaustive.replica import RECORDS, Batch, Replica
 from tests.exhaustive.snapshots import TOPIC, directory_of, write_snapshot
@@ -42,7 +42,8 @@ def write(state: State, told: Told, path: Path) -> None:
     """The snapshot of a state at `path`, in place of any other there."""
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir()
-    write_snapshot(state, path, quiesced=None, unclean=told.unclean)
+    # Of a cluster of which no broker is up, every other copy says that it was at rest.
+    write_snapshot(state, path, quiesced=True if not state.up and state.clock % 2 else None, unclean=told.unclean)
     if told.missing is not None:
         shutil.rmtree(path / f"broker-{told.missing}")
         manifest = json.loads((path / "manifest.json").read_text())
@@ -60,7 +61,7 @@ class Judge:
         self._given_up = {one.topic for one in plan.conflicts}
         self._logs = {topic: captured_logs(state, told) for topic, state in parts.items()}
         self._batches: dict[str, dict[Name, Batch]] = {
-            topic: {batch.name: batch for log in logs for batch in log.batches} for topic, logs in self._logs.items()
+            topic: {batch.name: batch for log in logs for batch in readable(log)} for topic, logs in self._logs.items()
         }
         self._held = {topic: self._held_of(topic) for topic in parts}
         salvaged = {topic for step in plan.steps if step.action == "salvage" for topic, _ in step.partitions}
@@ -155,7 +156,7 @@ class Judge:
         records = sum(self._batches[topic][name].records for name in lost & state.committed)
         if records > named:
             yield f"{records} committed records are lost, and {named} were named"
-        hanging = hangs(log.batches, self._batches[topic].values())
+        hanging = hangs(readable(log), self._batches[topic].values())
         if hanging and not (decision is not None and decision.chosen.cut_transactions):
             yield f"a transaction hangs on broker {after.leader} whose marker a copy had, and none was named"
         if decision is None:

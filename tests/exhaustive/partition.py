@@ -38,6 +38,16 @@ class Aside(NamedTuple):
     log: Replica
 
 
+class Coordinator(NamedTuple):
+    """What the coordinator of transactions last said of its one producer."""
+
+    producer_epoch: int
+    state: str
+    """Ongoing, CompleteCommit or CompleteAbort."""
+    time: int
+    """Number of the event."""
+
+
 class State(NamedTuple):
     """The partition, its controller, and what was ever committed."""
 
@@ -60,6 +70,7 @@ class State(NamedTuple):
     """(event's number, entries) of each batch of the metadata log."""
     clock: int = 0
     aside: tuple[Aside, ...] = ()
+    coordinator: Coordinator | None = None
     story: tuple[str, ...] = ()
     """The events so far, for people."""
 

@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 from tests.exhaustive.asking import IN_MEMORY
 from tests.exhaustive.beside import KINDS as ASIDE
 from tests.exhaustive.beside import with_copy
+from tests.exhaustive.carrying_out import readable
 from tests.exhaustive.events import cut_ends
 from tests.exhaustive.judging import MOVING, Judge, Told, write
 from tests.exhaustive.partition import BROKERS, State
 from tests.exhaustive.snapshots import TOPIC
 from tests.exhaustive.states import histories
-from tests.exhaustive.transactions import hangs, with_transactions
+from tests.exhaustive.transactions import hangs, left_open, with_transactions
 
 from replica_audit.config import Settings
 from replica_audit.deciding.election_plan import plan_elections
@@ -76,12 +77,12 @@ def clusters(name: str, seed: int, count: int) -> Iterator[tuple[Mapping[str, St
     is_special = kind.has_copies or kind.has_transactions
     chance = random.Random(f"{name} {seed}")
     alike: dict[tuple, list[State]] = defaultdict(list)
-    for events in (4, 5, 6):
-        for way in histories(seed, events, max(count, 1600 if is_special else 400)):
+    for events in (4, 5, 6) if not kind.has_transactions else (5, 7, 9):
+        for way in histories(seed, events, max(400, count * (10 if is_special else 1))):
             state = _of_kind(way, kind, chance)
             if state is None or (kind.told.unclean and state.leader is None and state.up):
                 continue  # Where unclean elections are allowed, somebody would have been elected at once.
-            if is_special and not is_at_stake(state) and chance.random() < 0.9:
+            if is_special and chance.random() > worth(state):
                 continue
             alike[tuple(replica.status for replica in state.replicas), state.elr_on].append(state)
     every = [states for _, states in sorted(alike.items(), key=lambda item: item[0])]
@@ -106,12 +107,19 @@ def _of_kind(way: Sequence[State], kind: Kind, chance: random.Random) -> State |
     return with_transactions(state, chance) if state is not None and kind.has_transactions else state
 
 
-def is_at_stake(state: State) -> bool:
-    """Whether a copy has what no replica has, or one log leaves a transaction open of which another one has the marker."""
-    logs = (*state.replicas, *(one.log for one in state.aside))
-    known = [batch for log in logs for batch in log.batches]
-    held = {batch.name for log in state.replicas for batch in log.batches}
-    return not {batch.name for batch in known} <= held or any(hangs(log.batches, known) for log in state.replicas)
+def worth(state: State) -> float:
+    """The share of states like this that are tried: all where a copy has what no replica has, or the leader's log leaves a
+    transaction open that is over.
+    """
+    copies = [readable(log) for log in (*state.replicas, *(one.log for one in state.aside))]
+    known = [batch for batches in copies for batch in batches]
+    in_replicas = {batch.name for batches in copies[: len(BROKERS)] for batch in batches}
+    hanging = [hangs(batches, known) for batches in copies[: len(BROKERS)]]
+    left = None if state.leader is None else left_open(copies[state.leader])
+    is_over = left is not None and state.coordinator is not None and state.coordinator.producer_epoch > left
+    if is_over or not {batch.name for batch in known} <= in_replicas:
+        return 1
+    return 0.2 if any(hanging) else 0.05
 
 
 def without_power(state: State, chance: random.Random) -> State:
@@ -151,7 +159,8 @@ def _together(found: Mapping[str, Results], told: Told) -> Results:
     tables: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for topic, results in found.items():
         for table, rows in results.tables.items():
-            tables[table] += [_renamed(row, topic) for row in rows]
+            # The coordinator's log is in the same snapshot.
+            tables[table] += [_renamed(row, topic) for row in rows if row.get("topic") in (TOPIC, None)]
     audit = dict(next(iter(found.values())).audit)
     if not told.liveness:
         audit["inputs"] = {**audit["inputs"], "brokers": []}

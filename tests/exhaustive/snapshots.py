@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import struct
 from functools import lru_cache
 from pathlib import Path
 
-from tests.exhaustive.partition import BROKERS, Aside, Entry, State
+from tests.exhaustive.partition import BROKERS, Aside, Coordinator, Entry, State
 from tests.exhaustive.replica import RECORDS, Batch, Replica
 from tests.support import metadata_log as write
-from tests.support.encoder import TIMESTAMP_MS, encode_batch, encode_marker
+from tests.support.encoder import TIMESTAMP_MS, Record, encode_batch, encode_marker
 from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir, write_partition
 
 TOPIC = "t"
@@ -38,6 +39,8 @@ def write_snapshot(state: State, path: Path, *, quiesced: bool | None, unclean: 
         )
     for aside in state.aside:
         _write_aside(state, aside, path)
+    if state.coordinator is not None:
+        write_partition(path / "broker-0" / "__transaction_state-0", _transaction_state(state.coordinator))
     content = b"".join(_metadata(state, unclean))
     write.write_metadata_log(path, "controller", CONTROLLER, {0: content}, voters=(CONTROLLER,))
     (path / "manifest.json").write_text(json.dumps(_manifest(state, quiesced)))
@@ -92,6 +95,21 @@ def _files(replica: Replica) -> PartitionFiles:
         topic_id=TOPIC_ID,
         first_base_offset=replica.first,
     )
+
+
+def _transaction_state(said: Coordinator) -> PartitionFiles:
+    """The coordinator's log with its last word: `TransactionLogKey` and `TransactionLogValue` of version 0."""
+    names = {"Ongoing": 1, "CompleteCommit": 4, "CompleteAbort": 5}
+    text = struct.pack(">hqhib", 0, PRODUCER, said.producer_epoch, EVENT_MS, names[said.state])
+    if said.state == "Ongoing":
+        text += struct.pack(">ih", 1, len(TOPIC)) + TOPIC.encode() + struct.pack(">ii", 1, 0)
+    else:
+        text += struct.pack(">i", 0)
+    # The marker is written before the coordinator says that the transaction is complete.
+    moment = TIMESTAMP_MS + EVENT_MS * said.time + 1
+    record = Record(struct.pack(">hh", 0, 2) + b"id", text + struct.pack(">qq", moment, TIMESTAMP_MS))
+    batch = encode_batch(0, [record], 0, timestamp_ms=moment)
+    return PartitionFiles("__transaction_state", 0, (batch,), ((0, 0),), high_watermark=1, recovery_point=1)
 
 
 def _manifest(state: State, quiesced: bool | None) -> dict:

@@ -5,35 +5,36 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
-from tests.exhaustive.partition import State
+from tests.exhaustive.partition import Coordinator, State
 from tests.exhaustive.replica import Batch, Part, Replica
 
 Name = tuple[int, int]
 
 
 def with_transactions(state: State, chance: random.Random) -> State:
-    """The state with some of its batches as parts of transactions. The truth is what was written, in the order of time.
+    """The state with some of its batches as parts of transactions. The truth is what was written, also what is gone by now.
 
     A marker that was never committed is written again, by a coordinator that still waits: such a transaction does not end.
     """
     logs = (*state.replicas, *(one.log for one in state.aside))
-    written = {batch.name: batch for log in logs for batch in log.batches}
+    times = {batch.name: batch.time for log in logs for batch in log.batches}
     parts: dict[Name, Part] = {}
-    epoch, is_open = 0, False
-    for batch in sorted(written.values(), key=lambda one: (one.time, one.base)):
+    epoch, is_open, coordinator, time = 0, False, None, 0
+    for name in sorted({*times, *state.committed}, key=lambda one: (one[1], one[0])):
+        time = times.get(name, time)
         what = chance.choice(("data", "data", "COMMIT", "ABORT") if is_open else ("data", "data", "nothing"))
-        if what == "nothing":
-            continue
         if what == "data":
-            parts[batch.name] = Part(epoch)
+            parts[name] = Part(epoch)
+            coordinator = coordinator if is_open else Coordinator(epoch, "Ongoing", time)
             is_open = True
-        elif batch.name in state.committed:
+        elif what != "nothing" and name in state.committed:
             # The marker has the epoch that the next transaction has.
             epoch, is_open = epoch + 1, False
-            parts[batch.name] = Part(epoch, what)
+            parts[name] = Part(epoch, what)
+            coordinator = Coordinator(epoch, f"Complete{what.capitalize()}", time)
     replicas = tuple(_parted(replica, parts) for replica in state.replicas)
     aside = tuple(one._replace(log=_parted(one.log, parts)) for one in state.aside)
-    return state._replace(replicas=replicas, aside=aside)
+    return state._replace(replicas=replicas, aside=aside, coordinator=coordinator)
 
 
 def _parted(log: Replica, parts: dict[Name, Part]) -> Replica:

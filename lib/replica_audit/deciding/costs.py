@@ -10,6 +10,7 @@ import numpy as np
 from replica_audit.auditing.comparing.aligned_pair import batches_in
 from replica_audit.auditing.comparing.candidates import chunks_of_candidates, cuts_of_candidates
 from replica_audit.auditing.comparing.chunks import Tally
+from replica_audit.auditing.comparing.comparison import Comparison
 from replica_audit.auditing.comparing.epoch_rot import restore_epochs
 from replica_audit.auditing.comparing.loss import Count, count_beyond
 from replica_audit.auditing.comparing.replays import replay_lineage
@@ -193,11 +194,11 @@ def _cost(
             hidden += [item.above(candidate.local_start_offset) for item in kept]
         dropped[broker] = [item for item in gone if not (compacted and _was_cleaned(candidate, item))]
         may_be_newer = stays and broker not in shorter and not is_doubtful
-        cut_producers |= {
-            transaction.producer_id
-            for transaction in open_at_end(candidate.segments).values()
-            if _is_cut(case, holdings[broker].cut_part(transaction, cut), may_be_newer)
-        }
+        cut_producers |= set(_cut_producers(case, candidate, holdings[broker], cut, may_be_newer))
+    for one in aside:
+        item = _comparison(case, one)
+        may_be_newer = stays and not is_doubtful and not case.is_lost_tail(item)
+        cut_producers |= set(_cut_producers(case, candidate, one, cuts_of[candidate.key][one.facts.key], may_be_newer))
     beside = {one.facts.key: list(_beside(case, candidate, one, stays, is_doubtful)) for one in aside}
     lost = [item for items in (*dropped.values(), *beside.values()) for item in items]
     lost += unserved(case, candidate, stays=stays)
@@ -255,7 +256,7 @@ def _beside(case: Case, candidate: ReplicaFacts, holding: Holding, stays: bool, 
     counts where it was in the leader's log before, and where the leader's own checkpoints lie past its end (`is_doubtful`)
     as not proven.
     """
-    item = next(one for one in case.beside if one.follower is holding.facts)
+    item = _comparison(case, holding)
     for one in holding.marked:
         part = one.above(candidate.local_start_offset)
         if part is None:
@@ -266,6 +267,20 @@ def _beside(case: Case, candidate: ReplicaFacts, holding: Holding, stays: bool, 
             part = part.unproven()
         if not (holding.facts.compacted or candidate.compacted) or not _was_cleaned(candidate, part):
             yield part
+
+
+def _comparison(case: Case, holding: Holding) -> Comparison:
+    """Of a copy that neither leads nor follows."""
+    return next(one for one in case.beside if one.follower is holding.facts)
+
+
+def _cut_producers(
+    case: Case, candidate: ReplicaFacts, holding: Holding, cut: int, may_be_newer: bool
+) -> Iterator[int]:
+    """Producers whose transaction the candidate leaves open and a copy that is cut there goes on with."""
+    for transaction in open_at_end(candidate.segments).values():
+        if _is_cut(case, holding.cut_part(transaction, cut), may_be_newer):
+            yield transaction.producer_id
 
 
 def _is_cut(case: Case, part: TransactionPart | None, may_be_newer: bool) -> bool:
