@@ -199,7 +199,9 @@ class Judge:
         plan = plan_object(self._plan)
         for rows in ("decisions", "rests_on"):
             plan[rows] = [{**one, "topic": TOPIC} for one in plan[rows] if one["topic"] == topic]
-        found = SalvagedSnapshot(str(path), Settings(), Choices(), PlannedLeaders(json.loads(json.dumps(plan)), "")).find()
+        found = SalvagedSnapshot(
+            str(path), Settings(), Choices(), PlannedLeaders(json.loads(json.dumps(plan)), "")
+        ).find()
         return {
             (int(record["offset"]) // RECORDS * RECORDS, int(record["leader_epoch"]))
             for one in found.partitions
@@ -212,4 +214,3 @@ def captured_logs(state: State, told: Told) -> list[Replica]:
     """Every copy in the snapshot, of replicas and beside them."""
     logs = [*enumerate(state.replicas), *((one.broker, one.log) for one in state.aside)]
     return [log for broker, log in logs if broker != told.missing]
-

@@ -29,6 +29,7 @@ from replica_audit.deciding.plan_parts import Plan
 from replica_audit.local.audit import audit_all
 from replica_audit.results import Results
 
+
 class Trial(NamedTuple):
     """A cluster, its plan, and what went wrong as it was carried out."""
 

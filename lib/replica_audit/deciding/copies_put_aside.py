@@ -28,7 +28,6 @@ def copy_put_aside(state: PresentState, decisions: Sequence[Decision], copies: C
                 deleted[one.broker_id].append((place, one, directory))
                 continue
             yield Step(
-                number=0,
                 action="copy",
                 text=f"Copy {one.name} of broker {one.broker_id} {_WHEN[state.liveness(one.broker_id)]}: it holds "
                 f"{count(one.records, 'record')} of {decision.topic}-{decision.partition} that the choice loses, and Kafka "
@@ -50,7 +49,6 @@ def _copy_deleted(broker: int, found: Sequence[tuple[Place, Source, str]], state
         names[log_dir].append(name)
     records = sum(one.records for _, one, _ in found)
     return Step(
-        number=0,
         action="copy",
         text=f"Copy {list_names(name for some in names.values() for name in some)} of broker {broker} "
         f"{_WHEN[state.liveness(broker)]}: files there that Kafka is about to delete (*.deleted) hold "

@@ -45,13 +45,14 @@ def plan_elections(
     state = present_state(results, version, up, stopped_cleanly)
     decisions, conflicts = decide(matrix, state, asked, candidate_id, _groups(results) if groups is None else groups)
     tools = Tools(version, bootstrap, client_config, state.mode)
-    about = frozenset(asked) or None
+    about = frozenset(asked) or _Everything()
     copies = Copies()
-    first = list(safeguard_steps(results, matrix, state, decisions, copies, about))
-    outcome = make_steps(state, matrix, decisions, tools, first)
-    if more := [*copy_of_outrun(outcome.outrun, copies), *salvage_steps(results, outcome.decisions, made_with)]:
-        # Which decisions are carried out, and so what there is to copy and to salvage before, is known only now.
-        outcome = make_steps(state, matrix, decisions, tools, [*first, *more])
+    outcome = make_steps(state, matrix, decisions, tools)
+    first = [
+        *safeguard_steps(results, matrix, state, decisions, copies, about),
+        *copy_of_outrun(outcome.outrun, copies),
+        *salvage_steps(results, outcome.decisions, made_with),
+    ]
     last = [
         *restore_steps(outcome.decisions, bootstrap, client_config),
         *mending_steps(results, matrix, outcome.decisions, tools, about),
@@ -67,13 +68,20 @@ def plan_elections(
         stopped_cleanly=tuple(sorted(state.clean)),
         unknown=tuple(sorted(state.unknown)),
         decisions=outcome.decisions,
-        steps=tuple(replace(step, number=number) for number, step in enumerate((*outcome.steps, *last), 1)),
-        keep_down=outcome.keep_down,
+        steps=tuple(replace(step, number=number) for number, step in enumerate((*first, *outcome.steps, *last), 1)),
+        keep_down=tuple(replace(one, until_step=one.until_step + len(first)) for one in outcome.keep_down),
         conflicts=(*conflicts, *outcome.conflicts),
         alternatives=outcome.alternatives,
         rests_on=tuple(rests_on(results, matrix, {(one.topic, one.partition) for one in decisions})),
-        leaderless=state.leaderless() if about is None else tuple(one for one in state.leaderless() if one in about),
+        leaderless=tuple(one for one in state.leaderless() if one in about),
     )
+
+
+class _Everything:
+    """All partitions, and the snapshot itself."""
+
+    def __contains__(self, place: object) -> bool:
+        return True
 
 
 def advise(results: Results) -> Plan:

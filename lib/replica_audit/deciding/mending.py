@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 
 from replica_audit.auditing.findings.catalogue import CATALOGUE, SEVERITIES, at_or_above, codes_with
 from replica_audit.auditing.findings.families.txn import TXN_HANGING, TXN_MARKER_LOST
@@ -22,13 +22,13 @@ def mending_steps(
     matrix: Matrix,
     decisions: Sequence[Decision],
     tools: Tools,
-    about: Collection[Place] | None,
+    about: Container[Place],
 ) -> Iterator[Step]:
-    """Steps without numbers, most urgent first, for the partitions that the plan is `about`; None: for all."""
+    """Steps without numbers, most urgent first, for the partitions that the plan is `about`."""
     found = [
         row
         for row in results.rows("findings")
-        if row["status"] != "resolved" and (about is None or (row["topic"], row["partition"]) in about)
+        if row["status"] != "resolved" and (row["topic"], row["partition"]) in about
     ]
     moving = {(one.topic, one.partition) for one in decisions if one.procedure != "none"}
     yield from _transactions(found, matrix, moving, tools)
@@ -54,7 +54,6 @@ def _transactions(found: Sequence[Row], matrix: Matrix, moving: Collection[Place
         promise = "; its coordinator says that it was committed, so what abort hides has to be produced again"
         name = f"{place[0]}-{place[1]}"
         yield Step(
-            number=0,
             action="end_transaction",
             text=f"End the transaction of {name}: it stops read_committed consumers at offset {row['start_offset']}, and "
             f"nobody will end it; abort it once find-hanging has confirmed it{promise if 'CompleteCommit' in states else ''}",
@@ -89,7 +88,6 @@ def _remedies(
         if known is None or (known.remedy.startswith("None") and not any(map(_is_medium, rows))):
             continue
         yield Step(
-            number=0,
             action="mend",
             text=f"{_where(rows)}: {name_remedy(known.remedy, rows).rstrip('.')} ({code})",
             brokers=tuple(sorted({row["broker_id"] for row in rows if row["broker_id"] is not None})),

@@ -147,11 +147,12 @@ class Prediction:
     """Where it ends when it has followed, if nothing was written meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One step. `commands` are for a POSIX shell on a host with Kafka's tools; those of stop, start and copy on the broker's own."""
 
-    number: int
+    number: int = 0
+    """From 1 on; 0 as long as the plan is not complete."""
     action: str
     """capture, copy, keep_up, salvage, forbid_unclean, stop, start, elect, reorder, check, restore, restore_config, verify,
     end_transaction or mend."""

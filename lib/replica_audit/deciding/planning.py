@@ -41,21 +41,19 @@ class Outcome:
     """(leader, partition) where the leader is stopped for others, and one that is started before it may lead with less."""
 
 
-def make_steps(
-    state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools, first: Sequence[Step] = ()
-) -> Outcome:
-    """All steps for all decisions, in one order, after those of `first`; a decision that no order serves is a conflict.
+def make_steps(state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools) -> Outcome:
+    """All steps for all decisions, in one order; a decision that no order serves is a conflict.
 
     Of candidates that lose the same another one is taken where the best has no order, or stops leaders of more partitions.
     """
-    outcome, stopped = _serve(state, matrix, decisions, tools, first)
+    outcome, stopped = _serve(state, matrix, decisions, tools)
     if stopped:
         for candidate, places in sorted(_alternatives(outcome.decisions).items()):
             others = [
                 one.instead(candidate, "fewer leaders have to be stopped for it") if place_of(one) in places else one
                 for one in outcome.decisions
             ]
-            other, fewer = _serve(state, matrix, others, tools, first)
+            other, fewer = _serve(state, matrix, others, tools)
             if len(fewer) < len(stopped) and len(other.conflicts) <= len(outcome.conflicts):
                 outcome, stopped = other, fewer
     return outcome
@@ -71,20 +69,20 @@ def _alternatives(decisions: Sequence[Decision]) -> dict[int, frozenset[Place]]:
 
 
 def _serve(
-    state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools, first: Sequence[Step]
+    state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools
 ) -> tuple[Outcome, frozenset[Place]]:
     """The outcome for these candidates, or for equal ones where they have no order, and the partitions whose leader it stops
     though they are to keep it.
     """
     tried = {(place_of(one), one.candidate_id) for one in decisions}
     while True:
-        outcome, unserved, stopped = _try(state, matrix, decisions, tools, first)
+        outcome, unserved, stopped = _try(state, matrix, decisions, tools)
         others = {
-            place_of(one): one.equals[number]
+            place_of(one): equal
             for one in outcome.decisions
             if place_of(one) in unserved and not one.asked
-            for number in range(len(one.equals))
-            if (place_of(one), one.equals[number]) not in tried
+            for equal in one.equals
+            if (place_of(one), equal) not in tried
         }
         if not others:
             return outcome, stopped
@@ -98,7 +96,7 @@ def _serve(
 
 
 def _try(
-    state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools, first: Sequence[Step]
+    state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools
 ) -> tuple[Outcome, frozenset[Place], frozenset[Place]]:
     """The outcome for these very candidates, the partitions that no order serves, and those that lose a leader on the way."""
     sorted_out = [_sort_out(state, one, tools) for one in decisions]
@@ -115,7 +113,7 @@ def _try(
         confirmed = {place_of(one) for one in decisions if one.procedure == "confirm"}
         if way is not None:
             forbidden |= frozenset(topic for topic, _ in wanted if topic in allowed)
-        attempt = _Attempt(state, matrix, decisions, tools, forbidden, way, first)
+        attempt = _Attempt(state, matrix, decisions, tools, forbidden, way)
         attempt.carry_out()
         decisions = [replace(one, procedure="elect") if place_of(one) in attempt.dragged else one for one in decisions]
         if not attempt.dragged and (attempt.risky <= forbidden or way is None):
@@ -182,12 +180,11 @@ class _Attempt:
         tools: Tools,
         forbidden: frozenset[str],
         way: str | None,
-        first: Sequence[Step],
     ) -> None:
         self.decisions: Mapping[Place, Decision] = {place_of(one): one for one in decisions}
         self.procedures = {place: one.procedure for place, one in self.decisions.items()}
         self.clusters = ImaginedClusters(state)
-        self.list = StepList(state, matrix, self.decisions, tools, self.clusters, first)
+        self.list = StepList(state, matrix, self.decisions, tools, self.clusters)
         self.unserved: dict[Place, str] = {}
         """Partitions that the steps do not serve, with the reason."""
         self.risky: frozenset[str] = frozenset()

@@ -21,7 +21,6 @@ def salvage_steps(results: Results, decisions: Sequence[Decision], made_with: Se
     if places:
         records = sum(one.records for decision in decisions for one in decision.salvage if decision.loses_acknowledged)
         yield Step(
-            number=0,
             action="salvage",
             text=f"Salvage what the plan's leaders of {list_places(places)} do not have ({records} records at most)",
             partitions=tuple(places),
@@ -39,7 +38,6 @@ def restore_steps(decisions: Sequence[Decision], bootstrap: str, client_config: 
         config = [] if client_config is None else ["--command-config", client_config]
         command = ["replica-audit", "restore", SALVAGED, "--bootstrap-servers", bootstrap, *config, "--to-original"]
         yield Step(
-            number=0,
             action="restore",
             text=f"Put the salvaged records of {list_places(places)} back: they are produced at the end of the log",
             partitions=tuple(places),

@@ -6,7 +6,7 @@ Nothing here starts, stops or elects anything; each step only keeps a later one 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from replica_audit.auditing.findings.families.rep import REP_ISR_SHORT
@@ -41,11 +41,10 @@ def safeguard_steps(
     state: PresentState,
     decisions: Sequence[Decision],
     copies: Copies,
-    about: Collection[Place] | None,
+    about: Container[Place],
 ) -> Iterator[Step]:
-    """Steps without numbers, most urgent first: what was not captured, what only one broker holds, who has to stay up.
-
-    Only those for the partitions that the plan is `about`, where it is not about all.
+    """Steps without numbers, most urgent first, for the partitions that the plan is `about`: what was not captured, what only
+    one broker holds, who has to stay up.
     """
     yield from _copy_metadata(state, copies)
     yield from _capture(matrix, state, copies, about)
@@ -58,37 +57,36 @@ def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:
     if state.doubted_nodes is None:
         return
     nodes = sorted({*state.brokers, *state.doubted_nodes})
-    yield _step(
-        "copy",
-        "Start no controller and no broker before __cluster_metadata-0 of every one of them is copied: their metadata logs are "
+    yield Step(
+        action="copy",
+        text="Start no controller and no broker before __cluster_metadata-0 of every one of them is copied: their metadata logs are "
         "stale or contradict each other, and a node that follows cuts its own without a warning. Then choose the right one by the "
         "rules of replica-audit explain META-FORK. The same command copies that of any other controller",
-        brokers=nodes,
-        partitions=[],
-        commands=[copies.of_directories(node, [METADATA_DIRECTORY]) for node in nodes],
+        brokers=tuple(nodes),
+        commands=tuple(copies.of_directories(node, [METADATA_DIRECTORY]) for node in nodes),
     )
 
 
-def _capture(matrix: Matrix, state: PresentState, copies: Copies, about: Collection[Place] | None) -> Iterator[Step]:
+def _capture(matrix: Matrix, state: PresentState, copies: Copies, about: Container[Place]) -> Iterator[Step]:
     """Replicas that were not captured and without which nothing is certain; brokers of which the same is said together."""
     missing: dict[int, list[Place]] = defaultdict(list)
     for place, brokers in sorted(matrix.needed.items()):
-        for broker in brokers if about is None or place in about else ():
+        for broker in brokers if place in about else ():
             missing[broker].append(place)
     groups: dict[tuple[tuple[Place, ...], str], list[int]] = defaultdict(list)
     for broker, places in sorted(missing.items()):
-        groups[tuple(places), _liveness(broker, state)].append(broker)
+        groups[tuple(places), state.liveness(broker)].append(broker)
     for (together, _), brokers in groups.items():
         places = list(together)
         one = len(brokers) == 1
         may = f"{'it was not captured and' if one else 'none of them was captured, and each'} may hold committed records of {list_places(places)}"
         then = f"Add the {'copy' if one else 'copies'} to the snapshot and audit again"
-        yield _step(
-            "capture",
-            f"{_hold(brokers, state) if one else _hold_each(brokers, state)}: {may}. {then}",
-            brokers=brokers,
-            partitions=places,
-            commands=[copies.of_partitions(broker, places) for broker in brokers],
+        yield Step(
+            action="capture",
+            text=f"{_hold(brokers, state) if one else _hold_each(brokers, state)}: {may}. {then}",
+            brokers=tuple(brokers),
+            partitions=together,
+            commands=tuple(copies.of_partitions(broker, places) for broker in brokers),
         )
 
 
@@ -97,7 +95,7 @@ def _copy(
     state: PresentState,
     decisions: Sequence[Decision],
     copies: Copies,
-    about: Collection[Place] | None,
+    about: Container[Place],
 ) -> Iterator[Step]:
     """What is gone as soon as a broker follows, then what else exists only once or is lost by the choice."""
     holdings = _find_holdings(matrix, about)
@@ -109,13 +107,13 @@ def _copy(
     for _, brokers in sorted(groups.items(), key=lambda item: min(item[1])):
         held = holdings[min(brokers)]
         places = [one.place for one in held]
-        yield _step(
-            "copy",
-            f"{_hold(brokers, state)}: {_tell_holding(brokers, held, matrix)}",
-            brokers=sorted(brokers),
-            partitions=places,
-            commands=[one for broker in sorted(brokers)[:1] for one in _copy_commands(copies, matrix, broker, places)],
-            snapshot=[directory for one in held for directory in one.directories],
+        yield Step(
+            action="copy",
+            text=f"{_hold(brokers, state)}: {_tell_holding(brokers, held, matrix)}",
+            brokers=tuple(sorted(brokers)),
+            partitions=tuple(places),
+            commands=tuple(_copy_commands(copies, matrix, min(brokers), places)),
+            snapshot=tuple(directory for one in held for directory in one.directories),
         )
     yield from _copy_other(matrix, state, decisions, copies, holdings)
     yield from copy_put_aside(state, decisions, copies)
@@ -143,17 +141,17 @@ def _copy_other(
             if not copied and (broker in sources or rows[broker]["only_here"]):
                 wanted[broker].append(place)
     if wanted:
-        yield _step(
-            "copy",
-            f"Copy these directories of {name_brokers(sorted(wanted))} before anything is started or stopped: they have "
+        yield Step(
+            action="copy",
+            text=f"Copy these directories of {name_brokers(sorted(wanted))} before anything is started or stopped: they have "
             "records that no other replica has, or that the choice loses",
-            brokers=sorted(wanted),
-            partitions=sorted({place for places in wanted.values() for place in places}),
-            commands=[
+            brokers=tuple(sorted(wanted)),
+            partitions=tuple(sorted({place for places in wanted.values() for place in places})),
+            commands=tuple(
                 one
                 for broker, places in sorted(wanted.items())
                 for one in _copy_commands(copies, matrix, broker, places)
-            ],
+            ),
         )
 
 
@@ -174,23 +172,23 @@ def copy_of_outrun(outrun: Sequence[tuple[int, Place]], copies: Copies) -> list[
         wanted[broker].append(place)
     copies = Copies("before-its-stop")
     return [
-        _step(
-            "copy",
-            f"Copy these directories of broker {broker} before it is stopped for other partitions: a replica that is started "
+        Step(
+            action="copy",
+            text=f"Copy these directories of broker {broker} before it is stopped for other partitions: a replica that is started "
             f"before it may lead {list_places(places)} and lacks the end of its log",
-            brokers=[broker],
-            partitions=places,
-            commands=[copies.of_partitions(broker, places)],
+            brokers=(broker,),
+            partitions=tuple(places),
+            commands=(copies.of_partitions(broker, places),),
         )
         for broker, places in sorted(wanted.items())
     ]
 
 
-def _find_holdings(matrix: Matrix, about: Collection[Place] | None) -> dict[int, list[Holding]]:
+def _find_holdings(matrix: Matrix, about: Container[Place]) -> dict[int, list[Holding]]:
     """By broker what it loses under the log that the others are compared with, most committed records first."""
     found: dict[int, list[Holding]] = defaultdict(list)
     for place, replicas in sorted(matrix.replicas.items()):
-        if about is not None and place not in about:
+        if place not in about:
             continue
         reference = matrix.reference(place)
         for broker, row in sorted(replicas.items()):
@@ -202,24 +200,24 @@ def _find_holdings(matrix: Matrix, about: Collection[Place] | None) -> dict[int,
     return dict(sorted(found.items(), key=lambda item: (-sum(one.committed for one in item[1]), item[0])))
 
 
-def _keep_up(results: Results, state: PresentState, about: Collection[Place] | None) -> Iterator[Step]:
+def _keep_up(results: Results, state: PresentState, about: Container[Place]) -> Iterator[Step]:
     """Leaders that have committed records which a member of the ISR lacks: it leads next if they stop."""
     members: dict[tuple[int, int], list[Place]] = defaultdict(list)
     for row in results.rows("findings"):
         place = (row["topic"], row["partition"])
-        if row["code"] != REP_ISR_SHORT.code or row["status"] == "resolved" or not (about is None or place in about):
+        if row["code"] != REP_ISR_SHORT.code or row["status"] == "resolved" or place not in about:
             continue
         registration = state.partitions.get(place)
         leader = None if registration is None else registration.leader_id
         if leader is not None and leader not in state.down:
             members[leader, row["broker_id"]].append(place)
     for (leader, member), places in sorted(members.items()):
-        yield _step(
-            "keep_up",
-            f"Keep broker {leader} up until broker {member} has caught up in {list_places(places)}: broker {member} is in sync "
+        yield Step(
+            action="keep_up",
+            text=f"Keep broker {leader} up until broker {member} has caught up in {list_places(places)}: broker {member} is in sync "
             f"without all that is committed. If broker {leader} must stop, stop broker {member} first",
-            brokers=[leader],
-            partitions=places,
+            brokers=(leader,),
+            partitions=tuple(places),
         )
 
 
@@ -238,7 +236,7 @@ def _hold(brokers: Sequence[int], state: PresentState) -> str:
 
 def _hold_each(brokers: Sequence[int], state: PresentState) -> str:
     """What to do with brokers of one liveness until the log directory of each is copied."""
-    names, liveness = name_brokers(brokers), _liveness(min(brokers), state)
+    names, liveness = name_brokers(brokers), state.liveness(min(brokers))
     if liveness == "down":
         return f"Do not start {names} before their log directories are copied"
     if liveness == "up":
@@ -270,23 +268,3 @@ def _who_lacks(places: Iterable[Place], matrix: Matrix) -> str:
         return "the leader does"
     compared = set(references.values())
     return f"broker {compared.pop()} does" if len(compared) == 1 else "the logs that they are compared with do"
-
-
-def _step(
-    action: str,
-    text: str,
-    *,
-    brokers: Iterable[int],
-    partitions: Iterable[Place],
-    commands: Iterable[str] = (),
-    snapshot: Iterable[str] = (),
-) -> Step:
-    return Step(
-        number=0,
-        action=action,
-        text=text,
-        brokers=tuple(brokers),
-        partitions=tuple(partitions),
-        commands=tuple(commands),
-        snapshot=tuple(snapshot),
-    )

@@ -28,9 +28,8 @@ class StepList:
         decisions: Mapping[Place, Decision],
         tools: Tools,
         clusters: ImaginedClusters,
-        first: Sequence[Step] = (),
     ) -> None:
-        self.steps: list[Step] = list(first)
+        self.steps: list[Step] = []
         self._state, self._matrix, self._decisions = state, matrix, decisions
         self._tools, self._clusters = tools, clusters
         self._told: set[tuple[Place, int]] = set()
