@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
 from tests.auditing.test_leadership_history import COMMON, UNCLEAN_TO_2, change, scene
+from tests.support.encoder import encode_batch, encode_marker
 from tests.support.logdirs import PartitionFiles, make_uuid, manifest_text, write_log_dir
+
+from replica_audit.deciding.election_plan import plan_elections
+from replica_audit.results import Results
 
 UNIQUE = "5ce01f624f974a48b95f875be0c0e41b"
 NEW = Broker([*COMMON, *written(50, 60, 1, "new ")], high_watermark=50)
@@ -156,6 +160,56 @@ def test_a_future_copy_that_is_longer_than_its_log_shows_a_lost_tail(
         assert (own["lost_records"], own["lost_committed"]) == (6, checkpoint - 50)
         assert [(one["start_offset"], one["lost_held"]) for one in own["beside"]] == [(50, 6)]
         assert "no replica here has" not in str(answer)
+
+
+@pytest.mark.parametrize(("kind", "lost"), [("killed", 6), ("live", 0)])
+@pytest.mark.parametrize("place", ["future", "stray", "delete"])
+@pytest.mark.parametrize("checkpoint", [50, 56])
+def test_a_copy_that_goes_past_the_end_of_a_leader_that_was_down_shows_a_lost_tail(
+    tmp_path: Path, kind: str, lost: int, place: str, checkpoint: int
+) -> None:
+    """Nobody else has led since: the records were on its log. A leader that is up may have written them by now."""
+    beside(tmp_path, 2, place, [*COMMON, *written(50, 56, 0)])()
+    leader = Broker(COMMON, high_watermark=checkpoint, recovery_point=40)
+
+    def manifest() -> None:
+        said = manifest_text({1: "broker-1", 2: "broker-2"}, kind=kind)
+        (tmp_path / "manifest.json").write_text(said)
+
+    named = {"source": "user", "leader_epoch": 0, "isr": (1,), "before_audit": manifest}
+    answer = audit(tmp_path, {1: leader, 2: Broker(COMMON)}, **named)
+    assert answer.tables["partitions"][0]["lost_records"] == lost, answer
+    if lost:
+        code = "HWM-LOSS" if checkpoint > 50 else "REP-LEADER-SHORTER"
+        assert answer.found(code, 2), answer
+        (own,) = [row for row in answer.tables["elections"] if row["candidate_id"] == row["broker_id"] == 1]
+        assert (own["lost_records"], own["lost_committed"]) == (6, checkpoint - 50)
+        assert [(one["start_offset"], one["lost_held"]) for one in own["beside"]] == [(50, 6)]
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+@pytest.mark.parametrize("outcome", ["COMMIT", "ABORT"])
+@pytest.mark.parametrize("place", ["future", "stray", "delete"])
+def test_a_transaction_whose_marker_only_a_copy_has_is_not_aborted(
+    tmp_path: Path, place: str, outcome: str, goes_on: bool
+) -> None:
+    def data(base: int, epoch: int, leader_epoch: int) -> bytes:
+        named = {"producer_id": 7, "producer_epoch": epoch, "base_sequence": 0, "transactional": True}
+        return encode_batch(base, 5, leader_epoch, mark=f"{base} ", **named)
+
+    begun = [*COMMON, data(50, 0, 0)]
+    old = [*begun, encode_marker(55, outcome, 0, producer_id=7, producer_epoch=1)]
+    # Where the producer goes on under the new leader, the first transaction hangs there.
+    new = Broker([*begun, data(55, 1, 1) if goes_on else encode_batch(55, 5, 1)], high_watermark=55)
+    for batches, is_held in ((old, True), (begun, False)):
+        path = tmp_path / str(is_held)
+        path.mkdir()
+        answer = both(path, {2: new, 3: new}, beside(path, 1, place, batches))
+        assert bool(answer.found("TXN-HANGING", 2)) == goes_on, answer
+        assert bool(answer.found("TXN-MARKER-LOST", 1)) == is_held, answer
+        plan = plan_elections(Results({}, answer.tables))
+        assert any(step.action == "end_transaction" for step in plan.steps) == (goes_on and not is_held)
+        assert [one.chosen.cut_transactions for one in plan.decisions] == [1] * is_held
 
 
 def test_copies_are_in_no_answer_on_who_is_in_sync_or_behind(tmp_path: Path) -> None:

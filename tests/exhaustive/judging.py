@@ -129,11 +129,19 @@ class Judge:
                     yield f"{topic}: {text}"
 
     def _gone(self, topic: str, cluster: Cluster) -> Iterator[str]:
-        """What is in no log and no copy any more, and the decision does not say where it was."""
-        after = cluster.parts[topic]
+        """What is in no log and no copy any more. Of what was never committed it is enough that the decision says where it was,
+        and of what Kafka deleted before anybody could copy it: the snapshot has it.
+        """
+        state, after = self._parts[topic], cluster.parts[topic]
         left = {name for log in (*after.replicas, *(one.log for one in after.aside)) for name in names(log)}
-        saved = cluster.copies[topic] | self._salvaged.get(topic, set())
-        if gone := self._held[topic] - left - saved - self._named(topic):
+        saved = cluster.copies[topic]
+        deleted = {name for one in state.aside if one.kind == "delete" for name in names(one.log)}
+        if (
+            gone := self._held[topic]
+            - left
+            - saved
+            - (self._named(topic) & (deleted | (self._held[topic] - state.committed)))
+        ):
             yield f"batches {sorted(gone)} are in no log and in no copy"
 
     def _aborted(self, topic: str, cluster: Cluster) -> Iterator[str]:
@@ -161,6 +169,8 @@ class Judge:
             yield f"a transaction hangs on broker {after.leader} whose marker a copy had, and none was named"
         if decision is None:
             return
+        if after.leader == decision.candidate_id and (unnamed := lost & state.committed - self._named(topic)):
+            yield f"batches {sorted(unnamed)} are lost, and the decision does not say where they are"
         if after.leader == decision.candidate_id and topic in self._salvaged:
             due = committed_in(self._logs[topic])
             if missing := {name for name in lost if name in due} - self._salvaged[topic]:

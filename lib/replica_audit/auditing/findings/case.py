@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.comparing.loss import committed_ahead
 from replica_audit.auditing.comparing.remote_storage import RemoteHoles
 from replica_audit.auditing.findings.gone import EarlierLosses
-from replica_audit.auditing.leadership.capture_times import CaptureTimes
+from replica_audit.auditing.leadership.capture_times import CaptureTimes, lacks_tail
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.auditing.leadership.orphaned_marks import OrphanedMark, orphaned_marks
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
@@ -95,13 +95,17 @@ class Case:
         return (*self.replicas, *(item.follower for item in self.beside))
 
     def is_lost_tail(self, item: Comparison) -> bool:
-        """Whether what a copy `beside` has past the reference's end was in the reference's log: it was copied from it, and no
-        skew of the two explains more: while the broker is down neither grows.
+        """Whether what a copy `beside` has past the reference's end was in the reference's log, and no skew of the two explains
+        it: while a broker is down its disks do not change.
         """
-        follower, reference = item.follower, self.reference.facts
-        copied = follower.kind == "future" and follower.broker_id == reference.broker_id
-        was_down = all(self.times.was_down(facts, self.leadership) for facts in (follower, reference))
-        return copied and (self.one_moment or self.quiesced or was_down)
+        if self.is_copied_from_reference(item):
+            was_down = all(self.times.was_down(one, self.leadership) for one in (item.follower, self.reference.facts))
+            return self.one_moment or self.quiesced or was_down
+        return lacks_tail(self.reference, item, self.leadership, self.times, self.one_moment)
+
+    def is_copied_from_reference(self, item: Comparison) -> bool:
+        """Whether a copy `beside` is of a move of the reference's own log to another disk."""
+        return item.follower.kind == "future" and item.follower.broker_id == self.reference.facts.broker_id
 
     def committed_in(self, run: Run) -> tuple[int, int]:
         """How far the records of a conflicting run are committed: proven, and at most.
@@ -123,7 +127,9 @@ class Case:
         if cause.clean:
             whole = cause.excludes_commitment and run.committed_end is None and not self._lost_its_tail(cause.election)
             return committed, committed if whole else run.end_offset
-        return committed, run.end_offset if cause.promised_records > run.committed_records else committed
+        # Of markers alone no record was promised: nothing tells.
+        may_be = cause.promised_records > run.committed_records or not run.data_records
+        return committed, run.end_offset if may_be else committed
 
     def _lost_its_tail(self, election: Election | None) -> bool:
         """Whether the log of the elected replica shows today that it lost its end."""

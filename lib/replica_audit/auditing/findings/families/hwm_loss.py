@@ -127,10 +127,11 @@ def _orphaned(case: Case, mark: OrphanedMark) -> Finding:
 
 
 def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
-    """What a -future copy still has of the log that it was copied from, as far as that log's checkpoint proves it."""
+    """What a copy beside the replicas still has of the leader's log, as far as that log's checkpoint proves it."""
     start, end = case.reference.facts.log_end_offset, case.committed_tail(item)
     if records := records_between(item.alignment.ahead, start, end):
-        why = f"the current log, which it was copied from, ends at {start} and its high watermark was {end} or more"
+        log = "the current log, which it was copied from," if case.is_copied_from_reference(item) else "that log"
+        why = f"{log} ends at {start} and its high watermark was {end} or more"
         yield _beside(case, item, (start, end), records, why, item.alignment.ahead[0].epoch)
 
 

@@ -98,15 +98,19 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
-    """What a -future copy still has of the log that it was copied from, where nothing proves it committed."""
+    """What a copy beside the replicas still has of the leader's log, where nothing proves it committed."""
     facts, leader = item.follower, case.reference.facts
     start = case.committed_tail(item)
     if facts.log_end_offset <= start:
         return
+    is_copied = case.is_copied_from_reference(item)
+    log = f"the {'current ' * is_copied}log on broker {leader.broker_id}{', which it was copied from,' * is_copied}"
     yield finding(
         REP_LEADER_SHORTER,
-        f"{name_copy(facts)} has {offsets(start, facts.log_end_offset)}; the current log on broker {leader.broker_id}, which it was "
-        f"copied from, ends at {leader.log_end_offset} and lost its tail; {fate_of_copy(facts)}",
+        f"{name_copy(facts)} has {offsets(start, facts.log_end_offset)}; {log} ends at {leader.log_end_offset} and lost its tail; "
+        f"{fate_of_copy(facts)}",
+        confidence="proven" if is_copied else "likely",
+        verdict="COMMITTED_LOSS" if is_copied else "WILL_LOSE_ON_TRUNCATION",
         broker_id=facts.broker_id,
         start_offset=start,
         end_offset=facts.log_end_offset,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, finding, offsets
+from replica_audit.auditing.findings.shared import name_copy
 from replica_audit.closed_sets import Confidence
 from replica_audit.formats.segments.open_transactions import marker_of, open_at_end
 
@@ -63,7 +65,7 @@ def judge(case: Case) -> Iterator[Finding]:
         if state is not None and _is_pending(case, transaction, state):
             continue
         yield from _hanging(case, transaction, state)
-        for item in case.comparisons:
+        for item in (*case.comparisons, *case.beside):
             yield from _marker_lost(case, item, transaction, state)
 
 
@@ -159,11 +161,12 @@ def _marker_lost(
     if marker is None:
         return
     follower, leader = item.follower.broker_id, case.reference.facts.broker_id
+    holder = name_copy(item.follower) if item in case.beside else f"broker {follower}"
     where = offsets(transaction.first_offset, transaction.last_offset + 1)
     yield finding(
         TXN_MARKER_LOST,
         f"the transaction of {_owner(transaction, state)} with {where} is open on broker {leader} and ended on "
-        f"broker {follower} at offset {marker.base_offset}, among records that broker {leader} does not have",
+        f"{holder} at offset {marker.base_offset}, among records that broker {leader} does not have",
         broker_id=follower,
         start_offset=marker.base_offset,
         end_offset=marker.end_offset,
@@ -176,9 +179,15 @@ def _marker_lost(
 
 
 def _marker_in_conflict(item: Comparison, transaction: OpenTransaction) -> Batch | None:
-    """The marker of a transaction among the follower's conflicting batches; one below its last record is of an earlier one."""
-    parts = (part for part in item.alignment.differences if part.conflicting)
-    marker = marker_of(transaction, (batch for part in parts for batch in part.batches))
+    """The marker of a transaction among the follower's conflicting batches; one below its last record is of an earlier one.
+
+    What both logs have the beginning of was ended by the first marker there: what the leader has of the producer after that
+    is of a later transaction, which cannot be told from it.
+    """
+    batches = [batch for part in item.alignment.differences if part.conflicting for batch in part.batches]
+    if batches and transaction.first_offset < batches[0].base_offset:
+        transaction = replace(transaction, last_epoch=transaction.first_epoch, last_offset=transaction.first_offset)
+    marker = marker_of(transaction, batches)
     return marker if marker is not None and marker.base_offset > transaction.last_offset else None
 
 
