@@ -340,7 +340,18 @@ def test_of_equal_candidates_it_says_that_neither_loses_anything() -> None:
     plan = plan_of(Part("t", (0, 1), 0, (0, 1), 0), up=(0, 1))
     lossless = replace(plan.decisions[0].chosen, lost_records=0, lost_committed=0)
     decision = replace(plan.decisions[0], candidates=(lossless, replace(lossless, candidate_id=1)))
-    assert decision.instead(1, "it leads").reason == "broker 1 loses nothing; neither would broker 0. It leads"
+    assert decision.instead(1, (), "it leads").reason == "broker 1 loses nothing; neither would broker 0. It leads"
+
+
+def test_an_equal_candidate_loses_what_it_lacks_itself() -> None:
+    """Both lose one record, each what the other one has."""
+    results = results_of([Part("t", (0, 1), None, (), 0), Part("u", (0, 1), None, (), 1)], None, "metadata_log")
+    for row in results.rows("elections"):
+        if row["topic"] == "t":
+            row.update(lost_records=1, lost_committed=1)
+    decision = plan_elections(results, up=(), stopped_cleanly=(0, 1)).decisions[0]
+    assert (decision.topic, decision.candidate_id) == ("t", 1)
+    assert [one.broker_id for one in decision.salvage] == [0]
 
 
 def test_every_order_of_fencing_is_tried_where_two_that_went_down_were_eligible() -> None:

@@ -65,6 +65,11 @@ class Matrix:
         row = self.rows.get(place, {}).get(candidate_id, {}).get(candidate_id)
         return row is not None and bool(row["cut_transactions"])
 
+    def sources(self, place: Place, candidate_id: int) -> tuple[Source, ...]:
+        """Where what a candidate loses can be taken from: replicas, then copies beside them."""
+        rows = self.rows[place][candidate_id]
+        return (*_sources(rows, self.replicas[place]), *_beside(rows[candidate_id]))
+
     def reference(self, place: Place) -> int | None:
         """The broker whose log the others are compared with."""
         return next((one for one, row in self.replicas[place].items() if row["role"] in ("leader", "reference")), None)
@@ -111,10 +116,10 @@ def decide(
         found.append(
             _decision(matrix, state, place, chosen, given, None if groups is None else of_place.get(place, ()))
         )
-    return _concentrated(found, state), conflicts
+    return _concentrated(matrix, found, state), conflicts
 
 
-def _concentrated(decisions: Sequence[Decision], state: PresentState) -> list[Decision]:
+def _concentrated(matrix: Matrix, decisions: Sequence[Decision], state: PresentState) -> list[Decision]:
     """Of equal candidates the one that the most partitions can have: the fewer lead, the fewer have to be stopped for others.
 
     Who leads now stays.
@@ -132,7 +137,9 @@ def _concentrated(decisions: Sequence[Decision], state: PresentState) -> list[De
         choice = max((decision.candidate_id, *decision.equals), key=lambda one: leading[one])
         leading[choice] += 1
         if choice != decision.candidate_id:
-            instead[id(decision)] = decision.instead(choice, f"broker {choice} leads other partitions of this plan too")
+            salvage = matrix.sources((decision.topic, decision.partition), choice)
+            why = f"broker {choice} leads other partitions of this plan too"
+            instead[id(decision)] = decision.instead(choice, salvage, why)
     return [instead.get(id(decision), decision) for decision in decisions]
 
 
@@ -164,7 +171,7 @@ def _decision(
         kafka_choice_right=None if kafka is None else kafka.right,
         procedure="none",
         candidates=tuple(_candidate(matrix, place, one, leader, groups) for one in sorted(rows) if one in rows[one]),
-        salvage=(*_sources(rows[chosen], matrix.replicas[place]), *_beside(own)),
+        salvage=matrix.sources(place, chosen),
         depends_on=tuple(matrix.needed[place]),
     )
 

@@ -49,7 +49,7 @@ def plan_elections(
     copies = Copies()
     outcome = make_steps(state, matrix, decisions, tools)
     first = [
-        *safeguard_steps(results, matrix, state, decisions, copies, about),
+        *safeguard_steps(results, matrix, state, outcome.decisions, copies, about),
         *copy_of_outrun(outcome.outrun, copies),
         *salvage_steps(results, outcome.decisions, made_with),
     ]

@@ -117,8 +117,8 @@ class Decision:
             "to the snapshot and audit again"
         )
 
-    def instead(self, candidate_id: int, why: str) -> Decision:
-        """An equal candidate in place of the best, with the reason."""
+    def instead(self, candidate_id: int, salvage: tuple[Source, ...], why: str) -> Decision:
+        """An equal candidate in place of the best, with where what it loses can be taken from, and the reason."""
         loss = self.chosen
         loses = say_loss(
             loss.lost_records, loss.lost_committed, loss.lost_possible, loss.lost_at_most, loss.cut_transactions
@@ -127,7 +127,7 @@ class Decision:
         reason = (
             f"broker {candidate_id} loses {loses}; {too} would broker {self.candidate_id}. {why[:1].upper()}{why[1:]}"
         )
-        return replace(self, candidate_id=candidate_id, reason=reason)
+        return replace(self, candidate_id=candidate_id, salvage=salvage, reason=reason)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,13 +50,19 @@ def make_steps(state: PresentState, matrix: Matrix, decisions: Sequence[Decision
     if stopped:
         for candidate, places in sorted(_alternatives(outcome.decisions).items()):
             others = [
-                one.instead(candidate, "fewer leaders have to be stopped for it") if place_of(one) in places else one
+                _instead(one, candidate, matrix, "fewer leaders have to be stopped for it")
+                if place_of(one) in places
+                else one
                 for one in outcome.decisions
             ]
             other, fewer = _serve(state, matrix, others, tools)
             if len(fewer) < len(stopped) and len(other.conflicts) <= len(outcome.conflicts):
                 outcome, stopped = other, fewer
     return outcome
+
+
+def _instead(decision: Decision, candidate: int, matrix: Matrix, why: str) -> Decision:
+    return decision.instead(candidate, matrix.sources(place_of(decision), candidate), why)
 
 
 def _alternatives(decisions: Sequence[Decision]) -> dict[int, frozenset[Place]]:
@@ -89,8 +95,8 @@ def _serve(
         tried |= set(others.items())
         decisions = [
             one
-            if place_of(one) not in others
-            else one.instead(others[place_of(one)], f"for broker {others[place_of(one)]} there is an order of steps")
+            if (equal := others.get(place_of(one))) is None
+            else _instead(one, equal, matrix, f"for broker {equal} there is an order of steps")
             for one in decisions
         ]
 
