@@ -79,7 +79,7 @@ def clusters(name: str, seed: int, count: int) -> Iterator[tuple[Mapping[str, St
     chance = random.Random(f"{name} {seed}")
     alike: dict[tuple, list[State]] = defaultdict(list)
     for events in (4, 5, 6) if not kind.has_transactions else (5, 7, 9):
-        for way in histories(seed, events, max(400, count * (10 if is_special else 1))):
+        for way in histories(seed, events, count * 10 if is_special else max(count, 400)):
             state = _of_kind(way, kind, chance)
             if state is None or (kind.told.unclean and state.leader is None and state.up):
                 continue  # Where unclean elections are allowed, somebody would have been elected at once.

@@ -181,8 +181,8 @@ def _marker_lost(
 def _marker_in_conflict(item: Comparison, transaction: OpenTransaction) -> Batch | None:
     """The marker of a transaction among the follower's conflicting batches; one below its last record is of an earlier one.
 
-    What both logs have the beginning of was ended by the first marker there: what the leader has of the producer after that
-    is of a later transaction, which cannot be told from it.
+    A transaction that both logs have the beginning of ended at the first marker there: what the leader has of its producer
+    after that is of a later one, though its log shows one transaction.
     """
     batches = [batch for part in item.alignment.differences if part.conflicting for batch in part.batches]
     if batches and transaction.first_offset < batches[0].base_offset:
