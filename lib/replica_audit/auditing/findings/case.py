@@ -101,7 +101,9 @@ class Case:
         if self.is_copied_from_reference(item):
             was_down = all(self.times.was_down(one, self.leadership) for one in (item.follower, self.reference.facts))
             return self.one_moment or self.quiesced or was_down
-        return lacks_tail(self.reference, item, self.leadership, self.times, self.one_moment)
+        return not item.follower.is_about_to_go and lacks_tail(
+            self.reference, item, self.leadership, self.times, self.one_moment
+        )
 
     def is_copied_from_reference(self, item: Comparison) -> bool:
         """Whether a copy `beside` is of a move of the reference's own log to another disk."""
