@@ -48,7 +48,8 @@ def verify_snapshots(
         )
     held = {one.topic_partition for one in earlier.inventory.replicas}
     held |= {partition for partition in earlier.partitions if earlier.is_led(partition)}
-    both = [partition for partition in earlier.partitions if partition in held & set(later.partitions)]
+    in_both = held & set(later.partitions)
+    both = [partition for partition in earlier.partitions if partition in in_both]
     if not both:
         raise InputError(f"{before} and {after} have no partition in common")
     if earlier.options.kafka_version is not None and settings.protocol is None and settings.kafka_version is None:

@@ -6,9 +6,12 @@ every operation returns another one.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+
+_epoch, _start = itemgetter(0), itemgetter(1)
 
 
 def increases(entries: Sequence[tuple[int, int]]) -> bool:
@@ -29,11 +32,11 @@ class Lineage:
         Entries with a negative epoch or offset are what `assign` refuses; they are left out here and reported by
         whoever read the file.
         """
-        lineage = cls()
+        assigned: list[tuple[int, int]] = []
         for leader_epoch, start_offset in entries:
             if leader_epoch >= 0 and start_offset >= 0:
-                lineage = lineage.assign(leader_epoch, start_offset)
-        return lineage
+                _assign(assigned, leader_epoch, start_offset)
+        return cls(tuple(assigned))
 
     def __bool__(self) -> bool:
         return bool(self.entries)
@@ -51,7 +54,8 @@ class Lineage:
 
     def start_of(self, leader_epoch: int) -> int | None:
         """Start offset of exactly this epoch; None when the lineage does not have it."""
-        return dict(self.entries).get(leader_epoch)
+        index = bisect_right(self.entries, leader_epoch, key=_epoch)
+        return self.entries[index - 1][1] if index and self.entries[index - 1][0] == leader_epoch else None
 
     def assign(self, leader_epoch: int, start_offset: int) -> Lineage:
         """The lineage after a batch of `leader_epoch` at `start_offset` was appended, or the epoch began there.
@@ -62,26 +66,22 @@ class Lineage:
         if leader_epoch < 0 or start_offset < 0:
             raise ValueError(f"cannot assign epoch {leader_epoch} from offset {start_offset}: both must be 0 or more")
         entries = list(self.entries)
-        if entries and entries[-1][0] == leader_epoch and start_offset >= entries[-1][1]:
-            return self
-        while entries and (entries[-1][0] >= leader_epoch or entries[-1][1] >= start_offset):
-            entries.pop()
-        return Lineage((*entries, (leader_epoch, start_offset)))
+        return Lineage(tuple(entries)) if _assign(entries, leader_epoch, start_offset) else self
 
     def truncate_from_end(self, end_offset: int) -> Lineage:
         """Without the entries that start at or after `end_offset` (`truncateFromEndAsyncFlush`)."""
-        return Lineage(tuple(entry for entry in self.entries if entry[1] < end_offset))
+        return Lineage(self.entries[: bisect_left(self.entries, end_offset, key=_start)])
 
     def truncate_from_start(self, start_offset: int) -> Lineage:
         """Without the entries before `start_offset`, but that the last of them now starts there."""
-        below = [entry for entry in self.entries if entry[1] <= start_offset]
+        below = bisect_right(self.entries, start_offset, key=_start)
         if not below:
             return self
-        return Lineage(((below[-1][0], start_offset), *self.entries[len(below) :]))
+        return Lineage(((self.entries[below - 1][0], start_offset), *self.entries[below:]))
 
     def epoch_for_offset(self, offset: int) -> int | None:
         """Epoch that wrote `offset`; None below the first entry."""
-        index = bisect_right(self.entries, offset, key=lambda entry: entry[1])
+        index = bisect_right(self.entries, offset, key=_start)
         return self.entries[index - 1][0] if index else None
 
     def agrees_to(self, other: Lineage, start_offset: int, end_offset: int) -> int:
@@ -103,7 +103,7 @@ class Lineage:
             return None
         if requested_epoch == self.entries[-1][0]:
             return requested_epoch, log_end_offset
-        index = bisect_right(self.entries, requested_epoch, key=lambda entry: entry[0])
+        index = bisect_right(self.entries, requested_epoch, key=_epoch)
         if index == len(self.entries):
             return None
         end_offset = self.entries[index][1]
@@ -115,3 +115,13 @@ class Lineage:
             return None
         answer = self.end_offset_for(requested_epoch, log_end_offset)
         return answer[1] if answer else None
+
+
+def _assign(entries: list[tuple[int, int]], leader_epoch: int, start_offset: int) -> bool:
+    """Add an entry to those of a lineage as `Lineage.assign` says; whether that changed them."""
+    if entries and entries[-1][0] == leader_epoch and start_offset >= entries[-1][1]:
+        return False
+    while entries and (entries[-1][0] >= leader_epoch or entries[-1][1] >= start_offset):
+        entries.pop()
+    entries.append((leader_epoch, start_offset))
+    return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from replica_audit.closed_sets import Confidence
@@ -54,11 +55,8 @@ def starts_of_epochs(
 
 def lineage_of_batches(epoch_starts: Sequence[tuple[int, int]]) -> Lineage:
     """The lineage that recovery builds: an entry for every batch whose epoch is above all before it (`LogLoader`)."""
-    lineage = Lineage()
-    for epoch, start in epoch_starts:
-        if epoch > (-1 if lineage.latest_epoch is None else lineage.latest_epoch):
-            lineage = lineage.assign(epoch, start)
-    return lineage
+    greatest = accumulate((epoch for epoch, _ in epoch_starts), max, initial=-1)
+    return Lineage.of(entry for entry, known in zip(epoch_starts, greatest) if entry[0] > known)
 
 
 def readable_lineage(epoch_starts: Sequence[tuple[int, int]], log_start: int, log_end: int) -> Lineage:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from replica_audit.closed_sets import Occasion
+from replica_audit.formats.metadata.cluster_course import ELR_FEATURE, BrokerEvent
 from replica_audit.formats.metadata.entries import Entry, SnapshotEnd, SnapshotTime
 from replica_audit.formats.metadata.fields import MessageError
 from replica_audit.formats.metadata.last_state import leadership_of_history
@@ -26,7 +27,6 @@ from replica_audit.formats.metadata.messages import (
     Transaction,
     Voters,
 )
-from replica_audit.formats.metadata.sole_isr import ELR_FEATURE, BrokerEvent
 from replica_audit.model import Leadership, PartitionState
 
 #: Broker configs that are a topic's default → the topic config's name. Others are not kept: they may be secret.
@@ -49,6 +49,8 @@ class MetadataImage:
         self.is_whole = True
         """Every record since the first was applied; False after a snapshot, which lacks what was deleted before it."""
         self._names: dict[str, str] = {}
+        self._ids: dict[str, list[str]] = defaultdict(list)
+        """Topic ids by name: above what is committed a topic may be made again beside the one that it removed."""
         self._states: dict[str, dict[int, list[PartitionState]]] = {}
         self._deleted: dict[str, dict[int, list[PartitionState]]] = {}
         self._configs: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
@@ -139,7 +141,9 @@ class MetadataImage:
             self._note_broker(entry, message.broker_id, True, False)
             self._brokers.pop(message.broker_id, None)
         elif isinstance(message, TopicCreated):
+            self._forget_name(message.topic_id)
             self._names[message.topic_id] = self.created[message.topic_id] = message.name
+            self._ids[message.name].append(message.topic_id)
             self._states.setdefault(message.topic_id, {})
         elif isinstance(message, TopicRemoved):
             self._remove(entry, message)
@@ -164,13 +168,19 @@ class MetadataImage:
     def _remove(self, entry: Entry, message: TopicRemoved) -> None:
         # Above what is committed the topic still exists for everybody who has to know.
         if not self._uncommitted:
-            name = self._names.pop(message.topic_id, None)
+            name = self._forget_name(message.topic_id)
             self._deleted[message.topic_id] = self._states.pop(message.topic_id, {})
             for states in self._deleted[message.topic_id].values():
                 nobody = dict.fromkeys(("isr", "elr", "last_known_elr", "replicas", "directories"), ())
                 self._restate(entry, states, "deleted", leader_id=None, **nobody)
             if name is not None:
                 self._configs.pop((TOPIC_RESOURCE, name), None)
+
+    def _forget_name(self, topic_id: str) -> str | None:
+        name = self._names.pop(topic_id, None)
+        if name is not None:
+            self._ids[name].remove(topic_id)
+        return name
 
     def _set(self, entry: Entry, message: PartitionSet, occasion: Occasion) -> None:
         states = self._partitions(message.topic_id).setdefault(message.partition, [])
@@ -242,16 +252,15 @@ class MetadataImage:
             of_resource.pop(message.name, None)
         else:
             of_resource[message.name] = message.value
-        for topic_id, name in self._names.items():
-            if not is_topic or name == message.resource:
-                for states in self._states[topic_id].values():
-                    self._restate(entry, states, "configured", configs=self._effective(name, states[-1].leader_id))
+        for topic_id in self._ids.get(message.resource, ()) if is_topic else self._names:
+            for states in self._states[topic_id].values():
+                configs = self._effective(self._names[topic_id], states[-1].leader_id)
+                self._restate(entry, states, "configured", configs=configs)
 
     def _clear_elr(self, entry: Entry, message: ElrCleared) -> None:
-        for topic_id, name in self._names.items():
-            if message.topic in ("", name):
-                for states in self._states[topic_id].values():
-                    self._restate(entry, states, "elr_cleared", elr=(), last_known_elr=())
+        for topic_id in self._ids.get(message.topic, ()) if message.topic else self._names:
+            for states in self._states[topic_id].values():
+                self._restate(entry, states, "elr_cleared", elr=(), last_known_elr=())
 
     def _restate(self, entry: Entry, states: list[PartitionState], occasion: Occasion, **changes: Any) -> None:
         last = states[-1]

@@ -8,16 +8,18 @@ from dataclasses import dataclass, replace
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.format_error import FormatError
 from replica_audit.formats.inventory import MetadataLog
+from replica_audit.formats.metadata.cluster_course import ClusterCourse
 from replica_audit.formats.metadata.copies import MetadataCopy, read_copy
 from replica_audit.formats.metadata.fields import MessageError
 from replica_audit.formats.metadata.histories import History, find_histories, say_histories
 from replica_audit.formats.metadata.image import MetadataImage
+from replica_audit.formats.metadata.known_epochs import EpochFiles
 from replica_audit.formats.metadata.messages import Voters
 from replica_audit.formats.metadata.next_election import find_conditions
 from replica_audit.formats.metadata.quorum import Fork, Quorum, newest_copy, weigh_copies
 from replica_audit.formats.metadata.quorum_state import QuorumState, read_quorum_state
 from replica_audit.formats.metadata.replay import replay
-from replica_audit.formats.metadata.sole_isr import ClusterCourse, EpochFiles, mark_sole_isr
+from replica_audit.formats.metadata.sole_isr import mark_sole_isr
 from replica_audit.formats.metadata.stale import CopyMoments, Stale, doubted_from, mark_lacking, settle, stale_rows
 from replica_audit.model import Leadership, QuarantineRow, ReplicaDir
 

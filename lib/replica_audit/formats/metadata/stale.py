@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from replica_audit.formats.inventory import CopiedLogDir, LogDir, Manifest, MetadataLog
 from replica_audit.formats.metadata.copies import MetadataCopy
+from replica_audit.formats.metadata.known_epochs import EpochFiles
 from replica_audit.formats.metadata.quorum import CLOCKS_DIFFER_MS, Quorum, name_nodes, votes
-from replica_audit.formats.metadata.sole_isr import EpochFiles
 from replica_audit.model import Leadership, PartitionState, QuarantineRow
 
 _FROM_BACKUP = "It is from before that: restored from a backup, say. A quorum of such copies forgets what came after"

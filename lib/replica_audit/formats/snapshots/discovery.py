@@ -79,6 +79,7 @@ class _Discovery:
         self._counts: Counter[str] = Counter()
         self._quarantine: list[QuarantineRow] = []
         self._replicas: list[ReplicaDir] = []
+        self._read: dict[tuple[int, TopicPartition], list[ReplicaDir]] = defaultdict(list)
         self._segments: list[SegmentFile] = []
         self._orphans: list[OffsetCheckpoint] = []
         self._metadata_logs: list[MetadataLog] = []
@@ -250,6 +251,7 @@ class _Discovery:
             reason = None if problem is None else f"{child.path}: {problem.reason}"
             found = read_replica(self._snapshot, child, log_dir, broker_id, at, offsets, reason)
             self._replicas.append(found.replica)
+            self._read[broker_id, at].append(found.replica)
             self._segments += found.segments
             self._quarantine += found.quarantine
             self._note_deleted(child, found.replica)
@@ -259,11 +261,7 @@ class _Discovery:
     def _epochs_of(self, broker_id: int, topic: str, partition: int, topic_id: str) -> tuple | None:
         """The entries of a broker's leader-epoch-checkpoint, also of a topic that the filter leaves out."""
         at = TopicPartition(topic, partition)
-        known = [
-            (one.topic_id, one.checkpoint_epochs)
-            for one in self._replicas
-            if one.broker_id == broker_id and one.topic_partition == at
-        ]
+        known = [(one.topic_id, one.checkpoint_epochs) for one in self._read.get((broker_id, at), ())]
         known += [read_epochs(self._snapshot, folder) for folder in self._unread.get((broker_id, at), ())]
         return next((entries for of_topic, entries in known if of_topic == topic_id), None)
 
