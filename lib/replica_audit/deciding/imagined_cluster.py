@@ -107,10 +107,12 @@ class ImaginedCluster:
     def settle(self) -> None:
         """Time enough for all that are alive to be in sync."""
         after = cache(lambda one: catch_up(one, self.up))
+        ended = set()
         for place, one in self.partitions.items():
             self.partitions[place] = after(one)
             if self.partitions[place].removing != one.removing:
-                self.reassigned |= {place}
+                ended.add(place)
+        self.reassigned |= ended
 
     def _change(self, change: Callable[[Registration], Registration], broker_id: int) -> None:
         # Of thousands of partitions most are registered alike.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from replica_audit.auditing.findings.catalogue import codes_with
@@ -69,7 +70,7 @@ def find_clean(results: Results) -> dict[int, bool]:
     return clean
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PresentState:
     """What a plan starts from."""
 
@@ -94,11 +95,11 @@ class PresentState:
     doubted_nodes: tuple[int, ...] | None = None
     """Nodes whose metadata logs are stale or contradict each other; None: no node's, () where they are not known."""
 
-    @property
+    @cached_property
     def brokers(self) -> frozenset[int]:
         return frozenset(broker for one in self.partitions.values() for broker in one.replicas)
 
-    @property
+    @cached_property
     def down(self) -> frozenset[int]:
         """Brokers that are known to be down."""
         return self.brokers - self.up - self.unknown

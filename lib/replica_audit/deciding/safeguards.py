@@ -130,6 +130,7 @@ def _copy_other(
     committed.
     """
     wanted: dict[int, list[Place]] = defaultdict(list)
+    copied = {(broker, one.place) for broker, held in holdings.items() for one in held}
     for decision in decisions:
         place = (decision.topic, decision.partition)
         stays = state.may_lead(place, decision.candidate_id)
@@ -137,8 +138,7 @@ def _copy_other(
             continue
         sources = {one.broker_id for one in decision.salvage if one.directory is None}
         for broker, rows in matrix.rows[place].items():
-            copied = any(one.place == place for one in holdings.get(broker, ()))
-            if not copied and (broker in sources or rows[broker]["only_here"]):
+            if (broker, place) not in copied and (broker in sources or rows[broker]["only_here"]):
                 wanted[broker].append(place)
     if wanted:
         yield Step(

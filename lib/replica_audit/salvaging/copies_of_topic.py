@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from replica_audit.auditing.findings.case import Case
@@ -66,7 +66,7 @@ def unread_directories(inventory: Inventory) -> list[Unread]:
 
 
 def copies_of(
-    inventory: Inventory,
+    unplaced: Iterable[ReplicaDir],
     audit: PartitionAudit,
     case: Case,
     log: ReplicaFacts,
@@ -100,7 +100,7 @@ def copies_of(
         copies.append(Copy(kind, facts, tuple(by_key.get(facts.key, ()))))
     copies.sort(key=lambda copy: (KINDS.index(copy.kind), copy.broker_id, copy.path))
     others = {facts.directory.path: facts.directory for facts in aside if facts.directory.topic_id not in present}
-    others |= {one.path: one for one in inventory.unplaced if one.topic_partition == case.topic_partition}
+    others |= {one.path: one for one in unplaced}
     return copies, [others[path] for path in sorted(others)], unread
 
 

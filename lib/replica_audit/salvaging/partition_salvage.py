@@ -15,7 +15,7 @@ from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.transaction_ends import Decisions
 from replica_audit.deciding.costs import committed_ranges
 from replica_audit.formats.files.storage import Snapshot
-from replica_audit.formats.inventory import Inventory, SegmentFile
+from replica_audit.formats.inventory import SegmentFile
 from replica_audit.formats.segments.record_reader import RecordReader
 from replica_audit.model import ReplicaDir
 from replica_audit.salvaging.compared_log import planned_log, present_log
@@ -75,7 +75,7 @@ def salvage_partition(
     audit: PartitionAudit,
     batches: Mapping[CopyKey, np.ndarray],
     files: Iterable[SegmentFile],
-    inventory: Inventory,
+    unplaced: Iterable[ReplicaDir],
     choices: Choices,
     planned: PlannedLeader | None = None,
 ) -> PartitionSalvage:
@@ -97,7 +97,7 @@ def salvage_partition(
     own = [file for file in files if (file.broker_id, file.log_dir) == facts.key]
     lineage = answering_lineage(facts, case.is_tiered)
     reference = ReferenceLog(snapshot, reader, facts, own, lineage, compared.reference.log_epoch)
-    copies, others, unread = copies_of(inventory, audit, case, facts, files)
+    copies, others, unread = copies_of(unplaced, audit, case, facts, files)
     unread += [
         Unread(item.follower.directory.path, f"it may be of another topic: {reason}", item.follower.broker_id)
         for item, reason in case.strangers

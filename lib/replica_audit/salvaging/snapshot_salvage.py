@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,7 @@ from replica_audit.formats.segments.record_reader import RecordReader
 from replica_audit.formats.segments.segment_summary import summary_from_json
 from replica_audit.local.audit import Progress, Unseen, audit_options, open_snapshot
 from replica_audit.local.opened_snapshot import Examined, OpenedSnapshot
-from replica_audit.model import TopicPartition
+from replica_audit.model import ReplicaDir, TopicPartition, TransactionState
 from replica_audit.salvaging.copies_of_topic import Unread, unread_directories
 from replica_audit.salvaging.partition_salvage import Choices, PartitionSalvage, salvage_partition
 from replica_audit.salvaging.planned_leaders import PlannedLeader, PlannedLeaders
@@ -75,6 +76,9 @@ class SalvagedSnapshot:
         opened = self._opened
         files = [file for partition in opened.partitions for file in opened.files(partition)]
         progress.begin("looking for records", len(files), sum(file.size_bytes for file in files))
+        unplaced: dict[TopicPartition, list[ReplicaDir]] = defaultdict(list)
+        for directory in opened.inventory.unplaced:
+            unplaced[directory.topic_partition].append(directory)
         try:
             found = [
                 salvage_partition(
@@ -83,7 +87,7 @@ class SalvagedSnapshot:
                     audit,
                     batches,
                     examined.files,
-                    opened.inventory,
+                    unplaced.get(audit.evidence.topic_partition, ()),
                     self.choices,
                     self._leader_of(audit.evidence.topic_partition),
                 )
@@ -98,27 +102,45 @@ class SalvagedSnapshot:
             cluster_id=opened.inventory.cluster_id,
             options=options_row(opened.options, self._settings),
             plan_sha256=None if self._planned is None else self._planned.digest,
-            partitions=tuple(found),
+            partitions=tuple(sorted(found, key=lambda one: one.audit.evidence.topic_partition)),
             internal=tuple(partition for partition in opened.partitions if self._is_passed_over(partition)),
             without_steps=() if self._planned is None else self._planned.without_steps,
             unread=tuple(unread_directories(opened.inventory)),
         )
 
     def _audits(self, progress: Progress) -> Iterator[tuple[Examined, Mapping[CopyKey, np.ndarray], PartitionAudit]]:
-        """Every partition that is wanted, audited: with a plan those that it decides."""
-        opened = self._opened
-        for partition in opened.partitions:
-            examined = opened.examine(partition)
+        """Every partition that is wanted, audited: with a plan those that it decides. Those that have to ask the coordinator
+        are the last, so that its log is read once.
+        """
+        waiting = []
+        for examined in self._examined(progress):
+            if examined.plan.producers:
+                waiting.append(examined)
+            else:
+                yield from self._audit(examined, {})
+        states, _ = self._opened.read_transactions(frozenset().union(*(one.plan.producers for one in waiting)))
+        for examined in waiting:
+            yield from self._audit(examined, states)
+
+    def _examined(self, progress: Progress) -> Iterator[Examined]:
+        for partition in self._opened.partitions:
+            examined = self._opened.examine(partition)
             self._note(examined)
             if self._planned is None or partition in self._planned.places:
-                states, _ = opened.read_transactions(examined.plan.producers)
-                batches = opened.read_batches(examined)
-                audit = conclude(examined.plan, batches, self.reader, states)
-                if self._planned is not None:
-                    self._planned.note(audit, examined.rows["partition_states"])
-                if self._is_decided(partition) and not self._is_passed_over(partition):
-                    yield examined, batches, audit
+                yield examined
             progress.advance(len(examined.files), sum(file.size_bytes for file in examined.files))
+
+    def _audit(
+        self, examined: Examined, states: Mapping[int, TransactionState]
+    ) -> Iterator[tuple[Examined, Mapping[CopyKey, np.ndarray], PartitionAudit]]:
+        """One partition audited; nothing where the plan only rests on it, or it is passed over."""
+        partition = examined.plan.evidence.topic_partition
+        batches = self._opened.read_batches(examined)
+        audit = conclude(examined.plan, batches, self.reader, states)
+        if self._planned is not None:
+            self._planned.note(audit, examined.rows["partition_states"])
+        if self._is_decided(partition) and not self._is_passed_over(partition):
+            yield examined, batches, audit
 
     def _is_decided(self, partition: TopicPartition) -> bool:
         return self._planned is None or partition in self._planned.leaders

@@ -45,7 +45,15 @@ def with_plan(found: Verification, plan: Mapping[str, Any]) -> Verification:
     """
     outcomes = outcomes_of(plan)
     rows = [_with_prediction(row, outcomes.get((row["topic"], row["partition"]))) for row in found.verifications]
-    surprises = [one for place, outcome in sorted(outcomes.items()) for one in _surprises(found, rows, place, outcome)]
+    leaders = {(one["topic"], one["partition"]): one for one in found.leaders}
+    replicas: dict[Place, dict[int, dict[str, Any]]] = defaultdict(dict)
+    for row in rows:
+        replicas[row["topic"], row["partition"]][row["broker_id"]] = row
+    surprises = [
+        one
+        for place, outcome in sorted(outcomes.items())
+        for one in _surprises(leaders.get(place), replicas.get(place, {}), place, outcome)
+    ]
     return replace(found, verifications=rows, surprises=surprises, planned=True)
 
 
@@ -58,13 +66,12 @@ def _with_prediction(row: Mapping[str, Any], outcome: Outcome | None) -> dict[st
 
 
 def _surprises(
-    found: Verification, rows: list[dict[str, Any]], place: Place, outcome: Outcome
+    leader: Mapping[str, Any] | None, replicas: Mapping[int, Mapping[str, Any]], place: Place, outcome: Outcome
 ) -> Iterator[dict[str, Any]]:
     def told(broker_id: int | None, what: str, predicted: Any, now: Any) -> dict[str, Any]:
         names = {"topic": place[0], "partition": place[1], "broker_id": broker_id, "what": what}
         return {**names, "predicted": _text(predicted), "found": _text(now)}
 
-    leader = next((one for one in found.leaders if (one["topic"], one["partition"]) == place), None)
     if leader is None:
         yield told(None, "partition", "in the later snapshot", "not in it")
         return
@@ -73,7 +80,6 @@ def _surprises(
     epoch = leader["leader_epoch"]
     if None not in (epoch, outcome.leader_epoch) and epoch < outcome.leader_epoch:
         yield told(None, "leader epoch", f"{outcome.leader_epoch} or more", epoch)
-    replicas = {row["broker_id"]: row for row in rows if (row["topic"], row["partition"]) == place}
     for broker_id, (_, end) in sorted(outcome.replicas.items()):
         row = replicas.get(broker_id)
         if row is None or row["kept_to"] is None:
