@@ -7,13 +7,13 @@ Such a batch is taken for what it was: lineages, comparisons and replays go by t
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 from replica_audit.auditing.replicas.written_epochs import EpochRot
 from replica_audit.closed_sets import Confidence
-from replica_audit.protocol.lineage import Lineage
 
 if TYPE_CHECKING:
     import numpy as np
@@ -148,7 +148,7 @@ def _split_by_file(facts: ReplicaFacts) -> Iterator[tuple[int, int, int]]:
     """`_stretches`, split where the replica's own file begins an epoch: a batch changed to its neighbour's is not one with it."""
     starts = sorted(start for _, start in facts.directory.checkpoint_epochs or ())
     for start, end, epoch in _stretches(facts):
-        places = [start, *(place for place in starts if start < place < end), end]
+        places = [start, *starts[bisect_right(starts, start) : bisect_left(starts, end)], end]
         yield from ((low, high, epoch) for low, high in zip(places, places[1:]))
 
 
@@ -162,7 +162,8 @@ def _differing(facts: ReplicaFacts, other: ReplicaFacts) -> Iterator[_Stretch]:
             at -= 1
         while at < len(theirs) and theirs[at][1] <= start:
             at += 1
-        for low, high, their_epoch in theirs[at:]:
+        for number in range(at, len(theirs)):
+            low, high, their_epoch = theirs[number]
             if low >= end:
                 break
             first, last = max(start, low), min(end, high)
@@ -223,10 +224,10 @@ def _confidence(
 
 def _says(facts: ReplicaFacts, epoch: int, offset: int) -> bool | None:
     """Whether the replica's own epoch file gives `epoch` for `offset`; None without a usable file."""
-    entries = facts.directory.checkpoint_epochs
-    if not entries:
+    written = facts.found_lineage
+    if not written:
         return None
-    return Lineage.of(entries).epoch_for_offset(max(offset, facts.log_start_offset)) == epoch
+    return written.epoch_for_offset(max(offset, facts.log_start_offset)) == epoch
 
 
 def _has(facts: ReplicaFacts, epoch: int, offset: int) -> bool:
@@ -234,7 +235,7 @@ def _has(facts: ReplicaFacts, epoch: int, offset: int) -> bool:
 
 
 def _start_in_file(facts: ReplicaFacts, epoch: int) -> int | None:
-    return Lineage.of(facts.directory.checkpoint_epochs or ()).start_of(epoch)
+    return None if facts.found_lineage is None else facts.found_lineage.start_of(epoch)
 
 
 def _was_led(leadership: Leadership | None, epoch: int) -> bool | None:

@@ -54,9 +54,8 @@ def past_elections(replicas: Iterable[ReplicaFacts], leadership: Leadership | No
     lineages = []
     for facts in replicas:
         lineages.append(facts.lineage)
-        entries = facts.directory.checkpoint_epochs or ()
-        if increases(entries):
-            lineages.append(Lineage.of(entries))
+        if facts.found_lineage is not None and increases(facts.directory.checkpoint_epochs or ()):
+            lineages.append(facts.found_lineage)
     return PastElections(elections(leadership.history), known_from, tuple(lineages))
 
 

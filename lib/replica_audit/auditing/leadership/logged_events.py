@@ -85,7 +85,7 @@ def tighten_by_logs(
     """
     if mark.method == "capture_skew" or mark.lowest_suffix is not None or reference.outdated:
         return mark
-    entries = lineage_entries(reference)
+    entries = lineage_entries(reference) if events else set()
     led = [
         (value, one)
         for one in events
@@ -190,10 +190,11 @@ def logged_cuts(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedCut]:
 
 def losing_cuts(events: Sequence[BrokerLogEvent], reference: Reference) -> Iterator[LoggedCut]:
     """Cuts below the replica's own high watermark, at an offset where the reference goes on in another epoch."""
-    entries = lineage_entries(reference)
-    first = min((begin for _, begin in entries), default=None)
-    for cut in logged_cuts(events):
-        if cut.is_below_mark and cut.truncate_to != first and any(begin == cut.truncate_to for _, begin in entries):
+    cuts = [cut for cut in logged_cuts(events) if cut.is_below_mark]
+    begins = {begin for _, begin in lineage_entries(reference)} if cuts else set()
+    first = min(begins, default=None)
+    for cut in cuts:
+        if cut.truncate_to != first and cut.truncate_to in begins:
             yield cut
 
 

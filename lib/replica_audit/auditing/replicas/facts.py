@@ -49,6 +49,8 @@ class ReplicaFacts:
     """Rebuilt from the batches that end at or above the log start, cut there; empty where all records were deleted."""
     file_lineage: Lineage | None
     """From leader-epoch-checkpoint as the loader would take it; None when there is no usable file."""
+    found_lineage: Lineage | None
+    """The same with what the loader drops at either end of the log."""
     irregularities: tuple[tuple[SegmentSummary, Irregularity], ...]
     """Of all segments and of their borders, in order."""
     unreadable: tuple[OffsetRange, ...]
@@ -242,6 +244,7 @@ def replica_facts(
     unreadable = unreadable_stretches(ordered, irregularities, found_end)
     missing = tuple(border_gaps(ordered))
     epoch_starts = starts_of_epochs(ordered, rot, found_end)
+    written = None if directory.checkpoint_epochs is None else Lineage.of(directory.checkpoint_epochs)
     # Without its log dir nothing says that the stop was clean.
     clean, recovery_point = directory.clean_shutdown is True, directory.recovery_point_checkpoint
     return ReplicaFacts(
@@ -252,7 +255,8 @@ def replica_facts(
         log_end_offset=log_end,
         found_end_offset=found_end,
         lineage=readable_lineage(epoch_starts, log_start, log_end),
-        file_lineage=_file_lineage(directory, log_end, log_start),
+        file_lineage=None if written is None else written.truncate_from_end(log_end).truncate_from_start(log_start),
+        found_lineage=written,
         irregularities=irregularities,
         unreadable=unreadable,
         missing=missing,
@@ -266,9 +270,3 @@ def replica_facts(
         rot=tuple(rot),
         killed=killed,
     )
-
-
-def _file_lineage(directory: ReplicaDir, log_end: int, log_start: int) -> Lineage | None:
-    if directory.checkpoint_epochs is None:
-        return None
-    return Lineage.of(directory.checkpoint_epochs).truncate_from_end(log_end).truncate_from_start(log_start)

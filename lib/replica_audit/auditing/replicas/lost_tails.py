@@ -57,7 +57,7 @@ def _mark_past_end(facts: ReplicaFacts) -> int | None:
 def lineage_as_found(facts: ReplicaFacts) -> Lineage | None:
     """The lineage of a log before it lost its end: its epoch file keeps the entries of what is gone until the next start."""
     entries = facts.directory.checkpoint_epochs
-    return Lineage.of(entries) if entries and increases(entries) else None
+    return facts.found_lineage if entries and increases(entries) else None
 
 
 def _may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], facts: ReplicaFacts) -> bool:

@@ -165,10 +165,10 @@ def _credible_epoch(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> in
     That is a single last batch of an epoch that the replica's own file does not give for it: too high and known to no
     other replica, or lower than what the file says.
     """
-    epoch, entries = log_epoch(facts), facts.directory.checkpoint_epochs
-    if not entries or facts.epoch_starts[-1:] != ((epoch, facts.segments[-1].last_base_offset),):
+    epoch, written = log_epoch(facts), facts.found_lineage
+    if not written or facts.epoch_starts[-1:] != ((epoch, facts.segments[-1].last_base_offset),):
         return epoch
-    said = Lineage.of(entries).epoch_for_offset(facts.log_end_offset - 1)
+    said = written.epoch_for_offset(facts.log_end_offset - 1)
     others = [one for one in replicas if one is not facts]
     known = any(epoch in {one for one, _ in (*other.epoch_starts, *(other.file_lineage or ()))} for other in others)
     return epoch if said is None or (epoch >= said and known) else said

@@ -150,8 +150,9 @@ def _file_row(file: CheckpointFile) -> dict:
 
 
 def _epoch_rows(replica: ReplicaDir) -> Iterator[dict]:
+    names = _names(replica)
     for entry, (leader_epoch, start_offset) in enumerate(replica.checkpoint_epochs or ()):
-        yield {**_names(replica), "entry": entry, "leader_epoch": leader_epoch, "start_offset": start_offset}
+        yield {**names, "entry": entry, "leader_epoch": leader_epoch, "start_offset": start_offset}
 
 
 def _checkpoint_rows(replica: ReplicaDir) -> Iterator[dict]:

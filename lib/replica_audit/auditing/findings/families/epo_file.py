@@ -137,7 +137,7 @@ def _contradictions(case: Case, facts: ReplicaFacts, place: Evidence) -> Iterato
     """Epochs of batches that the file does not give for their offsets: EPO-CACHE-MISSING, one for the whole file."""
     if not facts.has_epochs:
         return
-    written = Lineage.of(facts.directory.checkpoint_epochs or ())
+    written = facts.found_lineage or Lineage()
     cut_from_start = _cut_from_start(facts, written)
     wrong = [
         (epoch, start)
