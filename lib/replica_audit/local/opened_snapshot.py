@@ -40,7 +40,7 @@ from replica_audit.formats.log_dirs.names import parse_directory_name
 from replica_audit.formats.progress.replica_progress import plan_progress, read_progress
 from replica_audit.formats.segments.digests import rows_of_chunks
 from replica_audit.formats.snapshots.sources import open_source, summarise_source
-from replica_audit.model import Damage, QuarantineRow, TopicPartition, TransactionState
+from replica_audit.model import Damage, Place, QuarantineRow, TopicPartition, TransactionState
 from replica_audit.protocol.high_watermark import rule_of
 
 Row = dict[str, Any]
@@ -83,14 +83,15 @@ class OpenedSnapshot:
         only: TopicPartition | None = None,
     ) -> OpenedSnapshot:
         """Read what bears on more than one partition; `only` keeps what is said of that one."""
-        rows: dict[TopicPartition, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+        placed: dict[Place, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
         unplaced: list[Row] = []
         for table, of_table in bronze_rows(inventory).items():
             for row in of_table:
                 if row["topic"] is None:
                     unplaced.append(row)
                 else:
-                    rows[TopicPartition(row["topic"], row["partition"])][table].append(row)
+                    placed[row["topic"], row["partition"]][table].append(row)
+        rows = {TopicPartition(*place): of_place for place, of_place in placed.items()}
         files: dict[TopicPartition, list[SegmentFile]] = defaultdict(list)
         for file in inventory.all_segments:
             files[TopicPartition(file.topic, file.partition)].append(file)
@@ -104,7 +105,7 @@ class OpenedSnapshot:
         events = _read_broker_logs(snapshot, inventory, known, unplaced)
         groups = _read_internal(snapshot, inventory, GROUP_OFFSETS, known, unplaced)
         remote = _read_internal(snapshot, inventory, REMOTE_SEGMENTS, known, unplaced)
-        kept = {place: rows[place] for place in sorted(known)}
+        kept = {place: rows.get(place) or defaultdict(list) for place in sorted(known)}
         return cls(snapshot, inventory, options, unplaced, kept, files, events, observed, groups, remote)
 
     @property

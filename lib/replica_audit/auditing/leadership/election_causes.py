@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.comparing.cause import Cause
 from replica_audit.moments import render_time
 from replica_audit.protocol.election import Election, elections, first_known_epoch
-from replica_audit.protocol.lineage import Lineage, increases
+from replica_audit.protocol.lineage import Lineage
 from replica_audit.wording import brokers
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def past_elections(replicas: Iterable[ReplicaFacts], leadership: Leadership | No
     lineages = []
     for facts in replicas:
         lineages.append(facts.lineage)
-        if facts.found_lineage is not None and increases(facts.directory.checkpoint_epochs or ()):
+        if facts.found_lineage is not None and facts.file_increases:
             lineages.append(facts.found_lineage)
     return PastElections(elections(leadership.history), known_from, tuple(lineages))
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.leadership.log_ends import is_led
 from replica_audit.auditing.replicas.shared_range import shared_start
 from replica_audit.protocol.election import CleanElections
-from replica_audit.protocol.lineage import increases
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
@@ -98,7 +97,7 @@ def _wrote_up_to(leader: ReplicaFacts, facts: ReplicaFacts, offset: int) -> bool
     Its epoch file, which is written before the records, tells its last epoch, and that must be the leader's there.
     """
     entries = facts.directory.checkpoint_epochs or ()
-    if not entries or not increases(entries):
+    if not entries or not facts.file_increases:
         return False
     epoch, start = entries[-1]
     known = start < facts.log_end_offset or leader.lineage.start_of(epoch) == start

@@ -20,7 +20,7 @@ from replica_audit.formats.log_dirs.names import kind_of_copy
 from replica_audit.formats.segments.segment_summary import merge_chunks
 from replica_audit.formats.stand_ins.second_hand import UNDECIDED, join_forms
 from replica_audit.model import ChunkDigest, Irregularity, OffsetRange, ReplicaDir, SegmentSummary
-from replica_audit.protocol.lineage import Lineage
+from replica_audit.protocol.lineage import Lineage, increases
 from replica_audit.protocol.loading import LoadedLog, load_log, log_end_of
 from replica_audit.protocol.truncation import ReplicaState
 from replica_audit.wording import count
@@ -95,6 +95,11 @@ class ReplicaFacts:
     def may_be_cleaned(self, start_offset: int, end_offset: int) -> bool:
         """Whether compaction may be why nothing is at [start, end), by what was going on during the copy."""
         return self.compacted and self.cleaning.may_explain(start_offset, end_offset)
+
+    @cached_property
+    def file_increases(self) -> bool:
+        """Whether the entries of leader-epoch-checkpoint rise throughout, as Kafka writes them; so do none."""
+        return increases(self.directory.checkpoint_epochs or ())
 
     @property
     def broker_id(self) -> int:

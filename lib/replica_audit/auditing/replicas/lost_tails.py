@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from replica_audit.protocol.election import first_known_epoch
-from replica_audit.protocol.lineage import Lineage, increases
+from replica_audit.protocol.lineage import Lineage
 
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.facts import ReplicaFacts
@@ -56,8 +56,7 @@ def _mark_past_end(facts: ReplicaFacts) -> int | None:
 
 def lineage_as_found(facts: ReplicaFacts) -> Lineage | None:
     """The lineage of a log before it lost its end: its epoch file keeps the entries of what is gone until the next start."""
-    entries = facts.directory.checkpoint_epochs
-    return facts.found_lineage if entries and increases(entries) else None
+    return facts.found_lineage if facts.found_lineage and facts.file_increases else None
 
 
 def _may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], facts: ReplicaFacts) -> bool:

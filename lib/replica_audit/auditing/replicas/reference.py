@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from replica_audit.closed_sets import LeadershipSource
 from replica_audit.protocol.election import last_led
-from replica_audit.protocol.lineage import Lineage, increases
+from replica_audit.protocol.lineage import Lineage
 
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.facts import ReplicaFacts
@@ -115,7 +115,7 @@ def _predates(facts: ReplicaFacts, leadership: Leadership) -> bool:
     if leadership.source != "metadata_log" or not entries or leadership.leader_epoch is None:
         return False
     known = max(log_epoch(facts), max(epoch for epoch, _ in entries))
-    return increases(entries) and known < leadership.leader_epoch
+    return facts.file_increases and known < leadership.leader_epoch
 
 
 def _of_later_epochs(
@@ -189,6 +189,6 @@ def log_epoch(facts: ReplicaFacts) -> int:
     last = facts.last_leader_epoch
     last = -1 if last is None else last
     entries = facts.directory.checkpoint_epochs or ()
-    if entries and increases(entries) and entries[-1][1] == facts.log_end_offset and entries[-1][0] > last:
+    if entries and facts.file_increases and entries[-1][1] == facts.log_end_offset and entries[-1][0] > last:
         return entries[-1][0]
     return last
