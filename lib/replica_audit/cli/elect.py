@@ -58,12 +58,13 @@ def elect(arguments: argparse.Namespace, settings: Settings) -> int:
         asked = [TopicPartition(one["topic"], one["partition"]) for one in before["rests_on"]]
     results = audit_all(arguments.snapshot, settings, Progress(settings.quiet), asked)
     known = {(row["topic"], row["partition"]) for row in results.rows("partitions")}
-    missing = [one for one in asked if (one.topic, one.partition) not in known]
+    places = [(one.topic, one.partition) for one in asked]
+    missing = [one for one, place in zip(asked, places) if place not in known]
     if missing and before is None:
         raise UsageError(f"{missing[0]} is not in {arguments.snapshot}")
     plan = plan_elections(
         results,
-        asked=[(one.topic, one.partition) for one in asked if one not in missing],
+        asked=[place for place in places if place in known],
         candidate_id=arguments.candidate,
         up=arguments.up,
         stopped_cleanly=arguments.stopped_cleanly,

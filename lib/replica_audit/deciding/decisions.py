@@ -92,7 +92,7 @@ def decide(
     of_place = by_partition(groups or ())
     if candidate_id is not None:
         having = [place for place in places if candidate_id in matrix.rows.get(place, ())]
-        lacking = [place for place in asked if place in matrix.rows and place not in having]
+        lacking = [place for place in asked if place in matrix.rows and candidate_id not in matrix.rows[place]]
         if lacking or (places and not having):
             topic, partition = (lacking or places)[0]
             known = ", ".join(map(str, sorted(matrix.rows.get((topic, partition), ())))) or "none"

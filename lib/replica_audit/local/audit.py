@@ -148,7 +148,7 @@ def audit_all(
     snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership, settings.leadership_source)
     options = audit_options(inventory, settings)
     opened = OpenedSnapshot.read(snapshot, inventory, options, settings.topics)
-    return _audit(opened, settings, started, progress or Unseen(), asked)
+    return _audit(opened, settings, started, progress or Unseen(), frozenset(asked))
 
 
 def _audit(

@@ -1,0 +1,73 @@
+"""Twice the partitions take twice the steps: counted for every function, in everything that is done with a snapshot.
+
+What C does in one step is not seen here (a search through a list of tuples, say); benchmarks/growing.py measures it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.cloned_capture import clone_capture
+from tests.support.fixtures import FIXTURES
+from tests.support.in_process import InProcessSession
+from tests.support.step_count import Steps, count_steps
+
+from replica_audit.cli.main import main
+from replica_audit.cli.progress_lines import Progress
+from replica_audit.config import Settings
+from replica_audit.local.audit import audit_all
+from replica_audit.reporting.files import write_report
+from replica_audit.spark.audit_job import audit
+from replica_audit.spark.ingest import ingest
+from replica_audit.warehouse.delta_tables import Warehouse
+
+#: Copies of every topic beside itself: 5 times its partitions, and 10 times.
+FEW, MANY = 4, 9
+#: A capture and a later one of the same cluster: leaders alone in the ISR; transactions whose coordinator is asked.
+PAIRS = [
+    ("last-replica-elr-2-cut", "last-replica-elr-3-healed"),
+    ("txn-failover-1-unclean", "txn-failover-2-healed"),
+]
+
+
+def _steps(before: Path, after: Path, place: Path) -> Iterator[tuple[str, Steps]]:
+    """What can be done with the two snapshots, and its steps."""
+    plan = place / "plan.json"
+
+    def command(*arguments: object) -> Callable[[], int]:
+        return lambda: main([*map(str, arguments), "--quiet"])
+
+    yield "show", count_steps(command("show", before))
+    yield "elect", count_steps(command("elect", before, "--plan", plan))
+    yield "elect --check", count_steps(command("elect", before, "--check", plan))
+    yield "salvage", count_steps(command("salvage", before, "--plan", plan, "--payloads", "--to", place / "salvaged"))
+    yield "verify", count_steps(command("verify", before, after, "--plan", plan))
+    results = audit_all(str(before), Settings())
+    yield "report", count_steps(lambda: write_report(results, str(place / "report"), "high"))
+    session, warehouse, silent = InProcessSession(), Warehouse(str(place / "warehouse")), Progress(quiet=True)
+    found: list[str] = []
+    yield "ingest", count_steps(lambda: found.append(ingest(session, warehouse, str(before), Settings(), silent)))
+    yield "audit", count_steps(lambda: audit(session, warehouse, found[0], Settings(), silent))
+
+
+@pytest.mark.parametrize(("before", "after"), PAIRS)
+def test_twice_the_partitions_take_twice_the_steps(before: str, after: str, tmp_path: Path) -> None:
+    counted = []
+    for copies in (FEW, MANY):
+        place = tmp_path / str(copies)
+        for capture in (before, after):
+            clone_capture(FIXTURES / capture, place / capture, copies)
+        counted.append(dict(_steps(place / before, place / after, place)))
+    few, many = counted
+    assert few.keys() == many.keys()
+    for name in many:
+        assert 1.5 < many[name].total() / few[name].total() <= 2.1, name
+        grown = {
+            where: (few[name][where], steps)
+            for where, steps in many[name].items()
+            # A search by halves in a few dozen places has some more steps; once for each pair is four times as many.
+            if steps > 2.6 * few[name][where] + 100
+        }
+        assert not grown, (name, grown)
