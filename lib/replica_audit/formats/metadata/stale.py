@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from replica_audit.formats.inventory import CopiedLogDir, LogDir, Manifest, MetadataLog
 from replica_audit.formats.metadata.copies import MetadataCopy
@@ -98,12 +99,7 @@ def settle(
         return quorum, None
     ends = {copy.log.path: quorum.agreed[copy.log.path] for copy in copies}
     of_voters = _of_voters(quorum, copies)
-    states = [
-        (one, state)
-        for one in leaderships
-        for state in one.history
-        if _end(state) > voted and state.occasion != "snapshot"
-    ]
+    states = [later for one in leaderships for later in _later_states(one, voted)]
     applied = (_applied(states, epochs) if epochs is not None else None) or _held_by_no_voter(
         quorum, copies, states, moments
     )
@@ -150,16 +146,33 @@ def stale_rows(stale: Stale, newest: MetadataCopy, conditions: Sequence[str]) ->
             yield QuarantineRow(copy.node_id, copy.log.path, None, None, code, reason.rstrip(". "))
 
 
+class _LaterState(NamedTuple):
+    """A state above what the voters have in common."""
+
+    partition: Leadership
+    state: PartitionState
+    begins_epoch: bool
+    """The partition's leader epoch came with it, so that nobody can know it from an earlier one."""
+
+
+def _later_states(one: Leadership, voted: int) -> Iterator[_LaterState]:
+    greatest = -1
+    for state in one.history:
+        if _end(state) > voted and state.occasion != "snapshot":
+            yield _LaterState(one, state, state.leader_epoch > greatest)
+        greatest = max(greatest, state.leader_epoch)
+
+
 def _end(state: PartitionState) -> int:
     # Known while the metadata log is read, of which this is a part.
     assert state.batch_end is not None
     return state.batch_end
 
 
-def _applied(states: Iterable[tuple[Leadership, PartitionState]], epochs: EpochFiles) -> Applied | None:
+def _applied(states: Iterable[_LaterState], epochs: EpochFiles) -> Applied | None:
     """The latest of these states that a broker's files show: a directory of its topic id, or an entry of its epoch."""
     shown = []
-    for one, state in states:
+    for one, state, begins_epoch in states:
         topic_id, name = one.topic_id, f"{one.topic}-{one.partition}"
         for broker in state.replicas:
             entries = None if topic_id is None else epochs(broker, one.topic, one.partition, topic_id)
@@ -167,7 +180,7 @@ def _applied(states: Iterable[tuple[Leadership, PartitionState]], epochs: EpochF
                 continue
             if state.occasion == "created":
                 what = f"a directory of {name}, topic id {topic_id}"
-            elif _begins_epoch(one, state) and state.leader_epoch in {epoch for epoch, _ in entries}:
+            elif begins_epoch and state.leader_epoch in {epoch for epoch, _ in entries}:
                 what = f"leader epoch {state.leader_epoch} of {name}"
             else:
                 continue
@@ -179,15 +192,10 @@ def _applied(states: Iterable[tuple[Leadership, PartitionState]], epochs: EpochF
     return Applied(end, min(time for _, time, _ in shown), proof)
 
 
-def _begins_epoch(one: Leadership, state: PartitionState) -> bool:
-    """Whether a partition's leader epoch came with this state, so that nobody can know it from an earlier one."""
-    return all(other.leader_epoch < state.leader_epoch for other in one.history[: one.history.index(state)])
-
-
 def _held_by_no_voter(
     quorum: Quorum,
     copies: Sequence[MetadataCopy],
-    states: Sequence[tuple[Leadership, PartitionState]],
+    states: Sequence[_LaterState],
     moments: CopyMoments,
 ) -> Applied | None:
     """What brokers have and no voter, where all voters are here: brokers have nothing but what a leader had before."""
@@ -197,4 +205,4 @@ def _held_by_no_voter(
     if not moments.at_rest or set(of_voters) != voters or max(of_voters.values()) >= end or not states:
         return None
     proof = "brokers have it, and can have it from a controller only, but all of these are shorter"
-    return Applied(end, min(state.time_ms for _, state in states), proof)
+    return Applied(end, min(one.state.time_ms for one in states), proof)
