@@ -257,8 +257,8 @@ def _shared(case: Case) -> tuple[int, int]:
 def _of_ahead(case: Case, facts: ReplicaFacts, batch: Batch) -> tuple[int, int]:
     """The same of what a replica has past the reference's end."""
     committed = committed_ahead(case.reference.facts, facts)
-    limit = next(one.never_committed_from for one in (*case.comparisons, *case.beside) if one.follower is facts)
-    return committed, committed if limit is not None and batch.base_offset >= limit else batch.end_offset
+    tail = next(one.never_committed for one in (*case.comparisons, *case.beside) if one.follower is facts)
+    return committed, committed if tail is not None and batch.base_offset >= tail.start_offset else batch.end_offset
 
 
 def _of_chunk(case: Case, facts: ReplicaFacts, chunk: ChunkDigest) -> Marked:

@@ -33,6 +33,15 @@ class Cause:
         return self.clean is True and not self.came_back
 
 
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The last records that a follower has past the reference's end, of which one thing is known."""
+
+    start_offset: int
+    why: str
+    """What is known of them, and from what, as a clause."""
+
+
 def promised_in_all(causes: Iterable[Cause | None]) -> int | None:
     """At most so many records were promised to producers with acks=all; None where that is not known for one of `causes`."""
     total = 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.comparing.aligned_pair import AlignedPair
 from replica_audit.auditing.comparing.alignment import Alignment, Difference, conflicting_ranges
+from replica_audit.auditing.comparing.cause import Tail
 from replica_audit.auditing.comparing.chunks import Tally, tally_batches, tally_from
 from replica_audit.auditing.comparing.compacted import Compaction
 from replica_audit.auditing.comparing.contents import RecordProblem
@@ -45,10 +46,10 @@ class Comparison:
     """Of a compacted pair whose batches differ, where their records could be read."""
     problems: tuple[RecordProblem, ...] = ()
     """Batches whose records were wanted and could not be had."""
-    never_committed_from: int | None = None
-    """Of what it has past the reference's end, that from this offset on was never committed; None: it may have been."""
-    undated_from: int | None = None
-    """Of it, what from this offset on may have been appended after the ISR had shrunk below min.insync.replicas."""
+    never_committed: Tail | None = None
+    """Of what it has past the reference's end, that which was never committed; None: all may have been."""
+    undecided: Tail | None = None
+    """Of it, that of which no file tells whether it was committed."""
     doubt: str | None = None
     """What else would explain that the two differ, so that nothing of it is proven; None: nothing would."""
 
@@ -60,14 +61,14 @@ class Comparison:
     @property
     def ahead(self) -> tuple[Batch, ...]:
         """What it has past the reference's end, and the reference may have lost: not what was never committed."""
-        end = self.never_committed_from
-        return tuple(batch for batch in self.alignment.ahead if end is None or batch.base_offset < end)
+        tail = self.never_committed
+        return tuple(batch for batch in self.alignment.ahead if tail is None or batch.base_offset < tail.start_offset)
 
     @property
-    def is_undated(self) -> bool:
-        """Whether all of `ahead` may have been appended while nothing was committed: it may be lost, and may not."""
-        start = self.undated_from
-        return start is not None and all(batch.base_offset >= start for batch in self.ahead)
+    def is_undecided(self) -> bool:
+        """Whether none of `ahead` is known to have been committed: it may be lost, and may not."""
+        tail = self.undecided
+        return tail is not None and all(batch.base_offset >= tail.start_offset for batch in self.ahead)
 
     @property
     def conflicts(self) -> bool:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.comparing.loss import committed_ahead
 from replica_audit.auditing.leadership.election_causes import MIN_ISR, past_elections
 from replica_audit.protocol.versions import stands_still_below_min_isr
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.comparing.comparison import Comparison
     from replica_audit.auditing.leadership.bounds import HighWatermark
     from replica_audit.auditing.leadership.election_causes import PastElections
     from replica_audit.auditing.replicas.facts import ReplicaFacts
     from replica_audit.auditing.replicas.reference import Reference
-    from replica_audit.batch_header import Batch
     from replica_audit.model import Leadership, PartitionState
 
 
@@ -70,50 +66,6 @@ def frozen_epochs(
 def _is_below_minimum(state: PartitionState) -> bool:
     minimum = state.configs.get(MIN_ISR, "")
     return minimum.isdigit() and len(state.isr) < min(int(minimum), len(state.replicas))
-
-
-def with_frozen_tails(
-    comparisons: Sequence[Comparison], reference: Reference, frozen: FrozenEpochs | None
-) -> tuple[Comparison, ...]:
-    """The same, with the offsets from which on what a follower has past the reference's end was never committed, or is
-    not known to have been."""
-    if frozen is None or reference.outdated:
-        return tuple(comparisons)
-    replicas = (reference.facts, *(item.follower for item in comparisons))
-    return tuple(_with_frozen_tail(item, reference, replicas, frozen) for item in comparisons)
-
-
-def _with_frozen_tail(
-    item: Comparison, reference: Reference, replicas: Sequence[ReplicaFacts], frozen: FrozenEpochs
-) -> Comparison:
-    reached = committed_ahead(reference.facts, item.follower)
-
-    def was_never_committed(batch: Batch) -> bool:
-        return frozen.never_committed(batch.epoch, batch.base_offset) and not _is_proven(batch, replicas)
-
-    def is_undated(batch: Batch) -> bool:
-        return batch.epoch in frozen.lowered and batch.base_offset >= reached and not _is_proven(batch, replicas)
-
-    ahead = item.alignment.ahead
-    never_from, undated_from = _start_of_last(ahead, was_never_committed), _start_of_last(ahead, is_undated)
-    return replace(item, never_committed_from=never_from, undated_from=undated_from)
-
-
-def _start_of_last(batches: Sequence[Batch], is_such: Callable[[Batch], bool]) -> int | None:
-    """Where the last batches begin that are all such; None where the last one is not."""
-    found = list(takewhile(is_such, reversed(batches)))
-    return found[-1].base_offset if found else None
-
-
-def _is_proven(batch: Batch, replicas: Sequence[ReplicaFacts]) -> bool:
-    """Whether a checkpoint or a log start of a replica that has the record proves it committed."""
-    return any(
-        mark is not None
-        and batch.base_offset < mark <= facts.log_end_offset
-        and facts.lineage.epoch_for_offset(batch.base_offset) == batch.epoch
-        for facts in replicas
-        for mark in (facts.directory.high_watermark_checkpoint, facts.log_start_offset)
-    )
 
 
 def bounded_by_frozen_epochs(

@@ -27,14 +27,11 @@ from replica_audit.auditing.leadership.capture_times import are_of_one_moment, l
 from replica_audit.auditing.leadership.commitment import with_proofs
 from replica_audit.auditing.leadership.election_causes import with_causes
 from replica_audit.auditing.leadership.exactness import narrow_high_watermark
-from replica_audit.auditing.leadership.frozen_epochs import (
-    bounded_by_frozen_epochs,
-    frozen_epochs,
-    with_frozen_tails,
-)
+from replica_audit.auditing.leadership.frozen_epochs import bounded_by_frozen_epochs, frozen_epochs
 from replica_audit.auditing.leadership.logged_events import of_present_topic, tighten_by_logs
 from replica_audit.auditing.leadership.lost_marks import lost_marks, with_lost_marks
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
+from replica_audit.auditing.leadership.uncommitted_tails import with_uncommitted_tails
 from replica_audit.auditing.partitions.group_offsets import with_groups
 from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
 from replica_audit.auditing.partitions.plan import Plan
@@ -107,7 +104,7 @@ def conclude(
     everything = (*kept, *found[len(grouping.followers) :])
     everything = with_lost_marks(everything, lost_marks(reference, replicas))
     everything = with_causes(with_proofs(everything, terms), reference, leadership)
-    everything = with_frozen_tails(everything, reference, frozen)
+    everything = with_uncommitted_tails(everything, reference, leadership, frozen)
     compared, beside = everything[: len(kept)], everything[len(kept) :]
     one_moment = are_of_one_moment(evidence.quiesced, replicas, leadership)
     shorter = any(lacks_tail(reference, item, leadership, evidence.times, one_moment) for item in compared)

@@ -45,11 +45,12 @@ DIV_TAIL_PENDING = Code(
     verdicts=("UNCOMMITTED_DIVERGENCE",),
     traits=("records", "difference", "retold"),
     summary="An old leader's uncommitted tail, to be cut after a clean election",
-    meaning="The replica led before, its last records never reached the in-sync replicas, and the election after "
-    "it "
+    meaning="The replica led before, its last records never reached the in-sync replicas, and the election after it "
     "was clean. It cuts them as soon as it follows.",
-    proof="The range, the epochs on either side, and the election in the metadata log. Or, past the leader's end, that fewer "
-    "replicas than min.insync.replicas were in sync throughout the epoch, and under every later leader that had the records.",
+    proof="The range, the epochs on either side, and the election in the metadata log. Or, past the reference's end, that "
+    "fewer replicas than min.insync.replicas were in sync throughout the epoch, and under every later leader that had the "
+    "records; or that all elections since were clean, and a winner did not have them, or the reference is eligible to lead and "
+    "was stopped cleanly, so that it has all that was committed.",
     remedy="None. Producers with acks=1 may miss these records.",
     traps="",
 )
@@ -177,26 +178,20 @@ def _beside(case: Case, item: Comparison, run: Run) -> Finding:
 
 
 def _never_committed(case: Case, item: Comparison) -> Iterator[Finding]:
-    """What a leader wrote with too few replicas in sync, past the reference's end."""
-    start = item.never_committed_from
-    if start is None:
+    """What a replica has past the reference's end, and was never committed."""
+    tail = item.never_committed
+    if tail is None:
         return
     follower, leader, end = item.follower, case.reference.facts, item.alignment.ahead[-1].end_offset
     yield finding(
         DIV_TAIL_PENDING,
-        f"broker {follower.broker_id} has {offsets(start, end)}, past the end of broker {leader.broker_id} at "
-        f"{leader.log_end_offset}, appended while fewer replicas were in sync than min.insync.replicas: they were never committed",
+        f"broker {follower.broker_id} has {offsets(tail.start_offset, end)}, past the end of broker {leader.broker_id} at "
+        f"{leader.log_end_offset}, which were never committed: {tail.why}",
         broker_id=follower.broker_id,
-        start_offset=start,
+        start_offset=tail.start_offset,
         end_offset=end,
         replica_epoch=item.alignment.ahead[-1].epoch,
-        evidence=[
-            Evidence(
-                "leadership",
-                f"in leader epoch {item.alignment.ahead[-1].epoch} the ISR never met min.insync.replicas, and no later leader "
-                "that had the records met it",
-            )
-        ],
+        evidence=[Evidence("leadership", tail.why)],
     )
 
 

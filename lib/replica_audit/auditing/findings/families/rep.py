@@ -66,7 +66,8 @@ REP_LEADER_SHORTER = Code(
     "quiesced, or all brokers were stopped cleanly and the metadata log knows every leader epoch), or that the leader "
     "wrote them before its own copy was begun, or that its broker was down when it was copied and nobody has led since. "
     "Where the ISR had shrunk below min.insync.replicas by the end of their epoch, nothing tells whether they were appended "
-    "before: then it is suspect, and they are possibly lost.",
+    "before; where another replica led since, and nothing shows that it had them, it may have led without them: then it is "
+    "suspect, and they are possibly lost.",
     remedy="Copy the longer replica's directory before it follows the leader. Consider electing it.",
     traps="Copies of different moments: the leader was copied earlier, or stopped earlier, or the listing is older than "
     "the logs. Then it is CAP-SKEW.",
@@ -156,11 +157,8 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
                 Evidence("leadership", f"manifest.json: {when}"),
                 considered("capture skew: no, a later copy has at least as much"),
             ]
-        if item.is_undated:
-            why += (
-                "; the ISR had shrunk below min.insync.replicas by the end of their leader epoch, and no file tells whether they "
-                "were appended before, so they may have been committed, and may not"
-            )
+        if item.undecided is not None and item.is_undecided:
+            why += f"; {item.undecided.why}, so they may have been committed, and may not"
             shared |= {"confidence": "suspect", "verdict": "WILL_LOSE_ON_TRUNCATION"}
         yield finding(REP_LEADER_SHORTER, f"{text}; {why}", evidence=evidence, **shared)
     elif not case.one_moment:

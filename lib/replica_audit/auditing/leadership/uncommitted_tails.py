@@ -1,0 +1,141 @@
+"""What replicas have past the reference's end that was never committed, or that may not have been (F.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.comparing.cause import Tail
+from replica_audit.auditing.comparing.loss import committed_ahead
+from replica_audit.auditing.leadership.election_causes import past_elections
+from replica_audit.auditing.leadership.log_ends import why_open
+from replica_audit.auditing.replicas.lost_tails import is_tail_lost
+from replica_audit.protocol.election import last_led
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.comparing.comparison import Comparison
+    from replica_audit.auditing.leadership.election_causes import PastElections
+    from replica_audit.auditing.leadership.frozen_epochs import FrozenEpochs
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.batch_header import Batch
+    from replica_audit.model import Leadership
+
+
+def with_uncommitted_tails(
+    comparisons: Sequence[Comparison],
+    reference: Reference,
+    leadership: Leadership | None,
+    frozen: FrozenEpochs | None,
+) -> tuple[Comparison, ...]:
+    """The same, each with what it has past the reference's end and was never committed, or may not have been."""
+    replicas = (reference.facts, *(item.follower for item in comparisons))
+    past = past_elections(replicas, leadership)
+    if past is None or reference.outdated:
+        return tuple(comparisons)
+    lacks_committed = any(_is_proven(batch, replicas) for item in comparisons for batch in item.alignment.ahead)
+    history = _History(reference, replicas, past, frozen, lacks_committed)
+    found = []
+    for item in comparisons:
+        never = _tail(_unproven(item.alignment.ahead, replicas), history.why_never_committed)
+        item = replace(item, never_committed=never)
+        reached = committed_ahead(reference.facts, item.follower)
+        rest = (batch for batch in _unproven(item.ahead, replicas) if batch.base_offset >= reached)
+        found.append(replace(item, undecided=_tail(rest, history.why_undecided)))
+    return tuple(found)
+
+
+def _unproven(batches: Sequence[Batch], replicas: Sequence[ReplicaFacts]) -> Iterable[Batch]:
+    """The last of `batches`, from behind, up to one that is proven committed."""
+    return takewhile(lambda batch: not _is_proven(batch, replicas), reversed(batches))
+
+
+def _tail(batches: Iterable[Batch], why_of: Callable[[Batch], str | None]) -> Tail | None:
+    """As many of `batches`, the last one first, as there is a reason for; None where the last one has none."""
+    tail = None
+    for batch in batches:
+        why = why_of(batch)
+        if why is None:
+            break
+        tail = Tail(batch.base_offset, why)
+    return tail
+
+
+@dataclass(frozen=True, slots=True)
+class _History:
+    """What elections and in-sync replicas tell of records past the reference's end."""
+
+    reference: Reference
+    replicas: Sequence[ReplicaFacts]
+    past: PastElections
+    frozen: FrozenEpochs | None
+    lacks_committed: bool
+    """Of what others have past the reference's end something is proven committed: somebody lost the end of its log."""
+
+    def why_never_committed(self, batch: Batch) -> str | None:
+        """Why a record cannot have been committed, as a clause; None where it may have been."""
+        if self.frozen is not None and self.frozen.never_committed(batch.epoch, batch.base_offset):
+            return f"in leader epoch {batch.epoch} the ISR never met min.insync.replicas, and no later leader that had them met it"
+        if batch.epoch is None or self.past.known_from > batch.epoch or self.lacks_committed:
+            return None
+        since = [one for one in self.past.elections if one.leader_epoch > batch.epoch]
+        if not all(one.clean and not one.came_back for one in since):
+            return None
+        for one in since:
+            if self.past.had(one.leader_epoch, batch.base_offset, batch.epoch) is False and self._is_whole(
+                one.leader_id
+            ):
+                return (
+                    f"broker {one.leader_id} did not have them when it was cleanly elected in epoch {one.leader_epoch}"
+                )
+        if self._should_have(batch.epoch):
+            broker_id = self.reference.facts.broker_id
+            return f"broker {broker_id} is eligible to lead and was stopped cleanly, so it has all that was committed"
+        return None
+
+    def why_undecided(self, batch: Batch) -> str | None:
+        """Why nothing tells whether a record was committed, as a clause; None where it is likely."""
+        if self.frozen is not None and batch.epoch in self.frozen.lowered:
+            return (
+                "the ISR had shrunk below min.insync.replicas by the end of their leader epoch, and no file tells whether they "
+                "were appended before"
+            )
+        last = last_led(self.reference.history)
+        if batch.epoch is None or last is None or last.leader_epoch <= batch.epoch:
+            return None
+        if self.past.had(last.leader_epoch, batch.base_offset, batch.epoch):
+            return None
+        return f"broker {last.leader_id} led in epoch {last.leader_epoch} since, and nothing shows that it had them"
+
+    def _is_whole(self, broker_id: int) -> bool:
+        """Whether no replica of the broker shows today that it lost its end."""
+        return not any(
+            is_tail_lost(self.reference, self.replicas, facts)
+            for facts in self.replicas
+            if facts.broker_id == broker_id
+        )
+
+    def _should_have(self, epoch: int) -> bool:
+        """Whether the reference has all of an epoch that was committed, given that no election since lost any.
+
+        An eligible leader replica that was stopped cleanly has: one that was killed drops out (KIP-966). What it wrote
+        itself it can have lost only.
+        """
+        facts, reference = self.reference.facts, self.reference
+        stopped = facts.broker_id in reference.elr and facts.directory.clean_shutdown
+        wrote = any((one.leader_id, one.leader_epoch) == (facts.broker_id, epoch) for one in reference.history)
+        is_open = reference.leader_id is not None or why_open(facts, self.replicas, None) is not None
+        return bool(stopped) and not wrote and not is_open
+
+
+def _is_proven(batch: Batch, replicas: Sequence[ReplicaFacts]) -> bool:
+    """Whether a checkpoint or a log start of a replica that has the record proves it committed."""
+    return any(
+        mark is not None
+        and batch.base_offset < mark <= facts.log_end_offset
+        and facts.lineage.epoch_for_offset(batch.base_offset) == batch.epoch
+        for facts in replicas
+        for mark in (facts.directory.high_watermark_checkpoint, facts.log_start_offset)
+    )
