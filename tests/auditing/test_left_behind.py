@@ -78,3 +78,29 @@ def test_records_that_a_later_leader_still_had_were_lost_by_it_and_not_left_behi
     moves = (change(leader=3, isr=(2, 3)), change(leader=2, isr=(2,)), FENCE[2], change(leader=-1))
     answer = scene(tmp_path, brokers, *moves, quiesced=True)
     assert costs(answer, 2)[2] == 10, answer
+
+
+#: Broker 3 led epoch 1 without them; broker 2, which had not followed it yet, led epoch 2 alone, and went down.
+BROUGHT_BACK = (change(leader=3, isr=(2, 3)), change(leader=2, isr=(2,)), FENCE[2], FENCE[3])
+
+
+@pytest.mark.parametrize(
+    ("moves", "leader"),
+    [
+        ((change(leader=-1), change(leader=2)), 2),
+        ((change(leader=-1, isr=(), last_known_elr=(2,)), change(leader=2, isr=(2,), recovering=True)), 2),
+        ((change(leader=-1), change(leader=3, isr=(3,), recovering=True)), 3),
+    ],
+    ids=["it had been down", "the last known leader", "another one, uncleanly"],
+)
+def test_records_that_a_later_leader_may_have_had_may_have_been_committed_by_it(
+    tmp_path: Path, moves: tuple, leader: int
+) -> None:
+    """Nothing shows any more where epoch 2 began: broker 2 came back with or without them."""
+    began = ((0, 0), (1, 50))
+    brokers = {1: log(60, 50), 2: log(50, 50), 3: log(52, 50, (*began, (4, 52)))}
+    if leader == 2:
+        brokers |= {2: log(50, 50, ((0, 0), (4, 50))), 3: log(50, 50, began)}
+    answer = scene(tmp_path, brokers, *BROUGHT_BACK, *moves, quiesced=True)
+    assert costs(answer, leader)[2] == 10, answer
+    assert answer.verdict != "UNCOMMITTED_DIVERGENCE", answer

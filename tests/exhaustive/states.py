@@ -53,6 +53,14 @@ def histories(seed: int, events: int, count: int) -> Iterator[list[State]]:
         yield way
 
 
+def after(min_isr: int, elr_on: bool, story: Iterable[str]) -> State:
+    """The state after the events of a story, as `State.story` has them. Raises StopIteration for an event that cannot happen."""
+    state = created(min_isr, elr_on)
+    for name in story:
+        state = next(one for one in happenings(state) if one.story[-1] == name)
+    return state
+
+
 def _unlike(states: Iterable[State]) -> list[State]:
     """Of states that differ in memory only, and so leave the same files, the first."""
     found: dict[tuple, State] = {}

@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 from tests.exhaustive.asking import ask, narrate
 from tests.exhaustive.partition import State
-from tests.exhaustive.states import reachable, walks
+from tests.exhaustive.states import after, reachable, walks
 
 #: Of the states of up to four events every so manieth.
 STRIDE = 50
@@ -30,3 +30,37 @@ def test_every_so_manieth_state_of_up_to_four_events_is_answered_rightly(quiesce
 @pytest.mark.parametrize("events", [5, 6, 7])
 def test_random_histories_of_more_events_are_answered_rightly(events):
     assert not (told := wrong(list(walks(events, events, 70)), events % 2 == 1 or None)), told
+
+
+#: Histories that were answered wrongly once, with min.insync.replicas.
+STORIES = {
+    "a tail that the eligible replica never had": (
+        2,
+        ("write", "broker 0 is killed, broker 1 leads", "broker 2 stops", "broker 1 is killed", "broker 1 starts"),
+    ),
+    "a tail that a killed eligible replica may have had": (
+        2,
+        ("write", "broker 0 is killed, broker 1 leads", "broker 2 is killed", "broker 1 is killed", "broker 1 starts"),
+    ),
+    "the same beside a checkpoint past its end": (
+        2,
+        (
+            *("write", "broker 0 stops, broker 1 leads", "broker 2 is killed"),
+            *("broker 1 loses power and its log from 2 on", "broker 1 starts"),
+        ),
+    ),
+    "a tail that was left behind, brought back cleanly, committed and lost": (
+        1,
+        (
+            *("write", "broker 2 fetches", "broker 0 is killed, broker 1 leads", "broker 1 is killed, broker 2 leads"),
+            *("broker 2 loses power and its log from 4 on", "broker 2 starts"),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("quiesced", [True, None], ids=["at rest", "not known to be at rest"])
+@pytest.mark.parametrize("name", STORIES)
+def test_histories_that_were_answered_wrongly_once(name, quiesced):
+    min_isr, story = STORIES[name]
+    assert not (told := wrong([after(min_isr, True, story)], quiesced)), told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import dropwhile
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.comparing.cause import Cause
@@ -120,17 +121,20 @@ def _abandonments(run: Run, epoch: int, past: PastElections) -> list[tuple[Elect
 def _is_clean(run: Run, epoch: int, suspects: Sequence[Election], past: PastElections) -> bool | None:
     """Whether the last of its abandonments was a clean election; one of several suspects was unclean when any was.
 
-    Nothing is known where the history does not reach back far enough, or where an old leader may have brought the
-    records back in an unclean election that left no trace.
+    Nothing is known where the history does not reach back far enough, or where a replica that still had the records led
+    later, or may have: even after a clean election, if it had not followed the others yet. They may have been committed
+    then, and lost since.
     """
     if not all(one.clean for one in suspects):
         return False
     later = [one for one in past.elections if one.leader_epoch > epoch]
     had = [past.had(one.leader_epoch, run.start_offset, epoch) for one in later]
-    revived = any(answer is None and not one.clean for one, answer in zip(later, had))
+    after = (
+        (one, answer) for one, answer in zip(later, had) if suspects and one.leader_epoch > suspects[-1].leader_epoch
+    )
     # A later leader that had the records lost them in a crash, or the reference would have them.
-    revived = revived or any(
-        answer and suspects and one.leader_epoch > suspects[-1].leader_epoch for one, answer in zip(later, had)
+    revived = any(
+        answer or one.came_back or not one.clean for one, answer in dropwhile(lambda pair: pair[1] is False, after)
     )
     if not suspects or revived or (not any(had) and past.known_from > epoch):
         return None
