@@ -95,7 +95,7 @@ class Settings:
     quiet: Annotated[bool, Flag(help="no progress on stderr")] = False
     piece_batches: Annotated[
         int,
-        Number(help="batches of one partition that one task compares; more are compared in pieces", file_only=True),
+        Number(help="no longer has an effect", file_only=True),
     ] = 100_000
     driver_rows: Annotated[
         int,

@@ -7,9 +7,9 @@ from dataclasses import fields, replace
 from typing import Any
 
 from replica_audit.auditing.comparing.alignment import Alignment
-from replica_audit.auditing.comparing.chunks import Tally
 from replica_audit.auditing.comparing.comparison import Comparison
 from replica_audit.auditing.comparing.runs import Run
+from replica_audit.auditing.comparing.tallies import Tally
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.finding import Finding
 from replica_audit.auditing.leadership.bounds import HighWatermark

@@ -10,15 +10,16 @@ from tests.auditing.made_cases import ALIKE, LINEAGE, case, compared, found, log
 
 from replica_audit.auditing.comparing.alignment import Alignment, Difference
 from replica_audit.auditing.comparing.cause import Cause
-from replica_audit.auditing.comparing.chunks import Tally
 from replica_audit.auditing.comparing.compacted import Compaction
 from replica_audit.auditing.comparing.damaged_pairs import CorruptPair
 from replica_audit.auditing.comparing.key_state import KeyState
 from replica_audit.auditing.comparing.runs import Proof, Run
+from replica_audit.auditing.comparing.tallies import Tally
 from replica_audit.auditing.findings.families import div_records, div_storage
 from replica_audit.auditing.findings.finding import Finding
 from replica_audit.auditing.replicas.cleaner_progress import Cleaning
 from replica_audit.batch_header import Batch
+from replica_audit.formats.segments.batch_rows import NO_BATCHES, Batches
 
 CLEAN, UNCLEAN, UNKNOWN = (Cause(None, clean, None) for clean in (True, False, None))
 
@@ -29,7 +30,8 @@ def batch(base: int, last: int, crc: int = 7, epoch: int = 0) -> Batch:
 
 def run(kind: str = "epoch", *, leader: int | None = 2, replica: int | None = 1, **changes: Any) -> Run:
     """Offsets 30 to 39, which are cut; the reference has records there."""
-    made = Run(30, 40, leader, replica, Tally(), None, 0, kind, survives=False, compacted=False)
+    held = {name: Batches.of(changes.pop(name, ())) for name in ("batches", "written_again")}
+    made = Run(30, 40, leader, replica, Tally(), None, 0, kind, survives=False, compacted=False, **held)
     return replace(made, **changes)
 
 
@@ -210,7 +212,7 @@ THIN = batch(10, 19, crc=8)
 def test_of_a_compacted_pair_whose_records_were_not_read_it_is_said_that_batches_differ(own, theirs, differ, compacted):
     one, two = log(1, (0, 5), end=60), log(2, *LINEAGE, end=40)
     one, two = (replace(facts, compacted=facts.broker_id in compacted) for facts in (one, two))
-    item = compared(two, alignment=Alignment(own=tuple(own), reference=tuple(theirs)))
+    item = compared(two, alignment=Alignment(own=Batches.of(own), reference=Batches.of(theirs)))
     told = list(div_records.judge(case(one, item)))
     assert [(found.code, found.severity, found.broker_id) for found in told] == (
         [("DIV-PRESENCE", "info", 2)] if differ and compacted else []
@@ -230,7 +232,7 @@ def _read(alignment: Alignment = ALIKE, *, quiesced: bool = False, **outcome: An
 
 
 def _difference(kind: str = "content", start: int = 10, end: int = 15, *, compared: bool = True) -> Difference:
-    return Difference(kind, start, end, 0, 0, (), compared=compared)
+    return Difference(kind, start, end, 0, 0, NO_BATCHES, compared=compared)
 
 
 ONE_SIDED = (

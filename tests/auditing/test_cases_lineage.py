@@ -12,6 +12,7 @@ from replica_audit.auditing.comparing.alignment import Alignment, Difference
 from replica_audit.auditing.comparing.damaged_pairs import CorruptPair
 from replica_audit.auditing.findings.families import epo_lineage
 from replica_audit.auditing.findings.finding import Finding
+from replica_audit.formats.segments.batch_rows import NO_BATCHES
 from replica_audit.model import OffsetRange
 
 REFERENCE = log(1, *LINEAGE)
@@ -68,7 +69,7 @@ def test_one_epoch_after_another_is_compared():
         (2, 30, 31),
     ]
     blind = [CorruptPair("blind", 22, 25, 2, 1, 0, "a changed header")]
-    old = [Difference("format", 20, 22, 0, None, ())]
+    old = [Difference("format", 20, 22, 0, None, NO_BATCHES)]
     for alignment in (Alignment(corrupt=blind), Alignment(differences=old)):
         items = found(told_of_lineage(follower, leader, alignment), "EPO-START-MISMATCH")
         assert [place(item) for item in items] == [(2, 30, 31)]
@@ -117,7 +118,7 @@ def test_between_two_starts_everything_has_to_be_readable(broker, stretch, told)
 @pytest.mark.parametrize("leader", [20, 25])
 def test_records_that_one_side_has_in_a_format_without_epochs_begin_none(kind, stretch, told, leader):
     one, two = log(1, (0, 0), (2, leader)), log(2, (0, 0), (2, 45 - leader))
-    alignment = Alignment(differences=(Difference(kind, *stretch, 2, None, ()),))
+    alignment = Alignment(differences=(Difference(kind, *stretch, 2, None, NO_BATCHES),))
     assert len(found(told_of_lineage(two, one, alignment), "EPO-START-MISMATCH")) == told
 
 

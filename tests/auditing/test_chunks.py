@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from tests.support.some import some
 
-from replica_audit.auditing.comparing.chunks import tally_batches, tally_from
+from replica_audit.auditing.comparing.tallies import tally_batches, tally_from
 from replica_audit.auditing.partitions import plan
 from replica_audit.auditing.partitions.conclusion import conclude
 from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
 from replica_audit.auditing.partitions.plan import plan_audit
 from replica_audit.auditing.replicas.facts import replica_facts
 from replica_audit.auditing.rows.answer_rows import report_rows
-from replica_audit.formats.segments.batches import BATCH_DTYPE, batches_of
+from replica_audit.formats.segments.batch_rows import Batches
+from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.formats.segments.segment_summary import Summariser
 from replica_audit.model import CHUNK_OFFSETS, CheckpointFile, Leadership, ReplicaDir, SegmentSummary, TopicPartition
 
@@ -220,12 +221,12 @@ def test_a_tally_over_digests_is_that_of_the_batches(seed):
     headers = append(dice, [], dice.randint(1, 300_000), 0)
     files = segments_of(1, headers, 0, {header.base for header in headers if dice.random() < 0.1})
     facts = replica_facts(directory(1, 0), [summary for summary, _ in files])
-    every = batches_of(np.concatenate([rows for _, rows in files]))
+    every = Batches.in_order(np.concatenate([rows for _, rows in files]))
     offsets = [0, headers[-1].end, *(dice.randint(0, headers[-1].end) for _ in range(20)), CHUNK_OFFSETS]
     for offset in offsets:
         through = {n for n, chunk in facts.chunks.items() if chunk.base_offset < offset <= chunk.last_offset}
-        loaded = [batch for batch in every if batch.base_offset // CHUNK_OFFSETS in through]
-        whole = tally_batches(batch for batch in every if batch.last_offset >= offset)
+        loaded = Batches.of(batch for batch in every if batch.base_offset // CHUNK_OFFSETS in through)
+        whole = tally_batches(Batches.of(batch for batch in every if batch.last_offset >= offset))
         assert tally_from(facts, offset, loaded, through) == whole
 
 

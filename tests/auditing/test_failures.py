@@ -95,13 +95,10 @@ def test_an_executor_answers_with_the_failure(monkeypatch, kind):
     options = AuditOptions("fetch", None, None, "cluster")
     group = (("ledger", 1), {"replica_dirs": [{}]})
     for transactions in (None, {}):
-        work = partition_tasks.PartitionWork(options, "nowhere", "nowhere", "nowhere", 1, 1, transactions=transactions)
+        work = partition_tasks.PartitionWork(options, "nowhere", "nowhere", "nowhere", 1, transactions=transactions)
         answer = partition_tasks.audit_group(group, work)
-        assert not answer.producers and not answer.pieces
+        assert not answer.producers
         holds_the_failure(answer.rows, message, path)
-    (part,) = partition_tasks.compare_pieces(group, [(0,)], work)
-    for parts in ([{}, part], [{}]):
-        holds_the_failure(partition_tasks.conclude_pieces(group, parts, work).rows, message, path)
 
 
 #: Findings that belong to no partition, and the verdict of an audit whose partitions are all consistent.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replica_audit.spark import tasks
-from replica_audit.spark.tasks import deal, is_remote, run_joined, run_tasks
+from replica_audit.spark.tasks import deal, is_remote, run_tasks
 
 
 @pytest.mark.parametrize("count", [1, 3, 7, 50])
@@ -44,14 +43,3 @@ def test_an_error_in_a_task_is_raised_and_no_end_is_told(spark):
     with pytest.raises(Exception, match="task 5 has nothing to read"):
         run_tasks(spark, [5], work, ended.append)
     assert ended == []
-
-
-def test_parts_of_one_number_come_together_in_their_order(spark):
-    def work(task):
-        yield from ((number, task, f"{number}/{task}") for number in range(task % 3, 3))
-
-    # The way of Spark Connect works on a classic session too.
-    for join in (run_joined, tasks.join_frames):
-        found = join(spark, [4, 0, 2, 1], work, lambda number, parts: (number, parts))
-        assert sorted(found) == [(0, ["0/0"]), (1, ["1/0", "1/1", "1/4"]), (2, ["2/0", "2/1", "2/2", "2/4"])]
-    assert run_joined(spark, [], work, None) == []

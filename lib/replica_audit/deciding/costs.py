@@ -9,11 +9,11 @@ import numpy as np
 
 from replica_audit.auditing.comparing.aligned_pair import batches_in
 from replica_audit.auditing.comparing.candidates import chunks_of_candidates, cuts_of_candidates
-from replica_audit.auditing.comparing.chunks import Tally
 from replica_audit.auditing.comparing.comparison import Comparison
 from replica_audit.auditing.comparing.epoch_rot import restore_epochs
 from replica_audit.auditing.comparing.loss import Count, count_beyond
 from replica_audit.auditing.comparing.replays import replay_lineage
+from replica_audit.auditing.comparing.tallies import Tally
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.families.rep import brokers_past_leader
 from replica_audit.auditing.findings.families.txn import is_marker_due

@@ -7,19 +7,19 @@ what acks=all promised, leave that open.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 
-from replica_audit.auditing.comparing.chunks import Tally, tally_from
+import numpy as np
+
 from replica_audit.auditing.comparing.comparison import Comparison
 from replica_audit.auditing.comparing.loss import Piece, committed_ahead, has_data, piece_of
 from replica_audit.auditing.comparing.runs import Run
+from replica_audit.auditing.comparing.tallies import Tally, tally_from
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.facts import ReplicaFacts
-from replica_audit.batch_header import TRANSACTIONAL, Batch, or_absent
+from replica_audit.batch_header import Batch, or_absent
+from replica_audit.formats.segments.batch_rows import Batches, find_rows
 from replica_audit.formats.segments.open_transactions import next_part
 from replica_audit.model import ChunkDigest, OpenTransaction
 from replica_audit.protocol.versions import keeps_committed
@@ -89,16 +89,14 @@ class TransactionPart:
 class Holding:
     """One replica's records, as far as replicas may differ in them."""
 
+    case: Case
     facts: ReplicaFacts
-    batches: tuple[Batch, ...]
+    batches: Batches
     """Of the chunks in `loaded`."""
     loaded: frozenset[int]
     marked: tuple[Marked, ...]
     """In order of offset."""
-    transactional: tuple[TransactionPart, ...] = ()
-    """Of `batches` those of transactions, markers too."""
-    _ends: tuple[int, ...] = ()
-    """Ends of `batches`, none below one before it."""
+    places: Places
 
     def dropped(self, truncate_to: int) -> Tally:
         """What truncation drops: every batch that reaches past the cut."""
@@ -107,8 +105,8 @@ class Holding:
     def parted(self, truncate_to: int) -> tuple[list[Marked], list[Marked]]:
         """(kept, dropped) of the pieces: a batch that the cut goes through is dropped whole."""
         first = self._first_dropped(truncate_to)
-        at = bisect_right(self._ends, first)
-        edge = min(first, self.batches[at].base_offset) if at < len(self.batches) else first
+        at = int(self.batches.reach.searchsorted(first, side="right"))
+        edge = min(first, int(self.batches.starts[at])) if at < len(self.batches) else first
         kept, dropped = [], []
         for item in self.marked:
             start, end = item.place or (item.piece.start_offset, item.piece.end_offset)
@@ -126,49 +124,113 @@ class Holding:
         first = self._first_dropped(truncate_to)
         if transaction.first_offset >= first:
             return None
-        dropped = {part.batch: part for part in self.transactional if part.batch.end_offset > first}
-        batch = next_part(transaction, dropped)
-        return None if batch is None else dropped[batch]
+        own = self.batches
+        dropped = (own.ends > first) & (own.rows["producer_id"] == transaction.producer_id)
+        batch = next_part(transaction, own.where(dropped))
+        if batch is None:
+            return None
+        at = next(iter(find_rows(Batches.of((batch,)).columns(*_PLACE), own.columns(*_PLACE)).tolist()))
+        parts = list(_marked(self.case, self.facts, batch, self.places.runs_at(at), bool(self.places.ahead[at])))
+        is_possible = any(one.possible_end > one.piece.start_offset for one in parts)
+        return TransactionPart(batch, is_possible, any(one.is_ahead for one in parts))
 
     def _first_dropped(self, truncate_to: int) -> int:
         return max(truncate_to, self.facts.log_start_offset)
 
 
-def holding(case: Case, facts: ReplicaFacts, batches: Sequence[Batch], loaded: frozenset[int]) -> Holding:
+#: Its place in the log tells a batch from all others of it, however it was read; besides its base offset these.
+_PLACE = ("last_offset", "position")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What a comparison says of each batch of a replica: parallel to them."""
+
+    runs: Sequence[Run]
+    run: np.ndarray
+    """Index of the run that it is part of; -1: of none, -2: of several."""
+    several: Mapping[int, Sequence[Run]]
+    """By the batch's index, the runs that it is part of, where they are several."""
+    again: np.ndarray
+    """Index of the run that has it as written again; -1: none has."""
+    ahead: np.ndarray
+    """Mask of those past the reference's end that its leadership does not contradict."""
+
+    @classmethod
+    def of(cls, item: Comparison | None, batches: Batches) -> Places:
+        """The places of a follower's `batches`; of the reference itself, without a comparison, nothing is said."""
+        runs = () if item is None else item.runs
+        place = batches.columns(*_PLACE)
+        run, again, ahead = np.full(len(batches), -1), np.full(len(batches), -1), np.zeros(len(batches), bool)
+        several: dict[int, list[Run]] = {}
+        for number, one in enumerate(runs):
+            inside = _are_among(place, one.batches)
+            for twice in (inside & (run != -1)).nonzero()[0].tolist():
+                several.setdefault(twice, [runs[run[twice]]] if run[twice] >= 0 else []).append(one)
+            run[inside] = np.where(run[inside] == -1, number, -2)
+            again[_are_among(place, one.written_again)] = number
+        if item is not None:
+            ahead |= _are_among(place, item.alignment.ahead)
+        return cls(runs, run, several, again, ahead)
+
+    def runs_at(self, at: int) -> Sequence[Run]:
+        """Those that a batch is part of, in order."""
+        number = self.run[at]
+        return self.several[at] if number == -2 else () if number == -1 else (self.runs[number],)
+
+
+def _are_among(place: Sequence[np.ndarray], batches: Batches) -> np.ndarray:
+    """Mask of a replica's batches, given by their places, that are among some `batches` of it."""
+    return find_rows(place, Batches.in_order(batches.rows).columns(*_PLACE)) >= 0
+
+
+def holding(case: Case, facts: ReplicaFacts, batches: Batches, loaded: frozenset[int]) -> Holding:
     """The holding of one of a case's replicas, given its batches of the chunks `loaded`."""
     item = next((one for one in (*case.comparisons, *case.beside) if one.follower is facts), None)
-    # A batch stands in a comparison as it was read there: its place in the log tells it from all others.
-    runs = defaultdict(list)
-    for run in () if item is None else item.runs:
-        for batch in run.batches:
-            runs[_key(batch)].append(run)
-    again = {} if item is None else {_key(batch): run for run in item.runs for batch in run.written_again}
-    twins = {} if item is None else _twins(item)
-    ahead = set() if item is None else {_key(batch) for batch in item.alignment.ahead}
-    marked = []
-    for own in batches:
-        twin = twins.get(_key(own))
-        batch = _as_written_again(own, again.get(_key(own)), twin)
-        if has_data(batch) and own.end_offset > facts.log_start_offset:
-            parts = _marked(case, facts, batch, runs.get(_key(batch), ()), _key(batch) in ahead)
-            place = None if twin is None else (own.base_offset, own.end_offset)
-            marked += [replace(one, place=place) for one in parts]
+    places, twins = Places.of(item, batches), {} if item is None else _twins(item)
+    marked = list(_pieces(case, facts, batches, places, twins))
     marked += [
         _of_chunk(case, facts, chunk)
         for number, chunk in facts.chunks.items()
         if number not in loaded and chunk.record_count and chunk.last_offset >= facts.log_start_offset
     ]
     marked.sort(key=lambda one: (one.piece.start_offset, one.piece.end_offset))
-    ends = tuple(accumulate((batch.end_offset for batch in batches), max))
     # A cleaner leaves parts of batches: of compacted logs each is asked for by itself.
-    transactional = tuple(
-        _transaction_part(_marked(case, facts, batch, runs.get(_key(batch), ()), _key(batch) in ahead), batch)
-        for batch in batches
-        if batch.magic >= 2 and batch.attributes & TRANSACTIONAL
-    )
-    return Holding(
-        facts, tuple(batches), loaded, tuple(marked if facts.compacted else _joined(marked)), transactional, ends
-    )
+    return Holding(case, facts, batches, loaded, tuple(marked if facts.compacted else _joined(marked)), places)
+
+
+def _pieces(
+    case: Case, facts: ReplicaFacts, batches: Batches, places: Places, twins: Mapping[tuple[int, int, int], Batch]
+) -> Iterator[Marked]:
+    """The pieces of a replica's batches, from the log start on: those that follow each other with the same marks are one."""
+    known = _as_written_again(batches, places)
+    odd = places.ahead | (places.run == -2)
+    if twins:
+        odd |= np.isin(batches.starts, [base for base, _, _ in twins])
+    for number, run in enumerate(places.runs):
+        inside = (batches.starts >= run.start_offset) & (batches.ends <= run.end_offset) & (run.kind != "content")
+        odd |= (places.run == number) & ~inside
+    plain = known.is_plain & ~odd & (not facts.compacted)
+    chosen = known.data & (batches.ends > facts.log_start_offset)
+    # Of what is not plain each is a piece, or more, for itself.
+    single = np.where(plain, -1, np.arange(len(batches)))
+    for low, high in known.stretches(chosen | odd, known.epochs, places.run, single):
+        if plain[low]:
+            within = next(iter(places.runs_at(low)), None)
+            marks = case.committed_in(within) if within is not None and within.conflicting else _shared(case)
+            start = max(int(batches.starts[low]), facts.log_start_offset)
+            one = _piece(facts, known[low], start, int(batches.ends[low]), *marks)
+            yield one if low == high else one.between(start, int(batches.ends[high]))
+            continue
+        own = batches[low]
+        twin = twins.get(_key(own))
+        batch = known[low] if twin is None else twin._replace(position=own.position)
+        if has_data(batch) and own.end_offset > facts.log_start_offset:
+            place = None if twin is None else (own.base_offset, own.end_offset)
+            is_here = _key(batch) == _key(own)
+            runs, is_ahead = (places.runs_at(low), bool(places.ahead[low])) if is_here else ((), False)
+            for one in _marked(case, facts, batch, runs, is_ahead):
+                yield replace(one, place=place)
 
 
 def _twins(item: Comparison) -> dict[tuple[int, int, int], Batch]:
@@ -182,17 +244,14 @@ def _twins(item: Comparison) -> dict[tuple[int, int, int], Batch]:
     return found
 
 
-def _transaction_part(marked: Iterable[Marked], batch: Batch) -> TransactionPart:
-    parts = list(marked)
-    is_possible = any(one.possible_end > one.piece.start_offset for one in parts)
-    return TransactionPart(batch, is_possible, any(one.is_ahead for one in parts))
-
-
-def _as_written_again(batch: Batch, run: Run | None, twin: Batch | None) -> Batch:
-    """The batch as the reference has it, where it is the same: one record, whoever leads."""
-    if twin is not None:
-        return twin._replace(position=batch.position)
-    return batch if run is None else batch._replace(leader_epoch=or_absent(run.leader_epoch))
+def _as_written_again(batches: Batches, places: Places) -> Batches:
+    """The same as the reference has them, where it has them in its own epoch: one record, whoever leads."""
+    again = places.again >= 0
+    if not again.any():
+        return batches
+    rows = batches.rows.copy()
+    rows["leader_epoch"][again] = [or_absent(places.runs[number].leader_epoch) for number in places.again[again]]
+    return Batches(rows)
 
 
 def _joined(marked: Iterable[Marked]) -> Iterator[Marked]:

@@ -149,15 +149,20 @@ class OpenedSnapshot:
         return Examined(rows, timeline, plan_audit(evidence), files)
 
     def read_batches(self, examined: Examined) -> dict[CopyKey, np.ndarray]:
-        """Batches of the chunks that the audit of a partition wants, by scanning the files of those copies once more."""
+        """Batches of the chunks that the audit of a partition wants, by scanning once more the files that have some of them."""
         return self.read_chunks(examined, examined.plan.batches)
 
     def read_chunks(self, examined: Examined, wanted: Mapping[CopyKey, Collection[int]]) -> dict[CopyKey, np.ndarray]:
         """Batches of `wanted` chunks, by copy."""
         found: dict[CopyKey, list[np.ndarray]] = {}
+        held: dict[str, set[int]] = defaultdict(set)
+        evidence = examined.plan.evidence
+        for _, summaries in (*evidence.replicas, *evidence.put_aside):
+            for summary in summaries:
+                held[summary.path].update(chunk.chunk for chunk in summary.chunks)
         for file in examined.files:
             chunks = wanted.get((file.broker_id, file.log_dir))
-            if not chunks:
+            if not chunks or held[file.path].isdisjoint(chunks):
                 continue
             with open_source(self.snapshot, file) as source:
                 for item in source.items:

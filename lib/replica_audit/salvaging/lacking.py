@@ -13,7 +13,7 @@ from replica_audit.auditing.comparing.resent import Side, twins_of
 from replica_audit.batch_header import CONTROL
 from replica_audit.formats.files.storage import Snapshot
 from replica_audit.formats.inventory import SegmentFile
-from replica_audit.formats.segments.batches import batches_of
+from replica_audit.formats.segments.batch_rows import Batches
 from replica_audit.formats.segments.record_fields import RecordError, UnexpandedError
 from replica_audit.formats.segments.record_reader import RecordReader, RecordRequest
 from replica_audit.formats.segments.records import RECORD_DTYPE, decode_records
@@ -122,10 +122,10 @@ def _sent_again(
         return parted
     fork = int(batches["base_offset"][parted].min())
     twins = twins_of(
-        batches_of(batches[parted]),
+        Batches(batches[parted]),
         fork,
-        Side(copy.facts, batches_of(rows[rows["base_offset"] >= fork])),
-        Side(reference.facts, batches_of(reference.batches_from(fork))),
+        Side(copy.facts, Batches.in_order(rows[rows["base_offset"] >= fork])),
+        Side(reference.facts, Batches.in_order(reference.batches_from(fork))),
         Reading(reader),
     )
     positions = {(batch.base_offset, batch.position) for batch in twins}

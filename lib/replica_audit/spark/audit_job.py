@@ -92,11 +92,10 @@ def audit(
         for place, rows in groups:
             if place in verified:
                 rows[VERIFIED] = verified[place]
-        limits = (settings.piece_batches, settings.driver_rows)
         many = REPORTED_TABLES if may_be_many(groups, settings.driver_rows) else ()
         directories = {table: warehouse.directory(table) for table in many}
         bronze = (warehouse.directory("batches"), warehouse.directory(SEGMENTS))
-        work = PartitionWork(options, location, *bronze, *limits, directories, ids)
+        work = PartitionWork(options, location, *bronze, settings.driver_rows, directories, ids)
         answers = audit_partitions(spark, groups, work)
         of_tasks = sum(file.row_count for file in answers.files.get("partitions", ()))
         check_answered(groups, len(answers.rows["partitions"]) + of_tasks)

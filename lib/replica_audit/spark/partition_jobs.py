@@ -1,18 +1,14 @@
 """The jobs that audit partitions: which task has which of them, and what becomes of the answers.
 
-Job two has everything of a partition in one task (`spark.partition_tasks`). Two kinds of partitions wait for another
-turn: those with a transaction that has no end, until the coordinator's log was read; and those with more batches to look
-at than one task should have. Of these a third job compares the pieces (`auditing.partitions.pieces`), and concludes
-behind a shuffle.
+Job two has everything of a partition in one task (`spark.partition_tasks`). Partitions with a transaction that has no end
+wait for another turn, until the coordinator's log was read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from replica_audit.auditing.rows.lost_producers import (
     awaits_coordinator,
@@ -28,10 +24,8 @@ from replica_audit.spark.partition_tasks import (
     Place,
     Rows,
     audit_group,
-    compare_pieces,
-    conclude_pieces,
 )
-from replica_audit.spark.tasks import deal, parallelism, run_joined, run_tasks
+from replica_audit.spark.tasks import parallelism, run_tasks
 from replica_audit.warehouse.answer_tables import REPORTED_TABLES
 from replica_audit.warehouse.batch_files import check_batch_files
 from replica_audit.warehouse.table_layout import DataFile
@@ -39,7 +33,6 @@ from replica_audit.warehouse.table_layout import DataFile
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from replica_audit.auditing.partitions.pieces import Piece
 
 #: Least work per task: below this a further Python worker costs more than it saves.
 _TASK_BATCHES, _TASK_PARTITIONS = 200_000, 200
@@ -49,9 +42,6 @@ _STRETCHES = 16
 
 #: Report rows that a partition has at most, besides those of differences.
 _ROWS_OF_PARTITION = 100
-
-#: Tasks of the third job for each core.
-_PIECE_TASKS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +62,13 @@ def audit_partitions(spark: SparkSession, groups: Sequence[Group], work: Partiti
     """What every partition has in the report tables."""
     answers = Answers()
     check_batch_files(work.directory, (row for _, evidence in groups for row in evidence.get("segments", ())))
-    waiting, large = _take(_run(spark, groups, work), answers)
+    waiting = _take(_run(spark, groups, work), answers)
     if waiting:
         log_dirs = log_dirs_of(groups)
         producers = frozenset().union(*waiting.values())
         work = replace(work, transactions=read_transactions(spark, work.location, log_dirs, producers))
         again = [group for group in groups if group[0] in waiting]
-        large |= _take(_run(spark, again, work), answers)[1]
-    if large:
-        chosen = [(group, large[group[0]]) for group in groups if group[0] in large]
-        _take(_run_pieces(spark, chosen, work), answers)
+        _take(_run(spark, again, work), answers)
     lost = answers.rows["lost_producers"]
     if writers := transactional_producers(lost):
         log_dirs = log_dirs_of(groups)
@@ -91,21 +78,17 @@ def audit_partitions(spark: SparkSession, groups: Sequence[Group], work: Partiti
     return answers
 
 
-def _take(
-    found: Iterable[tuple[Place, Answer]], answers: Answers
-) -> tuple[dict[Place, frozenset[int]], dict[Place, tuple[Piece, ...]]]:
-    """Add what was `found` to `answers`; returns what is waited for by place: producers, pieces."""
-    waiting, large = {}, {}
+def _take(found: Iterable[tuple[Place, Answer]], answers: Answers) -> dict[Place, frozenset[int]]:
+    """Add what was `found` to `answers`; returns the producers that are waited for, by place."""
+    waiting = {}
     for place, answer in found:
         if answer.producers:
             waiting[place] = answer.producers
-        if answer.pieces:
-            large[place] = answer.pieces
         for table, rows in answers.rows.items():
             rows += answer.rows.get(table, ())
         for table, file in answer.files.items():
             answers.files.setdefault(table, []).append(file)
-    return waiting, large
+    return waiting
 
 
 def bound_rows(
@@ -158,24 +141,3 @@ def _deal(groups: Sequence[Group], cores: int) -> list[list[Group]]:
 def _weigh(group: Group) -> int:
     batches = sum(row["batch_count"] or 0 for row in group[1].get("segments", ()))
     return batches + _TASK_BATCHES // _TASK_PARTITIONS
-
-
-def _run_pieces(
-    spark: SparkSession, large: Sequence[tuple[Group, Sequence[Piece]]], work: PartitionWork
-) -> list[tuple[Place, Answer]]:
-    """The answers of large partitions: a task for some pieces each, then one for each partition that joins what they found."""
-    groups = [group for group, _ in large]
-    pieces = [(number, order, piece) for number, (_, of_one) in enumerate(large) for order, piece in enumerate(of_one)]
-
-    def compare(of_task: list[tuple[int, int, Piece]]) -> Iterator[tuple[int, int, Any]]:
-        for number, same in groupby(of_task, key=itemgetter(0)):
-            chosen = {order: piece for _, order, piece in same}
-            found = compare_pieces(groups[number], chosen.values(), work)
-            yield from ((number, order, part) for order, part in zip(chosen, found, strict=True))
-
-    def conclude(number: int, parts: list) -> list[tuple[Place, Answer]]:
-        concluded = (groups[number][0], conclude_pieces(groups[number], parts, work))
-        return list(bound_rows([concluded], work, work.driver_rows // len(groups)))
-
-    found = run_joined(spark, deal(pieces, _PIECE_TASKS * parallelism(spark)), compare, conclude)
-    return [one for of_partition in found for one in of_partition]

@@ -7,7 +7,7 @@ compacted replicas.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,13 +16,7 @@ from replica_audit.model import Place, TopicPartition, TransactionState
 from replica_audit.warehouse.table_layout import DataFile
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.comparing.aligned_pair import AlignedPair
-    from replica_audit.auditing.partitions.pieces import Piece
     from replica_audit.auditing.partitions.plan import Plan
-    from replica_audit.auditing.replicas.facts import CopyKey
-
-#: What elections cost is worked out by one task, from at most so many batches that differ.
-_ELECTION_BATCHES = 200_000
 
 #: A partition and its evidence: rows by table, as `partition_evidence` takes them, without summaries (`read_summaries`).
 Group = tuple[Place, dict[str, list[dict]]]
@@ -40,8 +34,6 @@ class PartitionWork:
     """Of the table `batches`."""
     segments_directory: str
     """Of the table `segments`, whose summaries a task reads."""
-    piece_batches: int
-    """A partition is compared in one task up to so many batches."""
     driver_rows: int
     """So many report rows go to the driver; of more, tasks write the tables' files."""
     report_directories: Mapping[str, str] = field(default_factory=dict)
@@ -59,8 +51,6 @@ class Answer:
     rows: Rows = field(default_factory=dict)
     producers: frozenset[int] = frozenset()
     """Of transactions that have no end in the partition."""
-    pieces: tuple[Piece, ...] = ()
-    """Too large for one task."""
     files: Mapping[str, DataFile] = field(default_factory=dict)
     """With rows of this and other partitions, by table."""
 
@@ -69,7 +59,6 @@ def audit_group(group: Group, work: PartitionWork) -> Answer:
     """Audit one partition, or say what it waits for. One that raises is CAP-NOT-AUDITED, and all others are
     answered."""
     from replica_audit.auditing.partitions.conclusion import conclude
-    from replica_audit.auditing.partitions.pieces import plan_pieces
     from replica_audit.auditing.rows.failures import failure_rows
     from replica_audit.deciding.election_rows import decided_rows
     from replica_audit.formats.segments.record_reader import RecordReader
@@ -80,18 +69,12 @@ def audit_group(group: Group, work: PartitionWork) -> Answer:
         plan = _plan(group, work)
         if work.transactions is None and plan.producers:
             return Answer(producers=plan.producers)
-        if pieces := _may_be_large(rows, work) and plan_pieces(plan, work.piece_batches):
-            return Answer(pieces=tuple(pieces))
         needed = plan.batches
         batches = read_batches(work.directory, rows.get("segments", ()), needed) if needed else {}
         audit = conclude(plan, batches, RecordReader(work.location), work.transactions or {})
         return Answer(decided_rows(audit, batches))
     except Exception as error:
         return Answer(failure_rows(TopicPartition(*place), error, work.options.cluster_id))
-
-
-def _may_be_large(rows: Mapping[str, Sequence[dict]], work: PartitionWork) -> bool:
-    return sum(row["batch_count"] or 0 for row in rows.get("segments", ())) > work.piece_batches
 
 
 def _plan(group: Group, work: PartitionWork) -> Plan:
@@ -103,50 +86,3 @@ def _plan(group: Group, work: PartitionWork) -> Plan:
     place, rows = group
     read = {name: list(read_summaries(work.segments_directory, rows.get(name, ()))) for name in (SEGMENTS, VERIFIED)}
     return plan_audit(partition_evidence(TopicPartition(*place), {**rows, **read}, work.options))
-
-
-def compare_pieces(
-    group: Group, pieces: Iterable[Piece], work: PartitionWork
-) -> Iterator[dict[CopyKey, AlignedPair] | Answer]:
-    """What `PieceAligner` finds in each of some pieces of one partition, or the answer that says why it finds nothing."""
-    from replica_audit.auditing.partitions.pieces import PieceAligner
-    from replica_audit.auditing.rows.failures import failure_rows
-    from replica_audit.formats.segments.record_reader import RecordReader
-    from replica_audit.warehouse.batch_files import read_batches
-
-    place, rows = group
-    aligner = None
-    found: dict[CopyKey, AlignedPair] | Answer
-    for piece in pieces:
-        try:
-            aligner = aligner or PieceAligner(_plan(group, work))
-            batches = read_batches(work.directory, rows.get("segments", ()), aligner.wanted(piece))
-            found = aligner.align(piece, batches, RecordReader(work.location))
-        except Exception as error:
-            found = Answer(failure_rows(TopicPartition(*place), error, work.options.cluster_id))
-        yield found
-
-
-def conclude_pieces(group: Group, parts: Sequence[dict[CopyKey, AlignedPair] | Answer], work: PartitionWork) -> Answer:
-    """Audit one partition of which every piece was compared."""
-    from replica_audit.auditing.partitions.conclusion import conclude
-    from replica_audit.auditing.partitions.pieces import join_pieces
-    from replica_audit.auditing.rows.answer_rows import report_rows
-    from replica_audit.auditing.rows.failures import failure_rows
-    from replica_audit.deciding.election_rows import decided_rows
-    from replica_audit.warehouse.batch_files import read_batches
-
-    place, rows = group
-    if failed := next((part for part in parts if isinstance(part, Answer)), None):
-        return failed
-    try:
-        plan, aligned = _plan(group, work), join_pieces(part for part in parts if not isinstance(part, Answer))
-        audit = conclude(plan, transactions=work.transactions or {}, aligned=aligned)
-        chunks = plan.candidate_batches
-        held = {facts.key: facts.chunks for facts in plan.grouping.compared}
-        if sum(held[key][number].batch_count for key, some in chunks.items() for number in some) > _ELECTION_BATCHES:
-            # What each election costs asks for all that differs at once: more than one task should have.
-            return Answer(report_rows(audit))
-        return Answer(decided_rows(audit, read_batches(work.directory, rows.get("segments", ()), chunks)))
-    except Exception as error:
-        return Answer(failure_rows(TopicPartition(*place), error, work.options.cluster_id))

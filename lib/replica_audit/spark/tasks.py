@@ -1,6 +1,6 @@
 """Python functions as Spark tasks, on either kind of session: an RDD's job, or a DataFrame's where there is Spark Connect only.
 
-Every stage runs its functions through `run_tasks` or `run_joined`, and nothing else of it asks what kind of session it has.
+Every stage runs its functions through `run_tasks`, and nothing else of it asks what kind of session it has.
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -62,34 +60,6 @@ def run_tasks(
     if is_remote(spark):
         return _run_frame(spark, tasks, work, ended)
     return _run_rdd(spark.sparkContext, tasks, work, ended)
-
-
-def run_joined(
-    spark: SparkSession,
-    tasks: Sequence[Task],
-    work: Callable[[Task], Iterable[tuple[int, int, Any]]],
-    conclude: Callable[[int, list[Any]], Result],
-) -> list[Result]:
-    """What `conclude` makes of each number's parts, in any order, in one job with a shuffle.
-
-    `work` yields (number, order, part) for each of `tasks`; the parts of one number come together in one task, in their
-    order, and not on the driver.
-    """
-    if not tasks:
-        return []
-    if is_remote(spark):
-        return join_frames(spark, tasks, work, conclude)
-
-    def run(of_task: Iterable[Task]) -> Iterator[tuple[int, tuple[int, Any]]]:
-        for task in of_task:
-            yield from ((number, (order, part)) for number, order, part in work(task))
-
-    def join(of_task: Iterable[tuple[int, Iterable[tuple[int, Any]]]]) -> Iterator[Result]:
-        for number, parts in of_task:
-            yield conclude(number, [part for _, part in sorted(parts, key=itemgetter(0))])
-
-    found = spark.sparkContext.parallelize(tasks, len(tasks)).mapPartitions(run)
-    return found.groupByKey(len(tasks), partitionFunc=int).mapPartitions(join).collect()
 
 
 def _run_rdd(context: SparkContext, tasks: Sequence[Any], work: Callable, ended: Callable[[Any], None]) -> list[Any]:
@@ -150,33 +120,6 @@ def _run_frame(spark: SparkSession, tasks: Sequence[Any], work: Callable, ended:
         else:
             results.append(pickle.loads(content))
     return results
-
-
-def join_frames(spark: SparkSession, tasks: Sequence[Any], work: Callable, conclude: Callable) -> list[Any]:
-    """What `run_joined` does on Spark Connect, where there are no RDDs; at least one task."""
-    import pyarrow as pa
-    from pyspark import cloudpickle
-
-    schema = pa.schema([("number", pa.int32()), ("place", pa.int32()), ("content", pa.binary())])
-
-    def rows_of(number: int, order: int, part: Any) -> pa.RecordBatch:
-        row = {"number": number, "place": order, "content": pickle.dumps(part, pickle.HIGHEST_PROTOCOL)}
-        return pa.RecordBatch.from_pylist([row], schema)
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for task in (pickle.loads(content) for batch in batches for content in batch["content"].to_pylist()):
-            yield from (rows_of(*found) for found in work(task))
-
-    def join(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = (row for batch in batches for row in batch.to_pylist())
-        for number, parts in groupby(rows, key=itemgetter("number")):
-            yield rows_of(number, 0, conclude(number, [pickle.loads(row["content"]) for row in parts]))
-
-    contents = pa.array([cloudpickle.dumps(task) for task in tasks], pa.binary())
-    frame = spark.createDataFrame(pa.table({"content": contents})).repartition(len(tasks))
-    names = "number int, place int, content binary"
-    found = frame.mapInArrow(run, names).repartition(len(tasks), "number").sortWithinPartitions("number", "place")
-    return [pickle.loads(row["content"]) for row in found.mapInArrow(join, names).collect()]
 
 
 def _follower(work: Callable[[Any], Iterable[Any]]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

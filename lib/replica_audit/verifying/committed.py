@@ -11,12 +11,12 @@ import numpy as np
 from replica_audit.auditing.comparing.comparison import Comparison
 from replica_audit.auditing.comparing.loss import has_data
 from replica_audit.auditing.comparing.replays import replay_lineage
-from replica_audit.auditing.comparing.runs import records_between
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.held_offsets import offsets_of_epoch, without
 from replica_audit.batch_header import Batch
 from replica_audit.closed_sets import Committed
+from replica_audit.formats.segments.batch_rows import Batches
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.lineage import Lineage
 
@@ -49,7 +49,7 @@ class Lacking:
         return self._between(self.committed, self.possible, start_offset)
 
     def _between(self, start: int, end: int, floor: int) -> int:
-        return records_between((self.batch,), max(start, floor), end)
+        return Batches.of((self.batch,)).records_between(max(start, floor), end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def gone_ranges(
 
 def _gone(batch: Batch, start: int, end: int, committed: Committed, brokers: tuple[int, ...]) -> Gone:
     times = batch.timestamps
-    count = records_between((batch,), start, end)
+    count = Batches.of((batch,)).records_between(start, end)
     return Gone(start, end, batch.epoch, count, committed, brokers, min(times, default=None), max(times, default=None))
 
 

@@ -6,10 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+
 from replica_audit.auditing.comparing.comparison import Comparison
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.shared_range import shared_start
+from replica_audit.formats.segments.batch_rows import find_rows
 from replica_audit.model import CHUNK_OFFSETS, PartitionState
 
 
@@ -65,18 +68,15 @@ def measure_kept(
 def _holds_any(old: ReplicaFacts, with_itself: Comparison, start: int, end: int) -> bool:
     """Whether the replica still has a batch of its earlier log that lies in [start, end), or a part of one."""
     own, now = with_itself.alignment.own, with_itself.alignment.reference
-    seen = {batch.base_offset // CHUNK_OFFSETS for batch in (*own, *now)}
+    seen = {int(number) for side in (own, now) for number in np.unique(side.starts // CHUNK_OFFSETS)}
     if any(
         number not in seen and chunk.base_offset < end and start <= chunk.last_offset
         for number, chunk in old.chunks.items()
     ):
         return True  # chunks that are equal were not looked at
-    there = {(batch.base_offset, batch.last_offset, batch.leader_epoch) for batch in now}
-    return any(
-        (batch.base_offset, batch.last_offset, batch.leader_epoch) in there
-        for batch in own
-        if start < batch.end_offset and batch.base_offset < end
-    )
+    inside = own.where((own.ends > start) & (own.starts < end))
+    names = ("last_offset", "leader_epoch")
+    return bool((find_rows(inside.columns(*names), now.columns(*names)) >= 0).any())
 
 
 def has_followed(old: ReplicaFacts, new: ReplicaFacts, after: Case) -> bool:
@@ -128,7 +128,8 @@ def _own_end(old: ReplicaFacts, new: ReplicaFacts, with_itself: Comparison) -> i
         return end
     for gap in (*new.gaps, *new.missing):
         if gap.start_offset <= end < gap.end_offset:
-            cut = next((one for one in with_itself.alignment.own if one.base_offset <= end < one.end_offset), None)
+            own = with_itself.alignment.own
+            cut = own.first((own.starts <= end) & (own.ends > end))
             if cut is not None and gap.end_offset <= cut.end_offset:
                 return gap.end_offset
     return end

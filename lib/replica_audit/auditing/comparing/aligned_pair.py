@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from replica_audit.auditing.comparing.alignment import Alignment, align
 from replica_audit.auditing.comparing.below_local_start import differences_below
-from replica_audit.auditing.comparing.chunks import Tally
 from replica_audit.auditing.comparing.compacted import Compaction, compare_compacted
 from replica_audit.auditing.comparing.contents import Reading, RecordProblem, RecordSource
 from replica_audit.auditing.comparing.rebatching import decide_by_records
@@ -17,8 +16,7 @@ from replica_audit.auditing.comparing.replays import replay_lineage
 from replica_audit.auditing.comparing.resent import with_resent
 from replica_audit.auditing.replicas.facts import ReplicaFacts
 from replica_audit.auditing.replicas.reference import Reference
-from replica_audit.batch_header import Batch
-from replica_audit.formats.segments.batches import batches_of
+from replica_audit.formats.segments.batch_rows import Batches
 from replica_audit.formats.segments.digests import rows_of_chunks
 
 
@@ -43,21 +41,18 @@ class AlignedPair:
     """Of a compacted pair whose batches differ, where their records could be read."""
     problems: tuple[RecordProblem, ...] = ()
     """Batches whose records were wanted and could not be had."""
-    own_tallies: Mapping[int, Tally] = field(default_factory=dict)
-    """Of the follower's chunks that were looked at and are not in `loaded`."""
-    reference_tallies: Mapping[int, Tally] = field(default_factory=dict)
 
 
-def batches_in(rows: np.ndarray, chunks: Collection[int]) -> tuple[Batch, ...]:
-    """Those of `rows` (`BATCH_DTYPE`) that belong to `chunks` by their base offsets, in their order."""
-    return batches_of(rows_of_chunks(rows, chunks))
+def batches_in(rows: np.ndarray, chunks: Collection[int]) -> Batches:
+    """Those of `rows` (`BATCH_DTYPE`) that belong to `chunks` by their base offsets, in the order of these."""
+    return Batches.in_order(rows_of_chunks(rows, chunks))
 
 
 def align_pair(
     reference: Reference,
     follower: ReplicaFacts,
-    reference_batches: tuple[Batch, ...],
-    follower_batches: tuple[Batch, ...],
+    reference_batches: Batches,
+    follower_batches: Batches,
     loaded: Collection[int],
     tiered: bool = False,
     records: Records | None = None,

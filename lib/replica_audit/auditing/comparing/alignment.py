@@ -8,14 +8,18 @@ been (F.0).
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from replica_audit.auditing.comparing.damaged_pairs import CorruptPair, changed_headers, changed_magic, damaged_pair
+from replica_audit.auditing.comparing.runs import CONFLICTS
 from replica_audit.auditing.replicas.shared_range import shared_start
+from replica_audit.batch_header import or_none
 from replica_audit.closed_sets import DifferenceKind
+from replica_audit.formats.segments.batch_rows import NO_BATCHES, Batches, find_rows
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.lineage import Lineage
 
@@ -26,8 +30,10 @@ if TYPE_CHECKING:
 _NO_LINEAGE = Lineage()
 
 
-#: Kinds of differences that are other records at the same offsets.
-CONFLICTS = ("epoch", "content")
+#: What two batches have in common, besides their base offset, that are the same bytes.
+_IDENTITY = ("last_offset", "leader_epoch", "crc", "size", "crc_valid")
+#: The same of batches that differ in nothing but their epoch, which their checksums do not cover.
+_CONTENT = ("last_offset", "magic", "crc", "size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +48,9 @@ class Difference:
     end_offset: int
     leader_epoch: int | None
     replica_epoch: int | None
-    batches: tuple[Batch, ...]
-    """The follower's; empty where it has none."""
+    batches: Batches
+    """The follower's; empty where it has none. Several only where nothing but their offsets tells them apart, each of which
+    begins where the one before it ends."""
     compared: bool = False
     """Records were decoded to tell."""
     written_again: bool = False
@@ -56,6 +63,22 @@ class Difference:
         """Other records at the same offsets, and not a hole or another way to store them."""
         return self.kind in CONFLICTS
 
+    def parted(self, offset: int) -> tuple[Difference, ...]:
+        """What begins below `offset`, and the batches that begin at or above it."""
+        at = int((self.batches.starts < offset).sum()) if len(self.batches) > 1 else 0
+        return self.split([at]) if 0 < at < len(self.batches) else (self,)
+
+    def split(self, places: Sequence[int]) -> tuple[Difference, ...]:
+        """A difference for the batches up to each of `places`, ascending indexes, and for those from the last on."""
+        bounds = [0, *places, len(self.batches)]
+        parts = [self.batches[low:high] for low, high in zip(bounds, bounds[1:], strict=False)]
+        ends = [*(int(part.starts[0]) for part in parts[1:]), self.end_offset]
+        starts = [self.start_offset, *ends]
+        return tuple(
+            replace(self, start_offset=start, end_offset=end, batches=part)
+            for start, end, part in zip(starts, ends, parts, strict=False)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
@@ -63,19 +86,19 @@ class Alignment:
 
     differences: tuple[Difference, ...] = ()
     corrupt: tuple[CorruptPair, ...] = ()
-    ahead: tuple[Batch, ...] = ()
+    ahead: Batches = NO_BATCHES
     """Batches at or past the reference's end that its leadership does not contradict."""
-    own: tuple[Batch, ...] = ()
+    own: Batches = NO_BATCHES
     """The follower's batches of the chunks that were looked at, for counting what a truncation drops."""
-    reference: tuple[Batch, ...] = ()
+    reference: Batches = NO_BATCHES
 
 
 def align(
     reference: ReplicaFacts,
     follower: ReplicaFacts,
     leader_epoch: int | None,
-    reference_batches: Iterable[Batch],
-    follower_batches: Iterable[Batch],
+    theirs: Batches,
+    own: Batches,
     lineage: Lineage = _NO_LINEAGE,
 ) -> Alignment:
     """Lay `follower` beside `reference`, given their batches of every chunk whose digests differ.
@@ -83,25 +106,26 @@ def align(
     `leader_epoch` is the current one: a record past the reference's end that is older than it conflicts (F.0). `lineage`
     is the reference's: where its cleaner left nothing, it tells the epoch.
     """
-    theirs, own = tuple(reference_batches), tuple(follower_batches)
     floor = shared_start(reference, follower)
     compacted = reference.compacted or follower.compacted
-    differences: list[Difference] = []
-    corrupt: list[CorruptPair] = []
-    ahead: list[Batch] = []
     unmatched, foreign = unmatched_batches(own, theirs, floor, compacted)
     blind, unmatched, foreign = changed_headers(reference, follower, unmatched, foreign)
-    corrupt.extend((*blind, *changed_magic(reference, follower, own, theirs)))
-    starts = [batch.base_offset for batch in theirs]
-    longest = max((batch.end_offset - batch.base_offset for batch in theirs), default=0)
-    for batch in unmatched:
-        # Batches of the reference that overlap: those that begin no more than the longest batch before this one.
-        first = bisect_left(starts, batch.base_offset - longest)
-        others = [
-            other
-            for other in theirs[first : bisect_left(starts, batch.end_offset)]
-            if other.end_offset > batch.base_offset
-        ]
+    corrupt = [*blind, *changed_magic(reference, follower, own, theirs)]
+    if not unmatched and not foreign:
+        return Alignment((), tuple(corrupt), NO_BATCHES, own, theirs)
+    alone = _alone(reference, unmatched, theirs)
+    starts = np.maximum(unmatched.starts, floor)
+    past = alone & (starts >= reference.log_end_offset)
+    old = past & (unmatched.epochs >= 0) & (unmatched.epochs < (-1 if leader_epoch is None else leader_epoch))
+    lacking = alone & ~past & (not reference.compacted)
+    conflicts, their_epochs, again = _epoch_conflicts(unmatched, theirs)
+    #: By the index of their first batch.
+    found = dict(_stretches("epoch", unmatched, conflicts, floor, their_epochs, again))
+    found.update(_stretches("epoch", unmatched, old, floor))
+    found.update(_stretches("hole_there", unmatched, lacking, floor))
+    rest = ~(conflicts | past | lacking)
+    for at, batch in zip(rest.nonzero()[0].tolist(), unmatched.where(rest), strict=True):
+        others = theirs.overlapping(batch.base_offset, batch.end_offset)
         pair = damaged_pair(reference, follower, batch, others)
         if pair is not None:
             corrupt.append(pair)
@@ -109,51 +133,44 @@ def align(
         if not batch.crc_valid:
             continue
         readable = [other for other in others if other.crc_valid]
-        start = max(batch.base_offset, floor)
+        start, one = max(batch.base_offset, floor), Batches.of((batch,))
         if readable:
             kind = _conflict_kind(batch, readable, compacted)
             if kind:
                 leader = readable[0]
-                again = kind == "epoch" and any(_is_same_content(batch, other) for other in readable)
-                differences.append(
-                    Difference(kind, start, batch.end_offset, leader.epoch, batch.epoch, (batch,), written_again=again)
+                same = kind == "epoch" and any(_is_same_content(batch, other) for other in readable)
+                found[at] = Difference(
+                    kind, start, batch.end_offset, leader.epoch, batch.epoch, one, written_again=same
                 )
         elif others or reference.cannot_read(batch.base_offset, batch.end_offset):
             continue
-        elif start >= reference.log_end_offset:
-            if batch.epoch is not None and leader_epoch is not None and batch.epoch < leader_epoch:
-                differences.append(Difference("epoch", start, batch.end_offset, None, batch.epoch, (batch,)))
-            else:
-                ahead.append(batch)
         elif _is_cleaned_away(reference, batch, start):
             had = _foreign_epoch(reference, lineage, batch, start, theirs)
             if had is not None:
-                differences.append(Difference("epoch", start, batch.end_offset, had, batch.epoch, (batch,)))
+                found[at] = Difference("epoch", start, batch.end_offset, had, batch.epoch, one)
         else:
-            differences.append(Difference("hole_there", start, batch.end_offset, None, batch.epoch, (batch,)))
-    differences.extend(_holes(follower, foreign, own, floor))
+            found[at] = Difference("hole_there", start, batch.end_offset, None, batch.epoch, one)
+    differences = [*(found[at] for at in sorted(found)), *_holes(follower, foreign, own, floor)]
     differences.sort(key=lambda item: (item.start_offset, item.end_offset))
-    return Alignment(tuple(differences), tuple(corrupt), tuple(ahead), own, theirs)
+    return Alignment(tuple(differences), tuple(corrupt), unmatched.where(past & ~old), own, theirs)
 
 
-def unmatched_batches(
-    own: tuple[Batch, ...], theirs: tuple[Batch, ...], floor: int, compacted: bool
-) -> tuple[list[Batch], list[Batch]]:
+def unmatched_batches(own: Batches, theirs: Batches, floor: int, compacted: bool) -> tuple[Batches, Batches]:
     """Batches above `floor` that the other side does not have: the follower's, the reference's.
 
     The same batch is one of the same bytes; where `compacted`, one of the same range and leader epoch, since each
     replica's cleaner writes its own bytes.
     """
 
-    def identity(batch: Batch) -> tuple:
+    def identity(batches: Batches) -> list[np.ndarray]:
         if compacted:
-            return batch.base_offset, batch.last_offset, batch.epoch, batch.crc_valid
-        return batch.base_offset, batch.last_offset, batch.leader_epoch, batch.crc, batch.size, batch.crc_valid
+            return [*batches.columns("last_offset", "crc_valid"), batches.epochs]
+        return batches.columns(*_IDENTITY)
 
-    mine, their = {identity(batch) for batch in own}, {identity(batch) for batch in theirs}
+    mine, their = identity(own), identity(theirs)
     return (
-        [batch for batch in own if batch.end_offset > floor and identity(batch) not in their],
-        [batch for batch in theirs if batch.end_offset > floor and identity(batch) not in mine],
+        own.where((own.ends > floor) & (find_rows(mine, their) < 0)),
+        theirs.where((theirs.ends > floor) & (find_rows(their, mine) < 0)),
     )
 
 
@@ -175,26 +192,69 @@ def _conflict_kind(batch: Batch, others: list[Batch], compacted: bool) -> Differ
 
 def _is_same_content(batch: Batch, other: Batch) -> bool:
     """Whether two batches differ in nothing but their epoch, which their checksums do not cover."""
-    names = ("base_offset", "last_offset", "magic", "crc", "size")
-    return all(getattr(batch, name) == getattr(other, name) for name in names)
+    return all(getattr(batch, name) == getattr(other, name) for name in ("base_offset", *_CONTENT))
 
 
-def _holes(follower: ReplicaFacts, foreign: list[Batch], own: tuple[Batch, ...], floor: int) -> Iterator[Difference]:
+def _alone(facts: ReplicaFacts, batches: Batches, others: Batches) -> np.ndarray:
+    """Mask of the readable `batches` at whose offsets `facts`, which has `others`, has nothing, and is not unreadable."""
+    low, high = others.overlaps(batches.starts, batches.ends)
+    alone = batches.rows["crc_valid"] & (low >= high)
+    for stretch in (*facts.unreadable, *facts.missing):
+        alone &= (batches.ends <= stretch.start_offset) | (batches.starts >= stretch.end_offset)
+    return alone
+
+
+def _epoch_conflicts(batches: Batches, others: Batches) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mask of the `batches` in whose place the other log has nothing but sound ones of one other epoch; that epoch; and a mask
+    of those that are there as they are here, except for the epoch."""
+    low, high = others.overlaps(batches.starts, batches.ends)
+    is_plain = others.rows["crc_valid"] & (others.epochs >= 0)
+    # How many there were up to each of the others that tell nothing, and that are of another epoch than the one before, or
+    # overlap it: without these all between the two bounds are in a batch's place.
+    odd = np.concatenate(([0], np.cumsum(~is_plain)))
+    changes = (others.epochs[1:] != others.epochs[:-1]) | (others.starts[1:] < others.reach[:-1])
+    breaks = np.concatenate(([0, 0], np.cumsum(changes)))
+    conflicts = batches.rows["crc_valid"] & (batches.epochs >= 0) & (low < high)
+    low, high = low[conflicts], high[conflicts]
+    epochs = np.full(len(batches), -1)
+    epochs[conflicts] = others.epochs[low]
+    conflicts[conflicts] = (odd[high] == odd[low]) & (breaks[high] == breaks[low + 1])
+    conflicts &= epochs != batches.epochs
+    return conflicts, epochs, find_rows(batches.columns(*_CONTENT), others.columns(*_CONTENT)) >= 0
+
+
+def _stretches(
+    kind: DifferenceKind,
+    batches: Batches,
+    chosen: np.ndarray,
+    floor: int,
+    their_epochs: np.ndarray | None = None,
+    again: np.ndarray | None = None,
+) -> Iterator[tuple[int, Difference]]:
+    """Differences of the `chosen` ones of `batches`, with the index of their first one: equal ones that follow each other are one."""
+    if not chosen.any():
+        return
+    starts, ends, own = np.maximum(batches.starts, floor), batches.ends, batches.epochs
+    theirs = np.full(len(batches), -1) if their_epochs is None else their_epochs
+    again = np.zeros(len(batches), bool) if again is None else again
+    # What overlaps another one stands for itself.
+    single = np.zeros(len(batches), bool)
+    single[1:] |= batches.starts[1:] < batches.reach[:-1]
+    single[:-1] |= batches.starts[1:] < ends[:-1]
+    together = np.where(single, np.arange(len(batches)), -1)
+    for low, high in batches.stretches(chosen, own, theirs, again, together):
+        part = batches[low : high + 1]
+        epochs = or_none(theirs[low]), or_none(own[low])
+        yield low, Difference(kind, int(starts[low]), int(ends[high]), *epochs, part, written_again=bool(again[low]))
+
+
+def _holes(follower: ReplicaFacts, foreign: Batches, own: Batches, floor: int) -> Iterator[Difference]:
     """Batches of the reference, strictly inside the follower's range, where the follower has nothing at all."""
-    starts = [batch.base_offset for batch in own]
-    longest = max((batch.end_offset - batch.base_offset for batch in own), default=0)
-    for batch in foreign:
-        if not batch.crc_valid or batch.end_offset > follower.log_end_offset:
-            continue
-        first = bisect_left(starts, batch.base_offset - longest)
-        last = bisect_left(starts, batch.end_offset)
-        if any(mine.end_offset > batch.base_offset for mine in own[first:last]):
-            continue
-        if follower.cannot_read(batch.base_offset, batch.end_offset):
-            continue
+    absent = _alone(follower, foreign, own) & (foreign.ends <= follower.log_end_offset)
+    for batch in foreign.where(absent):
         start = max(batch.base_offset, floor)
         if not _is_cleaned_away(follower, batch, start):
-            yield Difference("hole_here", start, batch.end_offset, batch.epoch, None, ())
+            yield Difference("hole_here", start, batch.end_offset, batch.epoch, None, NO_BATCHES)
 
 
 def _is_cleaned_away(facts: ReplicaFacts, batch: Batch, start: int) -> bool:
@@ -202,9 +262,7 @@ def _is_cleaned_away(facts: ReplicaFacts, batch: Batch, start: int) -> bool:
     return facts.compacted and (batch.record_count == 0 or facts.may_be_cleaned(start, batch.end_offset))
 
 
-def _foreign_epoch(
-    facts: ReplicaFacts, lineage: Lineage, batch: Batch, start: int, batches: tuple[Batch, ...]
-) -> int | None:
+def _foreign_epoch(facts: ReplicaFacts, lineage: Lineage, batch: Batch, start: int, batches: Batches) -> int | None:
     """The epoch that `facts` was in at `start`, where that is certainly not the one of the other side's `batch` of records.
 
     Then its cleaner removed another record there, and this one was never on that log. `batches` are those of `facts`. They
@@ -221,10 +279,10 @@ def _foreign_epoch(
     return epoch if epoch > batch.epoch or _is_followed_by(batch, batches, batch.epoch) else None
 
 
-def _is_followed_by(batch: Batch, batches: tuple[Batch, ...], below: int) -> bool:
+def _is_followed_by(batch: Batch, batches: Batches, below: int) -> bool:
     """Whether a batch of an epoch below `below` comes after `batch`."""
-    later = batches[bisect_left(batches, batch.end_offset, key=lambda one: one.base_offset) :]
-    return any(one.epoch is not None and one.epoch < below for one in later)
+    epochs = batches.epochs[batches.starts >= batch.end_offset]
+    return bool(((epochs >= 0) & (epochs < below)).any())
 
 
 def conflicting_ranges(differences: Iterable[Difference]) -> tuple[OffsetRange, ...]:

@@ -5,15 +5,15 @@ The reference's epoch file covers its whole log, the part in remote storage too 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.comparing.alignment import Difference
+from replica_audit.formats.segments.batch_rows import Batches
 from replica_audit.model import CHUNK_OFFSETS
 
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.facts import ReplicaFacts
-    from replica_audit.batch_header import Batch
     from replica_audit.protocol.lineage import Lineage
 
 
@@ -33,16 +33,16 @@ def chunks_below(reference: ReplicaFacts, follower: ReplicaFacts, lineage: Linea
 
 
 def differences_below(
-    reference: ReplicaFacts, follower: ReplicaFacts, lineage: Lineage, batches: Iterable[Batch]
+    reference: ReplicaFacts, follower: ReplicaFacts, lineage: Lineage, batches: Batches
 ) -> Iterator[Difference]:
     """The parts of the follower's `batches` there that are of another epoch than the reference's log has at their offsets."""
     low, high = remote_range(reference, follower)
-    for batch in batches:
+    for batch in batches.where((batches.starts < high) & (batches.ends > low)):
         start, end = max(batch.base_offset, low), min(batch.end_offset, high)
         if start < end and batch.crc_valid and batch.epoch is not None:
             for first, last, epoch in epoch_parts(lineage, start, end):
                 if epoch != batch.epoch:
-                    yield Difference("epoch", first, last, epoch, batch.epoch, (batch,))
+                    yield Difference("epoch", first, last, epoch, batch.epoch, Batches.of((batch,)))
 
 
 def _stretches(facts: ReplicaFacts, low: int, high: int) -> Iterator[tuple[int, int, int]]:

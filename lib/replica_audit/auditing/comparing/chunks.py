@@ -1,70 +1,14 @@
-"""Which chunks of two logs have to be looked at batch by batch, and sums over a log that need no batches elsewhere."""
+"""Which chunks of two logs have to be looked at batch by batch."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.replicas.shared_range import shared_start
-from replica_audit.batch_header import Batch
 from replica_audit.model import CHUNK_OFFSETS, ChunkDigest
 
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.facts import ReplicaFacts
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """Batches counted: records, bytes, and the span of their timestamps (None where there are none)."""
-
-    record_count: int = 0
-    size_bytes: int = 0
-    first_timestamp_ms: int | None = None
-    last_timestamp_ms: int | None = None
-
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(
-            self.record_count + other.record_count,
-            self.size_bytes + other.size_bytes,
-            _least(self.first_timestamp_ms, other.first_timestamp_ms),
-            _greatest(self.last_timestamp_ms, other.last_timestamp_ms),
-        )
-
-
-def tally_batches(batches: Iterable[Batch]) -> Tally:
-    """Sum over `batches`, each counted whole."""
-    records = size = 0
-    times: list[int] = []
-    for batch in batches:
-        records += max(0, batch.record_count)
-        size += batch.size
-        times.extend(batch.timestamps)
-    return Tally(records, size, min(times, default=None), max(times, default=None))
-
-
-def tally_from(
-    facts: ReplicaFacts,
-    offset: int,
-    batches: Iterable[Batch],
-    loaded: Collection[int],
-    counted: Mapping[int, Tally] = MappingProxyType({}),
-) -> Tally:
-    """What truncation to `offset` drops of `facts`: every batch whose last offset is at or above it.
-
-    `batches` has those of the chunks in `loaded`, whatever else it has; every other chunk lies whole on one side of
-    `offset`, and its batches were `counted`, or its digest counts them.
-    """
-    total = tally_batches(
-        batch for batch in batches if batch.last_offset >= offset and batch.base_offset // CHUNK_OFFSETS in loaded
-    )
-    for number, chunk in facts.chunks.items():
-        if number not in loaded and chunk.last_offset >= offset:
-            total += counted.get(number) or Tally(
-                chunk.record_count, chunk.size_bytes, chunk.first_timestamp_ms, chunk.last_timestamp_ms
-            )
-    return total
 
 
 def chunks_at(facts: ReplicaFacts, offset: int) -> set[int]:
@@ -103,11 +47,3 @@ def _same(one: ChunkDigest | None, other: ChunkDigest | None) -> bool:
 def _chunks_of_oddities(facts: ReplicaFacts) -> set[int]:
     """Chunks with damage that equal digests would hide: both copies carry it, or it is in a field that is not digested."""
     return {item.base_offset // CHUNK_OFFSETS for _, item in facts.irregularities if item.kind in ("crc", "field")}
-
-
-def _least(one: int | None, other: int | None) -> int | None:
-    return min((value for value in (one, other) if value is not None), default=None)
-
-
-def _greatest(one: int | None, other: int | None) -> int | None:
-    return max((value for value in (one, other) if value is not None), default=None)

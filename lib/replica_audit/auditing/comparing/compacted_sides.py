@@ -15,6 +15,7 @@ from replica_audit.auditing.comparing.key_store import KeyStore, shelves_of
 from replica_audit.auditing.replicas.transaction_ends import Decisions
 from replica_audit.batch_header import CONTROL, TRANSACTIONAL, Batch
 from replica_audit.closed_sets import DifferenceKind
+from replica_audit.formats.segments.batch_rows import Batches
 from replica_audit.formats.segments.batches import batches_of
 
 if TYPE_CHECKING:
@@ -181,7 +182,8 @@ def _differences(window: Window, floor: int, end: int) -> list[Difference]:
             epoch = int(window.theirs["leader_epoch"][np.searchsorted(window.theirs["offset"], first)])
             leader_epoch = None if epoch < 0 else epoch
             kind: DifferenceKind = "content" if leader_epoch == batch.epoch else "epoch"
-            found.append(Difference(kind, first, last, leader_epoch, batch.epoch, (batch,), compared=True))
+            one = Batches.of((batch,))
+            found.append(Difference(kind, first, last, leader_epoch, batch.epoch, one, compared=True))
     return found
 
 

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.comparing.aligned_pair import AlignedPair
 from replica_audit.auditing.comparing.alignment import Alignment, Difference, conflicting_ranges
 from replica_audit.auditing.comparing.cause import Tail
-from replica_audit.auditing.comparing.chunks import Tally, tally_batches, tally_from
 from replica_audit.auditing.comparing.compacted import Compaction
 from replica_audit.auditing.comparing.contents import RecordProblem
+from replica_audit.auditing.comparing.joined_differences import runs_of
 from replica_audit.auditing.comparing.replays import file_replay, first_dropped, replay_all
-from replica_audit.auditing.comparing.runs import Run, records_between, runs_of
+from replica_audit.auditing.comparing.runs import Run
+from replica_audit.auditing.comparing.tallies import Tally, tally_batches, tally_from
 from replica_audit.auditing.replicas.shared_range import shared_end, shared_start
+from replica_audit.formats.segments.batch_rows import find_rows
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.truncation import Replay
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.facts import ReplicaFacts
     from replica_audit.auditing.replicas.reference import Reference
     from replica_audit.batch_header import Batch
+    from replica_audit.formats.segments.batch_rows import Batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +62,29 @@ class Comparison:
         return [list(of_broker) for _, of_broker in groupby(of_kind, key=lambda one: one.broker_id)]
 
     @property
-    def ahead(self) -> tuple[Batch, ...]:
+    def ahead(self) -> Batches:
         """What it has past the reference's end, and the reference may have lost: not what was never committed."""
-        tail = self.never_committed
-        return tuple(batch for batch in self.alignment.ahead if tail is None or batch.base_offset < tail.start_offset)
+        ahead, tail = self.alignment.ahead, self.never_committed
+        return ahead if tail is None else ahead.where(ahead.starts < tail.start_offset)
 
     @property
     def is_undecided(self) -> bool:
         """Whether none of `ahead` is known to have been committed: it may be lost, and may not."""
         tail = self.undecided
-        return tail is not None and all(batch.base_offset >= tail.start_offset for batch in self.ahead)
+        return tail is not None and bool((self.ahead.starts >= tail.start_offset).all())
+
+    def differs_between(self, start: int, end: int, names: Sequence[str]) -> bool:
+        """Whether the two have other batches in [start, end), by their base offsets and the fields `names`."""
+        own, theirs = (
+            batches.where((batches.ends > start) & (batches.starts < end)).columns(*names)
+            for batches in (self.alignment.own, self.alignment.reference)
+        )
+        return bool((find_rows(own, theirs) < 0).any() or (find_rows(theirs, own) < 0).any())
+
+    def split_by(self, offset: int) -> Batch | None:
+        """The follower's batch that a cut at `offset` goes through, and drops whole."""
+        own = self.alignment.own
+        return own.first((own.starts < offset) & (own.ends > offset))
 
     @property
     def conflicts(self) -> bool:
@@ -96,10 +112,7 @@ def compare(
     cut = replays[protocol].kept_to
     runs = runs_of(alignment.differences, stretches, cut, follower)
     firsts = {name: first_dropped(follower, outcome) for name, outcome in replays.items()}
-    dropped = {
-        first: tally_from(follower, first, alignment.own, pair.loaded, pair.own_tallies)
-        for first in set(firsts.values())
-    }
+    dropped = {first: tally_from(follower, first, alignment.own, pair.loaded) for first in set(firsts.values())}
     overlap = bool(runs) or shared_end(leader, follower) >= shared_start(leader, follower)
     shorter = shared_end(leader, follower)
     return Comparison(
@@ -112,7 +125,7 @@ def compare(
         runs=runs,
         stretches=stretches,
         common_prefix_end=(runs[0].start_offset if runs else shorter) if overlap else None,
-        lag=tally_from(leader, follower.log_end_offset, alignment.reference, pair.loaded, pair.reference_tallies)
+        lag=tally_from(leader, follower.log_end_offset, alignment.reference, pair.loaded)
         if leader.log_end_offset > follower.log_end_offset
         else Tally(),
         compaction=pair.compaction,
@@ -135,17 +148,10 @@ def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:
     prefix, follower = comparison.common_prefix_end, comparison.follower
     for name, outcome in comparison.replays.items():
         # A batch that the cut goes through is dropped whole.
-        cut = next(
-            (
-                batch.base_offset
-                for batch in comparison.alignment.own
-                if batch.base_offset < outcome.kept_to < batch.end_offset
-            ),
-            outcome.kept_to,
-        )
-        cut = max(cut, follower.log_start_offset)
+        split = comparison.split_by(outcome.kept_to)
+        cut = max(outcome.kept_to if split is None else split.base_offset, follower.log_start_offset)
         lost = sum(
-            records_between(run.batches, max(committed[0], cut), committed[1])
+            run.batches.records_between(max(committed[0], cut), committed[1])
             for run in comparison.runs
             if (committed := run.committed_range) is not None
         )
@@ -160,6 +166,7 @@ def _shared_records(comparison: Comparison, dropped: Tally, start: int, end: int
     """Records that the follower drops in [start, end) of the common prefix: no more than offsets, nor than all that it
     drops less those of its runs and past the reference's end.
     """
-    others = tally_batches(batch for batch in comparison.alignment.ahead if batch.end_offset > start).record_count
+    ahead = comparison.alignment.ahead
+    others = tally_batches(ahead.where(ahead.ends > start)).record_count
     others += sum(run.tally.record_count for run in comparison.runs if run.end_offset > start)
     return max(0, min(end - start, dropped.record_count - others))

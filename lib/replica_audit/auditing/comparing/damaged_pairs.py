@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from replica_audit.closed_sets import PairDamage
 
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.facts import ReplicaFacts
     from replica_audit.batch_header import Batch
+    from replica_audit.formats.segments.batch_rows import Batches
 
 _GREATEST_MAGIC = 2
 
@@ -45,10 +48,10 @@ def damaged_pair(
 
 
 def changed_magic(
-    reference: ReplicaFacts, follower: ReplicaFacts, own: Sequence[Batch], theirs: Sequence[Batch]
+    reference: ReplicaFacts, follower: ReplicaFacts, own: Batches, theirs: Batches
 ) -> Iterator[CorruptPair]:
     """Equal batches of which one has a magic byte that no version of Kafka wrote: it is outside the checksum."""
-    if not any(batch.magic > _GREATEST_MAGIC for batch in (*own, *theirs)):
+    if not any((side.rows["magic"] > _GREATEST_MAGIC).any() for side in (own, theirs)):
         return
     known = {(batch.base_offset, batch.crc, batch.size): batch for batch in theirs if batch.crc_valid}
     for batch in own:
@@ -78,24 +81,26 @@ def _crc_pair(reference: ReplicaFacts, follower: ReplicaFacts, batch: Batch, oth
 
 
 def changed_headers(
-    reference: ReplicaFacts, follower: ReplicaFacts, unmatched: list[Batch], foreign: list[Batch]
-) -> tuple[list[CorruptPair], list[Batch], list[Batch]]:
+    reference: ReplicaFacts, follower: ReplicaFacts, unmatched: Batches, foreign: Batches
+) -> tuple[list[CorruptPair], Batches, Batches]:
     """Pairs of the same bytes under the checksum whose offset or epoch differs because one header was changed.
 
     Equal bytes alone prove nothing: a producer that retries after a fail-over writes them again under a new epoch. So
     the odd header must also contradict its neighbours in its own log.
     """
+    own_odd, their_odd = _are_odd(follower, unmatched), _are_odd(reference, foreign)
     pairs: list[CorruptPair] = []
-    by_bytes = {(batch.crc, batch.size): batch for batch in foreign if batch.crc_valid}
-    own_odd, their_odd = _odd_positions(follower, unmatched), _odd_positions(reference, foreign)
-    kept_own: list[Batch] = []
-    for batch in unmatched:
-        twin = by_bytes.get((batch.crc, batch.size)) if batch.crc_valid else None
-        if twin is None or (batch not in own_odd and twin not in their_odd):
-            kept_own.append(batch)
+    if not own_odd.any() and not their_odd.any():
+        return pairs, unmatched, foreign
+    kept_own, kept_theirs = np.ones(len(unmatched), bool), np.ones(len(foreign), bool)
+    by_bytes = {(batch.crc, batch.size): at for at, batch in enumerate(foreign) if batch.crc_valid}
+    for at, batch in enumerate(unmatched):
+        place = by_bytes.get((batch.crc, batch.size)) if batch.crc_valid else None
+        if place is None or not (own_odd[at] or their_odd[place]):
             continue
+        twin = foreign[place]
         bad, good, odd, right = (
-            (follower, reference, batch, twin) if batch in own_odd else (reference, follower, twin, batch)
+            (follower, reference, batch, twin) if own_odd[at] else (reference, follower, twin, batch)
         )
         detail = (
             f"base offset {odd.base_offset} and leader epoch {odd.leader_epoch} here, {right.base_offset} and "
@@ -114,19 +119,19 @@ def changed_headers(
                 right,
             )
         )
-        foreign = [other for other in foreign if other is not twin]
-    return pairs, kept_own, foreign
+        kept_own[at] = kept_theirs[place] = False
+    return pairs, unmatched.where(kept_own), foreign.where(kept_theirs)
 
 
-def _odd_positions(facts: ReplicaFacts, batches: list[Batch]) -> set[Batch]:
-    """Of `batches`, those whose offset or epoch contradicts the batch before or after in the same log."""
+def _are_odd(facts: ReplicaFacts, batches: Batches) -> np.ndarray:
+    """Mask of the `batches` whose offset or epoch contradicts the batch before or after in the same log."""
     # A cleaner leaves gaps, and a producer that retries, or ends two transactions in one millisecond, equal bytes.
     kinds = {"epoch_regression", "regression", "duplicate"} | (set() if facts.compacted else {"gap"})
-    odd_bases = {item.base_offset for _, item in facts.irregularities if item.kind in kinds}
-    befores = {item.previous for _, item in facts.irregularities if item.kind in kinds - {"epoch_regression"}}
-    after_rise = {item.base_offset for _, item in facts.irregularities if item.kind == "epoch_regression"}
-    return {
-        batch
-        for batch in batches
-        if batch.base_offset in odd_bases or batch.last_offset in befores or batch.end_offset in after_rise
-    }
+    found = [item for _, item in facts.irregularities if item.kind in kinds]
+    if not found:
+        return np.zeros(len(batches), bool)
+    bases = [item.base_offset for item in found]
+    befores = [item.previous for item in found if item.kind != "epoch_regression" and item.previous is not None]
+    after_rise = [item.base_offset for item in found if item.kind == "epoch_regression"]
+    odd = np.isin(batches.starts, bases) | np.isin(batches.rows["last_offset"], befores)
+    return odd | np.isin(batches.ends, after_rise)

@@ -8,7 +8,7 @@ Such a batch is taken for what it was: lineages, comparisons and replays go by t
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
@@ -94,18 +94,6 @@ def confirm_rot(
     return {key: tuple(parts[place] for place in sorted(parts)) for key, parts in confirmed.items()}
 
 
-def may_be_confirmed(one: EpochRot, facts: ReplicaFacts) -> bool:
-    """Whether batches may show what `one` suspects; the digests of the replica it is of may already tell that they do not."""
-    if not one.in_file or one.confidence != "suspect":
-        return True
-    inside = (
-        chunk.batch_count
-        for chunk in facts.chunks.values()
-        if one.start_offset <= chunk.base_offset and chunk.last_offset < one.end_offset
-    )
-    return sum(inside) <= 1
-
-
 def _is_foreign(own: np.ndarray, one: EpochRot, rows: Mapping[tuple[int, str], np.ndarray]) -> bool:
     """Whether what others have there in the epoch of `own` are other batches: an epoch has one leader, and one log."""
     contents, found = set(_contents(own)), False
@@ -119,9 +107,9 @@ def _is_foreign(own: np.ndarray, one: EpochRot, rows: Mapping[tuple[int, str], n
     return found
 
 
-def restore_epochs(rows: np.ndarray, rot: Iterable[EpochRot]) -> np.ndarray:
-    """`rows` (`BATCH_DTYPE`) with the epochs that the changed batches were written in."""
-    rows = rows.copy()
+def restore_epochs(rows: np.ndarray, rot: Collection[EpochRot]) -> np.ndarray:
+    """`rows` (`BATCH_DTYPE`) with the epochs that the changed batches were written in; themselves where none was changed."""
+    rows = rows.copy() if rot else rows
     for one in rot:
         rows["leader_epoch"][_within(rows, one) & (rows["leader_epoch"] == one.leader_epoch)] = one.true_epoch
     return rows

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
     from replica_audit.auditing.comparing.runs import Run
     from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
     from replica_audit.batch_header import Batch
+    from replica_audit.formats.segments.batch_rows import Batches
 
 _Holder = TypeVar("_Holder", bound=Any)
 
@@ -91,11 +92,9 @@ def count_loss(
     """
     if not all(_is_known(reference, item) for item in comparisons):
         return Loss(None)
-    pieces = list(remote)
-    for item in comparisons:
-        pieces += [piece for run in item.runs for piece in _of_run(item, run)]
-        if item.follower.key in shorter:
-            pieces += _ahead(reference, item)
+    held = [_held_in(item, run) for item in comparisons for run in item.runs if is_lost(run)]
+    held += [_ahead(reference, item) for item in comparisons if item.follower.key in shorter]
+    pieces = _pieces(held, remote)
     at_most = any(_UNCOUNTED & set(item.follower.unproven) for item in comparisons if pieces)
     clusters = list(_clusters(pieces))
     counted = [_count(cluster) for cluster in clusters]
@@ -127,7 +126,8 @@ def committed_ahead(reference: ReplicaFacts, follower: ReplicaFacts) -> int:
 
 def count_run(item: Comparison, run: Run) -> Count:
     """What one row of `divergences` has of the lost records; rows of several brokers may have the same ones."""
-    return _sum(_count(cluster).total for cluster in _clusters(_of_run(item, run)))
+    pieces = _pieces([_held_in(item, run)]) if is_lost(run) else ()
+    return _sum(_count(cluster).total for cluster in _clusters(pieces))
 
 
 def is_lost(run: Run) -> bool:
@@ -145,20 +145,53 @@ def _is_known(reference: ReplicaFacts, item: Comparison) -> bool:
     return not item.problems and (item.compaction is None or item.compaction.complete)
 
 
-def _of_run(item: Comparison, run: Run) -> list[Piece]:
-    if not is_lost(run):
-        return []
-    key, until = item.follower.key, -1 if run.committed_end is None else run.committed_end
-    return [piece_of(key, batch, run.start_offset, run.end_offset, until) for batch in run.batches if has_data(batch)]
+class _Held(NamedTuple):
+    """What a copy has of `batches` in [start, end), of which what is below `committed_end` was proven committed."""
+
+    copy: CopyKey
+    batches: Batches
+    start_offset: int
+    end_offset: int
+    committed_end: int
 
 
-def _ahead(reference: ReplicaFacts, item: Comparison) -> Iterator[Piece]:
+def _held_in(item: Comparison, run: Run) -> _Held:
+    until = -1 if run.committed_end is None else run.committed_end
+    return _Held(item.follower.key, run.batches, run.start_offset, run.end_offset, until)
+
+
+def _ahead(reference: ReplicaFacts, item: Comparison) -> _Held:
     """What the reference had and lost."""
-    until = committed_ahead(reference, item.follower)
-    for batch in item.ahead:
-        if has_data(batch):
-            start = max(batch.base_offset, item.follower.log_start_offset)
-            yield piece_of(item.follower.key, batch, start, batch.end_offset, until)
+    facts, until = item.follower, committed_ahead(reference, item.follower)
+    return _Held(facts.key, item.ahead, facts.log_start_offset, int(item.ahead.ends.max(initial=0)), until)
+
+
+def _pieces(held: Sequence[_Held], remote: Sequence[Piece] = ()) -> list[Piece]:
+    """The pieces of what is held, and those given.
+
+    Of an epoch all of which is plain and was committed up to one offset, batches that follow each other are one piece; else each
+    is one: which of them overlap tells what is committed.
+    """
+    ends: dict[int | None, set[int]] = defaultdict(set)
+    odd = set()
+    for piece in remote:
+        ends[piece.identity[0]].add(piece.committed_end)
+        if not (piece.dense and piece.exact):
+            odd.add(piece.identity[0])
+    for one in held:
+        for epoch, is_plain in one.batches.epochs_of_data():
+            ends[epoch].add(one.committed_end)
+            if not is_plain:
+                odd.add(epoch)
+    plain = [epoch for epoch, known in ends.items() if epoch is not None and len(known) == 1 and epoch not in odd]
+    return [*remote, *(piece for one in held for piece in _pieces_of(one, plain))]
+
+
+def _pieces_of(held: _Held, plain: Sequence[int]) -> Iterator[Piece]:
+    batches = held.batches
+    for low, high in batches.data_stretches(plain):
+        piece = piece_of(held.copy, batches[low], *held[2:])
+        yield piece if low == high else piece.between(piece.start_offset, min(int(batches.ends[high]), held.end_offset))
 
 
 def has_data(batch: Batch) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.replicas.shared_range import shared_start
+from replica_audit.formats.segments.batch_rows import find_rows
 from replica_audit.moments import render_time
 
 if TYPE_CHECKING:
@@ -68,13 +69,10 @@ def _nothing_in_common(leader: ReplicaFacts, item: Comparison) -> bool:
     floor = shared_start(leader, follower)
     if not any(run.conflicting for run in item.runs) or item.runs[0].start_offset > floor:
         return False
-    theirs, own = (
-        {(batch.base_offset, batch.crc, batch.size) for batch in batches}
-        for batches in (item.alignment.reference, item.alignment.own)
-    )
+    theirs, own = (batches.columns("crc", "size") for batches in (item.alignment.reference, item.alignment.own))
     shared = leader.chunks.keys() & follower.chunks.keys()
     same = any(leader.chunks[number].digest == follower.chunks[number].digest for number in shared)
-    return not same and not theirs & own
+    return not same and not (find_rows(own, theirs) >= 0).any()
 
 
 def _first_epoch(reference: Reference) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.comparing.chunks import differing_chunks
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
     from replica_audit.auditing.comparing.comparison import Comparison
     from replica_audit.auditing.replicas.facts import ReplicaFacts
     from replica_audit.auditing.replicas.reference import Reference
-    from replica_audit.batch_header import Batch
 
 
 def why_not_comparable(chosen: Reference, follower: ReplicaFacts) -> str | None:
@@ -84,12 +82,4 @@ def _differ(leader: ReplicaFacts, item: Comparison) -> bool:
     """Whether the batches differ where both logs could have some."""
     start = shared_start(leader, item.follower)
     end = shared_end(leader, item.follower)
-    own, theirs = (
-        {(batch.base_offset, batch.last_offset, batch.leader_epoch, batch.crc, batch.size) for batch in batches}
-        for batches in (_within(item.alignment.own, start, end), _within(item.alignment.reference, start, end))
-    )
-    return own != theirs
-
-
-def _within(batches: Iterable[Batch], start: int, end: int) -> Iterator[Batch]:
-    return (batch for batch in batches if batch.base_offset < end and batch.last_offset >= start)
+    return item.differs_between(start, end, ("last_offset", "leader_epoch", "crc", "size"))

@@ -6,7 +6,7 @@ during an upgrade, or two replicas that really hold other records (KAFKA-1211, K
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from replica_audit.auditing.comparing.alignment import Alignment, Difference
 from replica_audit.auditing.comparing.contents import Reading, Window, offsets_only_in, unequal_offsets, unequal_ranges
 from replica_audit.auditing.replicas.shared_range import shared_start
 from replica_audit.closed_sets import DifferenceKind
+from replica_audit.formats.segments.batch_rows import Batches
 
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.facts import ReplicaFacts
@@ -34,36 +35,24 @@ def decide_by_records(
     if not undecided:
         return alignment
     floor = shared_start(reference, follower)
-    own, theirs = _clusters(alignment, set(undecided))
+    own, theirs = _clusters(alignment, [batch.base_offset for batch in undecided])
     decided = [item for item in alignment.differences if item.kind not in ("content", "format")]
     for window in reading.windows(reference, follower, own, theirs):
         decided.extend(_decide(window, undecided, floor, reference, follower))
     return replace(alignment, differences=tuple(sorted(decided, key=lambda item: (item.start_offset, item.end_offset))))
 
 
-def _clusters(alignment: Alignment, chosen: set[Batch]) -> tuple[list[Batch], list[Batch]]:
-    """All batches of either side that overlap `chosen` ones, directly or through others."""
-    own: list[Batch] = []
-    theirs: list[Batch] = []
-    mine: list[Batch] = []
-    their: list[Batch] = []
-    end = -1
-    everything = sorted(
-        [(batch, True) for batch in alignment.own] + [(batch, False) for batch in alignment.reference],
-        key=lambda pair: pair[0].base_offset,
-    )
-    for batch, is_own in everything:
-        if batch.base_offset >= end:
-            if any(one in chosen for one in mine):
-                own += mine
-                theirs += their
-            mine, their = [], []
-        (mine if is_own else their).append(batch)
-        end = max(end, batch.end_offset)
-    if any(one in chosen for one in mine):
-        own += mine
-        theirs += their
-    return own, theirs
+def _clusters(alignment: Alignment, chosen: Sequence[int]) -> tuple[Batches, Batches]:
+    """All batches of either side that overlap those of the follower that begin at `chosen` offsets, directly or through others."""
+    own, theirs = alignment.own, alignment.reference
+    starts, ends = (np.concatenate(columns) for columns in ((own.starts, theirs.starts), (own.ends, theirs.ends)))
+    order = starts.argsort(kind="stable")
+    begins = starts[order][1:] >= np.maximum.accumulate(ends[order])[:-1]
+    clusters = np.empty(len(order), np.int64)
+    clusters[order] = np.concatenate(([0], np.cumsum(begins)))
+    is_own = np.arange(len(order)) < len(own)
+    kept = np.isin(clusters, clusters[is_own & np.isin(starts, chosen)])
+    return own.where(kept[: len(own)]), theirs.where(kept[len(own) :])
 
 
 def _decide(
@@ -102,7 +91,7 @@ def _decide(
             if any(batch.base_offset <= start < batch.end_offset and _thinned(batch) for batch in other_batches):
                 continue
             epoch = None if stretch["leader_epoch"][0] < 0 else int(stretch["leader_epoch"][0])
-            batches = tuple(
+            batches = Batches.of(
                 batch
                 for batch in window.own_batches
                 if kind == "hole_there" and batch.base_offset < end and start < batch.end_offset

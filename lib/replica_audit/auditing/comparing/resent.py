@@ -8,7 +8,7 @@ epoch, so that the number alone proves nothing (KAFKA-5494).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ import numpy as np
 from replica_audit.auditing.comparing.alignment import Alignment, Difference
 from replica_audit.auditing.comparing.contents import Reading
 from replica_audit.batch_header import LOG_APPEND_TIME, TRANSACTIONAL, Batch
+from replica_audit.formats.segments.batch_rows import Batches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +30,7 @@ class Side:
     """One of two logs, and its batches in the order of their offsets, as far as they were looked at."""
 
     facts: ReplicaFacts
-    batches: Sequence[Batch]
+    batches: Batches
 
 
 def with_resent(
@@ -41,26 +42,25 @@ def with_resent(
         return alignment
     fork = min(item.start_offset for item in conflicts)
     # A batch that the reference has at the same offset is nobody's twin besides.
-    chosen = [item.batches[0] for item in conflicts if not item.written_again and len(item.batches) == 1]
+    chosen = Batches.joined([item.batches for item in conflicts if not item.written_again])
     twins = twins_of(chosen, fork, Side(follower, alignment.own), Side(reference, alignment.reference), reading)
     return replace(alignment, differences=tuple(_with_twins(alignment.differences, twins)))
 
 
-def twins_of(
-    chosen: Iterable[Batch], fork: int, own: Side, reference: Side, reading: Reading | None
-) -> dict[Batch, Batch]:
+def twins_of(chosen: Batches, fork: int, own: Side, reference: Side, reading: Reading | None) -> dict[Batch, Batch]:
     """Those of the `chosen` batches of a log that were sent again to the reference, with what it has of them from `fork` on.
 
     Each of the reference's batches is one's twin at most. A batch of a transaction needs the same outcome on both, which
     only the records of the markers tell; without `reading` batches are the same by their checksums only.
     """
-    senders = [batch for batch in chosen if _is_sent(batch)]
-    if not senders:
+    senders = chosen.where(_are_sent(chosen))
+    if not len(senders):
         return {}
+    others = reference.batches.where((reference.batches.starts >= fork) & _are_sent(reference.batches))
     candidates: dict[tuple, list[Batch]] = defaultdict(list)
-    for batch in reference.batches:
-        if batch.base_offset >= fork and _is_sent(batch):
-            candidates[_identity(batch)].append(batch)
+    for batch in others.where(_may_be_among(others, senders)):
+        candidates[_identity(batch)].append(batch)
+    senders = senders.where(_may_be_among(senders, others))
     found = {}
     for batch in senders:
         same = candidates.get(_identity(batch), [])
@@ -72,14 +72,27 @@ def twins_of(
 
 
 def _with_twins(differences: Sequence[Difference], twins: Mapping[Batch, Batch]) -> Iterator[Difference]:
+    positions = np.array([batch.position for batch in twins], np.int64)
     for item in differences:
-        twin = twins.get(item.batches[0]) if item.kind == "epoch" and len(item.batches) == 1 else None
-        yield item if twin is None else replace(item, written_again=True, twin=twin)
+        if item.kind != "epoch" or not np.isin(item.batches.rows["position"], positions).any():
+            yield item
+            continue
+        for part in item.split(range(1, len(item.batches))):
+            twin = twins.get(part.batches[0])
+            yield part if twin is None else replace(part, written_again=True, twin=twin)
 
 
-def _is_sent(batch: Batch) -> bool:
-    """Whether an idempotent producer sent it, and it can be read."""
-    return batch.magic >= 2 and batch.producer_id >= 0 and not batch.is_control and batch.crc_valid
+def _are_sent(batches: Batches) -> np.ndarray:
+    """Mask of those that an idempotent producer sent, and that can be read."""
+    rows = batches.rows
+    return (rows["magic"] >= 2) & (rows["producer_id"] >= 0) & ~batches.control & rows["crc_valid"]
+
+
+def _may_be_among(batches: Batches, others: Batches) -> np.ndarray:
+    """Mask of the `batches` whose sequence number some producer of one of `others` was at, and whose producer sent one of them."""
+    return np.logical_and(
+        *(np.isin(batches.rows[name], others.rows[name]) for name in ("producer_id", "base_sequence"))
+    )
 
 
 def _identity(batch: Batch) -> tuple:
@@ -121,18 +134,10 @@ def _are_equal(rows: np.ndarray, others: np.ndarray) -> bool:
 
 def _outcome(batch: Batch, side: Side, reading: Reading) -> int | None:
     """How the transaction of a batch ended in a log; None where it has not."""
-    marker = next(
-        (
-            one
-            for one in side.batches
-            if one.base_offset > batch.base_offset
-            and one.is_control
-            and one.producer_id == batch.producer_id
-            and one.producer_epoch >= batch.producer_epoch
-        ),
-        None,
-    )
+    own, rows = side.batches, side.batches.rows
+    ends = own.control & (rows["producer_id"] == batch.producer_id) & (rows["producer_epoch"] >= batch.producer_epoch)
+    marker = own.first(ends & (own.starts > batch.base_offset))
     if marker is None:
         return None
-    rows, _ = reading.rows(side.facts, [marker])
-    return int(rows["marker"][0]) if len(rows) else None
+    found, _ = reading.rows(side.facts, [marker])
+    return int(found["marker"][0]) if len(found) else None

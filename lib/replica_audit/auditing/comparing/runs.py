@@ -1,20 +1,20 @@
-"""Runs: the differences of a follower put together to ranges with one epoch on either side."""
+"""Runs: ranges of offsets that differ in one way, and what proves that their records were committed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.comparing.alignment import CONFLICTS
-from replica_audit.auditing.comparing.chunks import Tally, tally_batches
 from replica_audit.closed_sets import DifferenceKind, ProofKind
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.comparing.alignment import Difference
     from replica_audit.auditing.comparing.cause import Cause
-    from replica_audit.auditing.replicas.facts import ReplicaFacts
-    from replica_audit.batch_header import Batch
-    from replica_audit.model import OffsetRange
+    from replica_audit.auditing.comparing.tallies import Tally
+    from replica_audit.formats.segments.batch_rows import Batches
+
+
+#: Kinds of differences that are other records at the same offsets.
+CONFLICTS = ("epoch", "content")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,12 @@ class Run:
     """It begins below the offset that the follower keeps under the chosen protocol."""
     compacted: bool
     """The follower's log is, or was once."""
+    batches: Batches
+    """The follower's, without `written_again`; none where it has nothing."""
+    written_again: Batches
+    """Those that the reference has, too, in its own epoch: no record of them is lost."""
     cause: Cause | None = None
     """None without a history of leadership, and where the run is not a conflict."""
-    batches: tuple[Batch, ...] = ()
-    """The follower's, without `written_again`; none where it has nothing."""
-    written_again: tuple[Batch, ...] = ()
-    """Those that the reference has, too, in its own epoch: no record of them is lost."""
     proof: Proof | None = None
     """Of `committed_end`."""
     likely: Proof | None = None
@@ -71,7 +71,7 @@ class Run:
     @property
     def data_records(self) -> int:
         """Its records without those that end transactions, which no producer waits for."""
-        return records_between(self.batches, self.start_offset, self.end_offset)
+        return self.batches.records_between(self.start_offset, self.end_offset)
 
     @property
     def conflicting(self) -> bool:
@@ -84,85 +84,4 @@ class Run:
 
     def lacks_below(self, offset: int) -> bool:
         """Whether the reference lacks a batch of it that begins below `offset`."""
-        return any(batch.base_offset < offset for batch in self.batches)
-
-
-def runs_of(
-    differences: tuple[Difference, ...], stretches: tuple[OffsetRange, ...], cut: int, follower: ReplicaFacts
-) -> tuple[Run, ...]:
-    """Runs of a follower's `differences`, in order.
-
-    `cut` is the offset up to which it keeps its log, `stretches` are the conflicting ranges.
-    """
-    groups: list[list[Difference]] = []
-    for item in differences:
-        if item.kind in ("format", "batching"):
-            continue
-        last = groups[-1][-1] if groups else None
-        if (
-            last is not None
-            and item.start_offset <= last.end_offset
-            and (item.kind, item.leader_epoch, item.replica_epoch) == (last.kind, last.leader_epoch, last.replica_epoch)
-            and (item.start_offset >= cut) == (last.start_offset >= cut)
-        ):
-            groups[-1].append(item)
-        else:
-            groups.append([item])
-    return tuple(_run(group, stretches, cut, follower) for group in groups)
-
-
-def _run(group: list[Difference], stretches: tuple[OffsetRange, ...], cut: int, follower: ReplicaFacts) -> Run:
-    first = group[0]
-    start, end = first.start_offset, max(item.end_offset for item in group)
-    batches = tuple(batch for item in group for batch in item.batches)
-    lacking, again = (
-        tuple(dict.fromkeys(batch for item in group if item.written_again is same for batch in item.batches))
-        for same in (False, True)
-    )
-    committed_end = None
-    if first.conflicting:
-        stretch = next(part for part in stretches if part.start_offset <= start < part.end_offset)
-        checkpoint = follower.directory.high_watermark_checkpoint
-        end_here = min(stretch.end_offset, follower.log_end_offset)
-        if (
-            checkpoint is not None
-            and start < checkpoint <= end_here
-            and any(batch.base_offset < checkpoint for batch in lacking)
-        ):
-            committed_end = checkpoint
-    return Run(
-        start_offset=start,
-        end_offset=end,
-        leader_epoch=first.leader_epoch,
-        replica_epoch=first.replica_epoch,
-        tally=replace(tally_batches(batches), record_count=records_between(batches, start, end))
-        if any(item.compared for item in group)
-        else tally_batches(batches),
-        committed_end=committed_end,
-        committed_records=0 if committed_end is None else records_between(lacking, start, committed_end),
-        kind=first.kind,
-        survives=start < cut,
-        compacted=follower.compacted,
-        batches=lacking,
-        written_again=again,
-        proof=None if committed_end is None else _own_checkpoint(follower, committed_end),
-    )
-
-
-def _own_checkpoint(follower: ReplicaFacts, checkpoint: int) -> Proof:
-    text = f"its own high watermark reached {checkpoint}"
-    return Proof("checkpoint", follower.broker_id, text, str(checkpoint), follower.directory.high_watermark_file.path)
-
-
-def records_between(batches: tuple[Batch, ...], start: int, end: int) -> int:
-    """Records at offsets [start, end): a dense batch is cut at the bounds, any other counts no more than there are offsets
-    between them; control records do not count."""
-    count = 0
-    for batch in batches:
-        if batch.is_control:
-            continue
-        low, high = max(batch.base_offset, start), min(batch.end_offset, end)
-        if low < high:
-            dense = batch.record_count == batch.end_offset - batch.base_offset
-            count += high - low if dense else min(max(0, batch.record_count), high - low)
-    return count
+        return bool((self.batches.starts < offset).any())

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica_audit.auditing.comparing.runs import Proof, Run, records_between
+from replica_audit.auditing.comparing.runs import Proof, Run
 from replica_audit.auditing.leadership.alone_in_isr import SoleTerm, committed_stretch
 
 if TYPE_CHECKING:
@@ -112,11 +112,12 @@ def _conflicting(item: Comparison) -> list[Batch]:
 
 def _is_one_history(item: Comparison, run: Run, later: Run) -> bool:
     """Whether the follower has no batch between two of its runs: one that the reference has too may part two histories."""
-    return not any(
-        run.end_offset <= batch.base_offset < later.start_offset
-        and not any(one.conflicting and one.start_offset <= batch.base_offset < one.end_offset for one in item.runs)
-        for batch in item.alignment.own
-    )
+    starts = item.alignment.own.starts
+    between = starts[(run.end_offset <= starts) & (starts < later.start_offset)]
+    for one in item.runs:
+        if one.conflicting:
+            between = between[(between < one.start_offset) | (between >= one.end_offset)]
+    return not len(between)
 
 
 def _shared_end(item: Comparison, run: Run, other: _Proven) -> int:
@@ -134,7 +135,7 @@ def proven_to(run: Run, end_offset: int, proof: Proof) -> Run:
     """The run with its records below `end_offset` proven committed; as it is where the reference lacks none of them."""
     if not run.lacks_below(end_offset):
         return run
-    count = records_between(run.batches, run.start_offset, end_offset)
+    count = run.batches.records_between(run.start_offset, end_offset)
     return replace(run, committed_end=end_offset, committed_records=count, proof=proof)
 
 

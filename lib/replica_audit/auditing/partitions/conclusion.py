@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from replica_audit.auditing.comparing.aligned_pair import AlignedPair, Records, align_pair, batches_in
+from replica_audit.auditing.comparing.aligned_pair import Records, align_pair, batches_in
 from replica_audit.auditing.comparing.comparison import Comparison, compare, with_high_watermark
 from replica_audit.auditing.comparing.contents import RecordSource
 from replica_audit.auditing.comparing.epoch_rot import confirm_rot, restore_epochs
@@ -77,14 +77,11 @@ def conclude(
     batches: Mapping[CopyKey, np.ndarray] | None = None,
     records: RecordSource | None = None,
     transactions: Mapping[int, TransactionState] | None = None,
-    aligned: Mapping[CopyKey, AlignedPair] | None = None,
 ) -> PartitionAudit:
     """Audit one partition, given the batches (`BATCH_DTYPE`) of every chunk that the plan names.
 
     `records` is asked for the records of batches that differ though their offsets agree, and of compacted replicas;
     without it they are compared by their headers. `transactions` are the coordinator's latest states of the plan's producers.
-    `aligned`: the followers beside the reference, by copy, where that was done piece by piece (`auditing.partitions.pieces`); then no
-    batches are wanted.
     """
     rows = defaultdict(lambda: np.empty(0, BATCH_DTYPE), batches or {})
     if rot := confirm_rot(plan.doubts, rows):
@@ -95,7 +92,7 @@ def conclude(
     if reference is None:
         return _without_replicas(plan)
     leadership = None if evidence.leadership is None else evidence.leadership.believed
-    found = list(_compare(plan, rows, records) if aligned is None else _join(plan, reference, aligned))
+    found = list(_compare(plan, rows, records))
     events = of_present_topic(evidence.log_events, reference.facts.directory.topic_id)
     kept, strangers = _apart(reference, found[: len(grouping.followers)], leadership, events)
     replicas = (reference.facts, *(item.follower for item in kept))
@@ -180,13 +177,6 @@ def _compare(plan: Plan, rows: Mapping[CopyKey, np.ndarray], records: RecordSour
         sides = (batches_in(theirs, chunks), batches_in(own, chunks))
         pair = align_pair(reference, follower, *sides, chunks, tiered, read)
         yield compare(reference, follower, plan.evidence.protocol, pair, tiered)
-
-
-def _join(plan: Plan, reference: Reference, aligned: Mapping[CopyKey, AlignedPair]) -> Iterator[Comparison]:
-    """Each follower with the reference, then each copy beside them, as its pieces showed."""
-    for follower in (*plan.grouping.followers, *plan.grouping.beside):
-        pair = aligned.get(follower.key, AlignedPair())
-        yield compare(reference, follower, plan.evidence.protocol, pair, plan.evidence.is_tiered)
 
 
 def _apart(

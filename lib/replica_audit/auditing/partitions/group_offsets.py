@@ -66,7 +66,8 @@ def _replaced_ms(item: Comparison, run: Run) -> int | None:
     """When a leader began that did not have the records of a run; else when it wrote in their place."""
     if run.cause is not None and run.cause.election is not None:
         return run.cause.election.time_ms
-    instead = (batch for batch in item.alignment.reference if batch.end_offset > run.start_offset)
+    theirs = item.alignment.reference
+    instead = theirs.where(theirs.ends > run.start_offset)
     return next((min(batch.timestamps) for batch in instead if batch.timestamps), None)
 
 

@@ -84,11 +84,6 @@ class Plan:
         return wanted
 
     @cached_property
-    def candidate_batches(self) -> dict[CopyKey, set[int]]:
-        """Chunks whose batches the costs of an election want to see, by copy."""
-        return self._candidates_of(self.grouping)
-
-    @cached_property
     def producers(self) -> frozenset[int]:
         """Producers of whose transactions `conclude` wants to know what the coordinator says."""
         return frozenset(producer for facts in self.grouping.compared for producer in open_at_end(facts.segments))

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from replica_audit.auditing.comparing.cause import promised_in_all
 from replica_audit.auditing.comparing.comparison import Comparison
-from replica_audit.auditing.comparing.loss import Count, Loss, committed_ahead, count_loss, count_run, has_data
-from replica_audit.auditing.comparing.runs import records_between
+from replica_audit.auditing.comparing.loss import Count, Loss, committed_ahead, count_loss, count_run
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.catalogue import SEVERITIES
 from replica_audit.auditing.findings.families.div_records import code_of_run
@@ -286,9 +285,9 @@ def _committed_dropped(case: Case, item: Comparison, protocol: str, shorter: Col
     if item.follower.broker_id not in shorter:
         return dropped
     # A batch that the cut goes through is dropped whole.
-    tail = tuple(batch for batch in item.ahead if has_data(batch) and batch.end_offset > kept_to)
+    tail = item.ahead.where(item.ahead.data & (item.ahead.ends > kept_to))
     until = committed_ahead(case.reference.facts, item.follower)
-    return dropped + records_between(tail, item.follower.log_start_offset, until)
+    return dropped + tail.records_between(item.follower.log_start_offset, until)
 
 
 def _truncation_rows(case: Case, comparison: Comparison, shorter: Collection[int]) -> list[dict]:

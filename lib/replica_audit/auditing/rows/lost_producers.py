@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
+import numpy as np
+
 from replica_audit.auditing.comparing.loss import is_lost
-from replica_audit.auditing.comparing.runs import records_between
+from replica_audit.auditing.comparing.runs import Run
+from replica_audit.auditing.comparing.tallies import Tally, tally_batches
 from replica_audit.auditing.findings.case import Case
-from replica_audit.batch_header import TRANSACTIONAL, Batch
+from replica_audit.batch_header import TRANSACTIONAL
+from replica_audit.formats.segments.batch_rows import Batches
 from replica_audit.model import TransactionState
 
 Row = dict[str, Any]
@@ -18,29 +23,35 @@ Row = dict[str, Any]
 def lost_producer_rows(case: Case) -> Iterator[Row]:
     """One row for each broker that holds lost records and each producer of them; without an id, idempotence was off."""
     for item in case.comparisons:
-        written: dict[int, list[tuple[Batch, int, int]]] = defaultdict(list)
-        for run in item.runs:
-            if is_lost(run):
-                for batch in run.batches:
-                    if not batch.is_control and batch.record_count != 0:
-                        start, end = max(batch.base_offset, run.start_offset), min(batch.end_offset, run.end_offset)
-                        written[batch.producer_id].append((batch, start, end))
-        for producer, parts in sorted(written.items()):
-            times = [time for batch, _, _ in parts for time in batch.timestamps]
+        written: dict[int, list[tuple[Run, Batches]]] = defaultdict(list)
+        for run in filter(is_lost, item.runs):
+            sent = run.batches.where(~run.batches.control & (run.batches.rows["record_count"] != 0))
+            for producer in np.unique(sent.rows["producer_id"]).tolist():
+                written[producer].append((run, sent.where(sent.rows["producer_id"] == producer)))
+        for producer, parts in sorted(written.items(), key=itemgetter(0)):
+            sums = [tally_batches(batches) for _, batches in parts]
+            span = sum(sums, Tally())
             yield {
                 "topic": case.topic_partition.topic,
                 "partition": case.topic_partition.partition,
                 "broker_id": item.follower.broker_id,
                 "producer_id": producer if producer >= 0 else None,
-                "transactional": any(batch.magic >= 2 and batch.attributes & TRANSACTIONAL for batch, _, _ in parts),
+                "transactional": any(_are_transactional(batches) for _, batches in parts),
                 "transactional_id": None,
                 "transaction_state": None,
-                "start_offset": min(start for _, start, _ in parts),
-                "end_offset": max(end for _, _, end in parts),
-                "record_count": sum(records_between((batch,), start, end) for batch, start, end in parts),
-                "first_timestamp_ms": min(times, default=None),
-                "last_timestamp_ms": max(times, default=None),
+                "start_offset": min(max(int(batches.starts.min()), run.start_offset) for run, batches in parts),
+                "end_offset": max(min(int(batches.ends.max()), run.end_offset) for run, batches in parts),
+                "record_count": sum(
+                    batches.records_between(run.start_offset, run.end_offset) for run, batches in parts
+                ),
+                "first_timestamp_ms": span.first_timestamp_ms,
+                "last_timestamp_ms": span.last_timestamp_ms,
             }
+
+
+def _are_transactional(batches: Batches) -> bool:
+    """Whether any of them is of a transaction."""
+    return bool(((batches.rows["magic"] >= 2) & (batches.rows["attributes"] & TRANSACTIONAL != 0)).any())
 
 
 def transactional_producers(rows: Iterable[Mapping[str, Any]]) -> frozenset[int]:

@@ -297,17 +297,8 @@ def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
     if outcome is not None:
         yield _presence(case, item, outcome)
         return
-    floor = shared_start(leader, follower)
-    ceiling = shared_end(leader, follower)
-    own, theirs = (
-        {
-            (batch.base_offset, batch.last_offset, batch.crc)
-            for batch in batches
-            if batch.end_offset > floor and batch.base_offset < ceiling
-        }
-        for batches in (item.alignment.own, item.alignment.reference)
-    )
-    if own != theirs:
+    shared = shared_start(leader, follower), shared_end(leader, follower)
+    if item.differs_between(*shared, ("last_offset", "crc")):
         yield finding(
             DIV_PRESENCE,
             f"broker {item.follower.broker_id} and broker {case.reference.facts.broker_id} hold other batches of this compacted "

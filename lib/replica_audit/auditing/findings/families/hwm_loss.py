@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.comparing.runs import records_between
 from replica_audit.auditing.findings.code import Code
 from replica_audit.auditing.findings.finding import Evidence, Finding, considered, doubted, finding, finding_id, offsets
 from replica_audit.auditing.findings.gone import EARLIER
@@ -129,7 +128,7 @@ def _orphaned(case: Case, mark: OrphanedMark) -> Finding:
 def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
     """What a copy beside the replicas still has of the leader's log, as far as that log's checkpoint proves it."""
     start, end = case.reference.facts.log_end_offset, case.committed_tail(item)
-    if records := records_between(item.alignment.ahead, start, end):
+    if records := item.alignment.ahead.records_between(start, end):
         log = "the current log, which it was copied from," if case.is_copied_from_reference(item) else "that log"
         why = f"{log} ends at {start} and its high watermark was {end} or more"
         yield _beside(case, item, (start, end), records, why, item.alignment.ahead[0].epoch)

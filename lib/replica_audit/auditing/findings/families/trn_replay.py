@@ -171,7 +171,7 @@ def _how(case: Case, item: Comparison) -> Iterator[Finding]:
             f"watermark {cut}, as before 0.11",
             **shared,
         )
-    inside = next((batch for batch in item.alignment.own if batch.base_offset < cut <= batch.last_offset), None)
+    inside = item.split_by(cut)
     if inside is not None:
         yield finding(
             TRN_MID_BATCH,

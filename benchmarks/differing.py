@@ -1,7 +1,7 @@
-"""Peak memory and time of comparing one large partition: `.venv/bin/python benchmarks/pieces.py [--mib 64] [--batch-bytes 170]`.
+"""Peak memory and time of comparing one large partition: `.venv/bin/python benchmarks/differing.py [--mib 64] [--batch-bytes 170]`.
 
-Two replicas that part in the first chunk, so that every batch differs: compared as a whole, then in pieces, each piece and the
-conclusion in a process of its own as a task has it. The answers have to be equal.
+Two replicas that part in the first chunk, so that every batch differs, compared in a process of its own, as a task does it. Prints
+what it takes, and what of the memory a batch takes.
 """
 
 from __future__ import annotations
@@ -54,41 +54,20 @@ def _examined(directory: str) -> tuple[Any, Any]:
     return opened, opened.examine(*opened.partitions)
 
 
-def compare_whole(directory: str) -> dict:
-    """Report rows of the partition, in one go."""
+def _examined_only(directory: str) -> None:
+    _examined(directory)
+
+
+def compare(directory: str) -> int:
+    """The partition's batches, after its report rows were made."""
     from replica_audit.auditing.partitions.conclusion import conclude
-    from replica_audit.auditing.rows.answer_rows import report_rows
+    from replica_audit.deciding.election_rows import decided_rows
     from replica_audit.formats.segments.record_reader import RecordReader
 
     opened, examined = _examined(directory)
     batches = opened.read_batches(examined)
-    return report_rows(conclude(examined.plan, batches, RecordReader(opened.snapshot)))
-
-
-def pieces_of(directory: str, limit: int) -> list:
-    """The pieces that the partition is cut into."""
-    from replica_audit.auditing.partitions.pieces import plan_pieces
-
-    return plan_pieces(_examined(directory)[1].plan, limit)
-
-
-def compare_piece(directory: str, piece: tuple[int, ...]) -> dict:
-    """What one piece hands over."""
-    from replica_audit.auditing.partitions.pieces import PieceAligner
-    from replica_audit.formats.segments.record_reader import RecordReader
-
-    opened, examined = _examined(directory)
-    aligner = PieceAligner(examined.plan)
-    return aligner.align(piece, opened.read_chunks(examined, aligner.wanted(piece)), RecordReader(opened.snapshot))
-
-
-def join(directory: str, parts: list[dict]) -> dict:
-    """Report rows out of what the pieces handed over."""
-    from replica_audit.auditing.partitions.conclusion import conclude
-    from replica_audit.auditing.partitions.pieces import join_pieces
-    from replica_audit.auditing.rows.answer_rows import report_rows
-
-    return report_rows(conclude(_examined(directory)[1].plan, aligned=join_pieces(parts)))
+    decided_rows(conclude(examined.plan, batches, RecordReader(opened.snapshot)), batches)
+    return sum(map(len, batches.values()))
 
 
 def measured(work: Any, *arguments: Any) -> tuple[Any, float, float]:
@@ -107,21 +86,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mib", type=int, default=64, help="size of each replica")
     parser.add_argument("--batch-bytes", type=int, default=170)
-    parser.add_argument("--piece-batches", type=int, default=100_000)
     arguments = parser.parse_args()
 
     with tempfile.TemporaryDirectory() as directory:
         write_snapshot(Path(directory), arguments.batch_bytes, arguments.mib * MIB)
-        whole, seconds, peak = measured(compare_whole, directory)
-        print(f"as a whole: {seconds:.1f} s, peak {peak:.0f} MB", flush=True)
-        pieces, _, _ = measured(pieces_of, directory, arguments.piece_batches)
-        parts = [measured(compare_piece, directory, piece) for piece in pieces]
-        slowest, largest = max(took for _, took, _ in parts), max(peak for _, _, peak in parts)
-        print(f"{len(pieces)} pieces: {slowest:.1f} s the slowest, peak {largest:.0f} MB the largest", flush=True)
-        concluded, seconds, peak = measured(join, directory, [part for part, _, _ in parts])
-        print(f"conclusion: {seconds:.1f} s, peak {peak:.0f} MB")
-        if concluded != whole:
-            raise SystemExit("the answers differ")
+        _, _, before = measured(_examined_only, directory)
+        batches, seconds, peak = measured(compare, directory)
+        each = (peak - before) * 1e6 / batches
+        print(
+            f"{batches:,} batches: {seconds:.1f} s, peak {peak:.0f} MB, {each:.0f} bytes a batch above what scanning takes"
+        )
 
 
 if __name__ == "__main__":
