@@ -209,7 +209,7 @@ def test_the_answers_are_those_of_looking_at_every_batch_by_itself(seed, monkeyp
     evidence, batches = make(seed)
     found = answers(evidence, batches)
     monkeypatch.setattr(Batches, "stretches", _each_alone)
-    monkeypatch.setattr(alignment, "_epoch_conflicts", _none)
+    monkeypatch.setattr(alignment, "epoch_conflicts", _none)
     monkeypatch.setattr(planning, "needed_chunks", lambda one, other, *_: {*one.facts.chunks, *other.chunks})
     alone = answers(evidence, batches)
     for table in some(found):

@@ -118,7 +118,7 @@ def align(
     past = alone & (starts >= reference.log_end_offset)
     old = past & (unmatched.epochs >= 0) & (unmatched.epochs < (-1 if leader_epoch is None else leader_epoch))
     lacking = alone & ~past & (not reference.compacted)
-    conflicts, their_epochs, again = _epoch_conflicts(unmatched, theirs)
+    conflicts, their_epochs, again = epoch_conflicts(unmatched, theirs)
     #: By the index of their first batch.
     found = dict(_stretches("epoch", unmatched, conflicts, floor, their_epochs, again))
     found.update(_stretches("epoch", unmatched, old, floor))
@@ -204,7 +204,7 @@ def _alone(facts: ReplicaFacts, batches: Batches, others: Batches) -> np.ndarray
     return alone
 
 
-def _epoch_conflicts(batches: Batches, others: Batches) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def epoch_conflicts(batches: Batches, others: Batches) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mask of the `batches` in whose place the other log has nothing but sound ones of one other epoch; that epoch; and a mask
     of those that are there as they are here, except for the epoch."""
     low, high = others.overlaps(batches.starts, batches.ends)
