@@ -78,7 +78,7 @@ CaptureState = Literal["whole", "partial", "named", "absent"]
 NamedBy = Literal["assignment", "isr", "elr", "metadata_log", "checkpoint", "voters"]
 
 #: Why an answer depends on a replica that was not captured.
-Need = Literal["elr", "isr", "led_before_unclean", "isr_before_unclean", "no_history"]
+Need = Literal["elr", "isr", "led_before_unclean", "isr_before_unclean", "isr_before_crash", "no_history"]
 
 #: What `verify` says of a follower.
 FollowerVerdict = Literal["correct", "not_yet", "over_truncated", "under_truncated", "lost_committed"]

@@ -363,6 +363,8 @@ class PartitionState:
     """End offset of the record's batch, which brokers apply as a whole; known only while the metadata log is read."""
     sole_isr: SoleIsr | None = None
     """On the state from which on the leader was alone in the ISR."""
+    leader_stopped: bool = False
+    """Nobody leads, and the last leader was in controlled shutdown when it ceased to: it flushed its log."""
     lacked_by: tuple[int, ...] = ()
     """Controllers whose copies do not have this record, though it was committed before they were made (META-STALE)."""
 

@@ -59,6 +59,7 @@ configs map<string,string>
 sole_isr struct<min_isr:int,others_fenced:string,applied:string>
 lacked_by array<int>
 overtaken boolean
+leader_stopped boolean
 """)
 
 #: Columns that begin every table.

@@ -16,14 +16,17 @@ from replica_audit.local.audit import audit_all
 from replica_audit.model import Leadership, PartitionState
 from replica_audit.reporting.answers.answer import build_answer
 
-#: (leader, isr, elr) of each state, oldest first; the first has the epoch 0, and every new leader another one.
-Course = tuple[tuple[int | None, tuple[int, ...], tuple[int, ...]], ...]
+#: (leader, isr, elr) of each state, oldest first; the first has the epoch 0, and every new leader another one. `STOPPED` for a
+#: leader: nobody leads, since the last one was stopped in order.
+Course = tuple[tuple[int | str | None, tuple[int, ...], tuple[int, ...]], ...]
+STOPPED = "stopped"
 
 
 def _history(course: Course, begins: str = "created") -> tuple[PartitionState, ...]:
     states, epoch = [], 0
-    for number, (leader, isr, elr) in enumerate(course):
-        epoch += number > 0 and leader != course[number - 1][0]
+    for number, (said, isr, elr) in enumerate(course):
+        leader = None if said == STOPPED else said
+        epoch += number > 0 and said != course[number - 1][0]
         states.append(
             PartitionState(
                 time_ms=number,
@@ -40,23 +43,30 @@ def _history(course: Course, begins: str = "created") -> tuple[PartitionState, .
                 adding=(),
                 directories=(),
                 recovering=False,
+                leader_stopped=said == STOPPED,
                 configs={},
             )  # fmt: skip
         )
     return tuple(states)
 
 
-def _needed(course: Course, captured: set[int], begins: str = "created", **changes) -> dict[int, str]:
+def _needed(
+    course: Course, captured: set[int], begins: str = "created", logs: dict[int, dict] | None = None, **changes
+) -> dict[int, str]:
+    """`logs`: what is said of the logs of some of those captured, as `made_cases.log` takes it."""
     history = _history(course, begins)
     last = history[-1]
     said = Leadership("orders", 0, "metadata_log", last.leader_id, last.leader_epoch, last.isr, last.elr,
                       replicas=(1, 2, 3), history=history, **changes)  # fmt: skip
-    reference = case(log(min(captured), *LINEAGE), said=said, leader_id=last.leader_id).reference
-    return needed_replicas(said, reference, captured)
+    replicas = [log(broker_id, *LINEAGE, **(logs or {}).get(broker_id, {})) for broker_id in sorted(captured)]
+    reference = case(replicas[0], said=said, leader_id=last.leader_id).reference
+    return needed_replicas(said, reference, captured, replicas=replicas)
 
 
 ALL = (1, 2, 3)
 BORN = (1, ALL, ())
+#: The others left cleanly; then the sole in-sync replica was down.
+ALONE, CRASHED, STOPPED_ALONE = (1, (1,), ()), (None, (1,), ()), (STOPPED, (1,), ())
 
 
 @pytest.mark.parametrize(
@@ -68,6 +78,10 @@ BORN = (1, ALL, ())
         ((BORN, (2, (2, 3), ())), {2}),
         ((BORN, (1, (1,), ()), (None, (), ()), (2, (2,), ()), (2, (2, 3), ())), {1, 2, 3}),
         ((BORN, (1, (1,), ()), (None, (), ()), (2, (2,), ()), (2, (1, 2, 3), ()), (2, (2, 3), ())), {2, 3}),
+        ((BORN, ALONE, STOPPED_ALONE, ALONE), {1}),
+        ((BORN, ALONE, CRASHED, ALONE), {1, 2, 3}),
+        ((BORN, ALONE, CRASHED, ALONE, (1, ALL, ()), (1, (1, 2), ())), {1, 2}),
+        ((BORN, (1, (1, 3), ()), (3, (3,), ()), (3, (1, 3), ()), (1, (1, 3), ())), {1, 3}),
     ],
     ids=[
         "left the ISR cleanly, and is down",
@@ -76,6 +90,10 @@ BORN = (1, ALL, ())
         "led before a clean election",
         "an unclean election, and all are here",
         "followed since the unclean election, and left cleanly",
+        "the sole in-sync replica was stopped in order and came back",
+        "it came back from a crash, and all are here",
+        "followed since it came back from a crash, and left cleanly",
+        "leaders crashed, and others in sync took over",
     ],
 )
 def test_a_routine_night_needs_nobody(course: Course, captured: set[int]) -> None:
@@ -98,6 +116,61 @@ def test_a_routine_night_needs_nobody(course: Course, captured: set[int]) -> Non
 )  # fmt: skip
 def test_who_is_needed(course: Course, captured: set[int], needed: dict[int, str]) -> None:
     assert _needed(course, captured) == needed
+
+
+@pytest.mark.parametrize(
+    ("course", "captured", "needed"),
+    [
+        ((BORN, ALONE, CRASHED, ALONE), {1}, {2, 3}),
+        ((BORN, (1, (1, 2), ()), ALONE, CRASHED, ALONE), {1, 2}, {3}),
+        ((BORN, ALONE, CRASHED, ALONE, (1, (1, 2), ())), {1, 2}, {3}),
+        ((BORN, ALONE, CRASHED, ALONE, (1, ALL, ()), ALONE, CRASHED, ALONE), {1, 2}, {3}),
+        ((BORN, ALONE, STOPPED_ALONE, ALONE, CRASHED, ALONE), {1}, {2, 3}),
+        ((BORN, ALONE, CRASHED, ALONE, STOPPED_ALONE, ALONE), {1}, {2, 3}),
+        ((BORN, (2, (2, 3), ()), (3, (3,), ()), (None, (3,), ()), (3, (3,), ())), {3}, {1, 2}),
+    ],
+    ids=["alone", "one that left before is here", "one has followed since", "all had followed before it crashed again",
+         "stopped in order once, and crashed later", "stopped in order after it had crashed", "it had led for a moment only"],
+)  # fmt: skip
+def test_a_sole_in_sync_replica_that_crashed_may_lack_what_those_before_it_hold(
+    course: Course, captured: set[int], needed: set[int]
+) -> None:
+    assert _needed(course, captured) == dict.fromkeys(needed, "isr_before_crash")
+
+
+KILLED, CLEAN = {"fenced": (1, 2, 3)}, {"clean_shutdown": True}
+
+
+@pytest.mark.parametrize(
+    ("course", "logs", "changes", "needed"),
+    [
+        ((BORN, ALONE, CRASHED), {1: {"clean_shutdown": False}}, KILLED, True),
+        ((BORN, ALONE, CRASHED), {1: CLEAN}, KILLED, False),
+        ((BORN, ALONE), {1: {"killed": True}}, {}, True),
+        ((BORN, ALONE), {1: {"high_watermark_checkpoint": 50}}, {}, True),
+        ((BORN, ALONE), {1: {"recovery_point_checkpoint": 50}}, {}, True),
+        ((BORN, ALONE), {1: {"recovery_point_checkpoint": 40}}, {}, False),
+        ((BORN, ALONE), {1: {"tail_kind": "partial"}}, {}, False),
+        ((BORN, (1, (1, 2), ())), {1: {"killed": True}}, {}, False),
+        ((BORN, (1, (1, 2), ())), {1: {"killed": True}, 2: {"killed": True}}, {}, True),
+    ],
+    ids=["it lost power", "it was stopped", "killed by the manifest", "it ends below its checkpoint",
+         "it ends below its recovery point", "it ends at its recovery point", "the copy of a live log is torn",
+         "another one in sync is whole", "all in sync were killed"],
+)  # fmt: skip
+def test_nobody_here_may_have_what_a_replica_has_that_left_cleanly(
+    course: Course, logs: dict, changes: dict, needed: bool
+) -> None:
+    captured = {1, 2} if len(course[-1][1]) > 1 else {1}
+    absent = {1, 2, 3} - captured
+    assert _needed(course, captured, logs=logs, **changes) == (
+        dict.fromkeys(absent, "isr_before_crash") if needed else {}
+    )
+
+
+@pytest.mark.parametrize("log_of_leader", [{"killed": True}, {"high_watermark_checkpoint": 50}])
+def test_a_member_is_needed_beside_a_leader_that_lacks_its_end(log_of_leader: dict) -> None:
+    assert _needed((BORN, (1, (1, 2), ())), {1}, logs={1: log_of_leader}) == {2: "isr", 3: "isr_before_crash"}
 
 
 def test_a_history_that_begins_with_a_snapshot_does_not_say_how_a_replica_left() -> None:

@@ -68,6 +68,22 @@ def test_clean_is_who_was_in_sync_or_eligible(changes, clean, from_last_known):
     assert (one.clean, one.from_last_known) == (clean, from_last_known)
 
 
+@pytest.mark.parametrize(
+    ("leaderless", "came_back"),
+    [
+        ({"isr": (1,)}, True),
+        ({"isr": (1,), "leader_stopped": True}, False),
+        ({"isr": (), "elr": (1,)}, False),
+        ({"isr": (), "last_known_elr": (1,)}, False),
+    ],
+)
+def test_a_sole_in_sync_replica_comes_back_from_a_crash_unless_it_was_stopped(leaderless, came_back):
+    (one,) = elections(
+        history({"isr": (1,)}, {"leader_id": None, **leaderless}, {"leader_id": 1, "leader_stopped": False})
+    )
+    assert one.came_back is came_back
+
+
 def test_an_election_says_who_led_before_and_who_was_in_sync():
     (one,) = elections(
         history({"isr": (1, 2)}, {"leader_id": None, "isr": (), "elr": (2,)}, {"leader_id": 2, "isr": (2,), "elr": ()})

@@ -31,8 +31,8 @@ class Election:
     from_last_known: bool
     """Elected as the last known leader, after ISR and eligible leader replicas had become empty."""
     came_back: bool = False
-    """Nobody had led for want of a live replica, so that it had been down, and may have lost the end of its log. Not so with
-    eligible leader replicas, which one that was killed drops out of (KIP-966)."""
+    """Nobody had led for want of a live replica, so that it had been down, and may have lost the end of its log. Not so where the
+    last leader was stopped in order, nor with eligible leader replicas, which one that was killed drops out of (KIP-966)."""
 
 
 def elections(history: Sequence[PartitionState]) -> tuple[Election, ...]:
@@ -64,7 +64,8 @@ def elections(history: Sequence[PartitionState]) -> tuple[Election, ...]:
                 previous_isr=before.isr,
                 previous_elr=before.elr,
                 from_last_known=not eligible and chosen in before.last_known_elr,
-                came_back=_was_leaderless(before, led) and not before.elr and not before.last_known_elr,
+                came_back=_was_leaderless(before, led)
+                and not (before.leader_stopped or before.elr or before.last_known_elr),
             )
         )
     return tuple(found)

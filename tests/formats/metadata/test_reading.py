@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.support import metadata_log as write
 from tests.support.logdirs import make_uuid
 
 from replica_audit.formats.files.storage import Snapshot
+from replica_audit.formats.leadership.states import leadership_of_rows, state_rows
 from replica_audit.formats.metadata.reading import MetadataReading, read_metadata
 from replica_audit.formats.snapshots.discovery import discover
 
@@ -111,6 +114,31 @@ def test_brokers_that_are_fenced_stopped_or_unknown(tmp_path):
         write.batch(6, [write.registration_change(3, -1), write.registration_change(2, 1)]),
     )
     assert found["t", 0].fenced == (2,)
+
+
+def test_a_leader_that_is_stopped_is_told_from_one_that_is_fenced(tmp_path):
+    """The order of records is that of 4.3.1: stopping before the leaderships are taken away, fenced after."""
+    (one,) = read_one(
+        tmp_path,
+        first_batches(),
+        write.batch(3, [write.register_broker(1), write.change(TOPIC_ID, isr=(1,))]),
+        write.batch(5, [write.registration_change(1, stopping=1), write.change(TOPIC_ID, leader=-1)]),
+        write.batch(7, [write.registration_change(1, 1), write.config(2, "t", "min.insync.replicas", "1")], time_ms=TIME_MS + 1),
+        write.batch(9, [write.register_broker(1, fenced=True)]),
+        write.batch(10, [write.registration_change(1, -1), write.change(TOPIC_ID, leader=1)]),
+        write.batch(12, [write.change(TOPIC_ID, leader=-1), write.registration_change(1, 1)]),
+    ).values()  # fmt: skip
+    told = [(state.occasion, state.leader_id, state.leader_stopped) for state in one.history]
+    assert told == [
+        ("created", 1, False),
+        ("changed", 1, False),
+        ("changed", None, True),
+        ("configured", None, True),
+        ("changed", 1, False),
+        ("changed", None, False),
+    ]
+    (again,) = [leadership_of_rows(list(state_rows(one)))]
+    assert again.history == tuple(replace(state, batch_end=None) for state in one.history)
 
 
 def test_eligible_leader_replicas_are_cleared_by_topic_or_for_all(tmp_path):

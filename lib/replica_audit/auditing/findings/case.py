@@ -173,7 +173,7 @@ class Case:
     def needed_replicas(self) -> dict[int, Need]:
         """Brokers whose replica was not captured and that the answer depends on, with the reason."""
         orphaned = {broker_id for broker_id, _, _ in self.orphans}
-        return needed_replicas(self.leadership, self.reference, self.captured, orphaned)
+        return needed_replicas(self.leadership, self.reference, self.captured, orphaned, self.replicas)
 
     @property
     def orphaned_marks(self) -> tuple[OrphanedMark, ...]:

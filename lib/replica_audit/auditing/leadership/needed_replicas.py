@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.leadership.log_ends import why_down
+from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.closed_sets import Need
-from replica_audit.protocol.election import Election, elections
+from replica_audit.protocol.election import elections, last_led
 
 if TYPE_CHECKING:
+    from replica_audit.auditing.replicas.facts import ReplicaFacts
     from replica_audit.auditing.replicas.reference import Reference
     from replica_audit.model import Leadership, PartitionState
 
@@ -18,6 +22,7 @@ WHY_NEEDED: dict[Need, str] = {
     "isr": "nothing here shows that the leader has all that it has",
     "led_before_unclean": "it led before an unclean election and has not followed since",
     "isr_before_unclean": "it was in sync before an unclean election and has not followed since",
+    "isr_before_crash": "it was in sync before the last replica in sync crashed or lost the end of its log, and has not followed since",
     "no_history": "no history says how it left the in-sync replicas",
 }
 
@@ -27,11 +32,13 @@ def needed_replicas(
     reference: Reference | None,
     captured: Collection[int],
     orphaned: Collection[int] = (),
+    replicas: Sequence[ReplicaFacts] = (),
 ) -> dict[int, Need]:
     """Brokers whose replica was not captured and may hold what no captured log shows, each with the first reason that holds.
 
     `captured` are brokers whose log of the partition is known to its end; `orphaned` those whose checkpoint files name
-    the partition though no log dir of theirs has it. Without an assignment nothing but a checkpoint names a replica.
+    the partition though no log dir of theirs has it; `replicas` all that were compared, the reference among them. Without
+    an assignment nothing but a checkpoint names a replica.
     """
     if leadership is None or leadership.replicas is None:
         named = leadership.named if leadership else frozenset()
@@ -39,11 +46,15 @@ def needed_replicas(
             return {}  # no copy and no assignment: there is no answer that a checkpoint file's entry could make less sure
         return {broker_id: "no_history" for broker_id in sorted((named | set(orphaned)) - set(captured))}
     history = [state for state in leadership.history if not state.uncommitted]
-    unclean = [one for one in elections(history) if not one.clean]
+    lossy = _lossy_elections(history)
+    is_live = reference is not None and _leader_is_live(leadership, reference, replicas)
+    if history and reference is not None and _ends_in_a_crash(leadership, reference, replicas):
+        lossy.append(_Lossy(history[-1].metadata_offset + 1, unclean=False))
+    trusted = is_live and bool(history) and not any(one.unclean for one in lossy)
     found: dict[int, Need] = {}
     for broker_id in sorted((leadership.named | _members(history)) - set(captured)):
-        why = _need_now(broker_id, leadership, reference, unclean) or _need_of_past(
-            broker_id, leadership, history, unclean
+        why = _need_now(broker_id, leadership, reference, trusted) or _need_of_past(
+            broker_id, leadership, history, lossy
         )
         if why is not None:
             found[broker_id] = why
@@ -56,41 +67,74 @@ def _members(history: Collection[PartitionState]) -> set[int]:
     return leaders | {broker_id for state in history for broker_id in state.isr}
 
 
-def _need_now(
-    broker_id: int, leadership: Leadership, reference: Reference | None, unclean: Collection[Election]
-) -> Need | None:
-    """By the present state, unless that is older than the logs."""
+@dataclass(frozen=True, slots=True)
+class _Lossy:
+    """From a state of the history on the leader may lack committed records, which those in sync before may still have."""
+
+    metadata_offset: int
+    unclean: bool
+    """By an unclean election; else the last replica in sync crashed."""
+
+
+def _lossy_elections(history: Sequence[PartitionState]) -> list[_Lossy]:
+    """Unclean elections, and those of a sole in-sync replica that came back from a crash."""
+    return [
+        _Lossy(one.metadata_offset, unclean=not one.clean)
+        for one in elections(history)
+        if not one.clean or one.came_back
+    ]
+
+
+def _ends_in_a_crash(leadership: Leadership, reference: Reference, replicas: Sequence[ReplicaFacts]) -> bool:
+    """Whether all that are here of those that have what is committed, in sync, eligible or leading last, have crashed or
+    lost the end of their logs since.
+    """
+    last = last_led(leadership.history)
+    members = {*(leadership.isr or ()), *leadership.elr, *(() if last is None else (last.leader_id,))}
+    here = [facts for facts in replicas if facts.broker_id in members]
+    return bool(here) and all(_may_lack_its_end(facts, leadership, reference, replicas) for facts in here)
+
+
+def _may_lack_its_end(
+    facts: ReplicaFacts, leadership: Leadership, reference: Reference, replicas: Sequence[ReplicaFacts]
+) -> bool:
+    """Whether a replica was killed, or its own checkpoints tell that it lost its end. A torn tail is what a live copy has."""
+    flushed = facts.directory.recovery_point_checkpoint
+    if flushed is not None and flushed > facts.log_end_offset and not facts.end_is_open:
+        return True
+    return why_down(facts, leadership) is not None or is_tail_lost(reference, replicas, facts)
+
+
+def _need_now(broker_id: int, leadership: Leadership, reference: Reference | None, trusted: bool) -> Need | None:
+    """By the present state, unless that is older than the logs. `trusted`: the leader is here, live, and was elected cleanly."""
     if reference is not None and reference.outdated:
         return "no_history"
     if broker_id in leadership.elr:
         return "elr"
     in_sync = broker_id in (leadership.isr or ()) or broker_id == leadership.leader_id
-    if in_sync and (unclean or not leadership.history or not _leader_is_live(leadership, reference)):
-        return "isr"
-    return None
+    return "isr" if in_sync and not trusted else None
 
 
-def _leader_is_live(leadership: Leadership, reference: Reference | None) -> bool:
-    """Whether the leader's log is the one that the others are compared with, and the leader was up when it was copied."""
-    if reference is None or reference.predates or reference.facts.killed:
+def _leader_is_live(leadership: Leadership, reference: Reference, replicas: Sequence[ReplicaFacts]) -> bool:
+    """Whether the leader's log is the one that the others are compared with, has its end, and was copied while it was up."""
+    if reference.predates or reference.facts.end_is_open or reference.facts.broker_id != leadership.leader_id:
         return False
-    leads = reference.facts.broker_id == leadership.leader_id
-    return leads and leadership.leader_id not in (leadership.fenced or ()) and not reference.facts.end_is_open
+    fenced = leadership.leader_id in (leadership.fenced or ())
+    return not fenced and not _may_lack_its_end(reference.facts, leadership, reference, replicas)
 
 
 def _need_of_past(
-    broker_id: int, leadership: Leadership, history: list[PartitionState], unclean: Collection[Election]
+    broker_id: int, leadership: Leadership, history: list[PartitionState], lossy: Sequence[_Lossy]
 ) -> Need | None:
-    """By what it was before each unclean election that it has not followed since."""
+    """By what it was before each moment from which on the leader may lack records, if it has not followed since."""
     if not history:
         return None if broker_id in (leadership.isr or ()) else "no_history"
-    for election in unclean:
-        if broker_id in _members([state for state in history if state.metadata_offset >= election.metadata_offset]):
+    for one in lossy:
+        if broker_id in _members([state for state in history if state.metadata_offset >= one.metadata_offset]):
             continue
-        before = [state for state in history if state.metadata_offset < election.metadata_offset]
-        if any(state.leader_id == broker_id for state in before):
-            return "led_before_unclean"
-        if any(broker_id in (*state.isr, *state.elr) for state in before):
-            return "isr_before_unclean"
+        before = [state for state in history if state.metadata_offset < one.metadata_offset]
+        led = any(state.leader_id == broker_id for state in before)
+        if led or any(broker_id in (*state.isr, *state.elr) for state in before):
+            return "isr_before_crash" if not one.unclean else "led_before_unclean" if led else "isr_before_unclean"
     began = history[0].occasion == "created"
     return None if began or broker_id in _members(history) else "no_history"

@@ -40,13 +40,15 @@ def state_rows(leadership: Leadership) -> Iterator[dict]:
             "configs": dict(sorted(state.configs.items())),
             "sole_isr": None if state.sole_isr is None else asdict(state.sole_isr),
             "overtaken": None,
+            # Null where it was not, so that snapshots keep their ids.
+            "leader_stopped": state.leader_stopped or None,
         }
     if not leadership.history:
         yield {
             **names,
             "entry": 0,
             "topic_id": leadership.topic_id,
-            **dict.fromkeys((*_STATE_VALUES, *_STATE_LISTS, "fenced", "fenced_since", "sole_isr")),
+            **dict.fromkeys((*_STATE_VALUES, *_STATE_LISTS, "fenced", "fenced_since", "sole_isr", "leader_stopped")),
             "leader_id": leadership.leader_id,
             "leader_epoch": leadership.leader_epoch,
             "isr": None if leadership.isr is None else list(leadership.isr),
@@ -100,6 +102,7 @@ def _of_history(rows: list[Mapping]) -> Leadership:
                 **{name: tuple(row.get(name) or ()) for name in _STATE_LISTS},
             },
             configs=dict(row["configs"] or {}),
+            leader_stopped=bool(row.get("leader_stopped")),
             sole_isr=SoleIsr(**row["sole_isr"]) if row.get("sole_isr") else None,
         )
         for row in ordered

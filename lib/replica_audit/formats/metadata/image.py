@@ -234,6 +234,7 @@ class MetadataImage:
                 metadata_offset=entry.offset,
                 occasion="changed",
                 leader_id=leader,
+                leader_stopped=leader is None and self._was_stopped(last),
                 leader_epoch=last.leader_epoch + (message.leader is not None),
                 partition_epoch=last.partition_epoch + 1,
                 configs=self._effective(self._names[message.topic_id], leader),
@@ -242,6 +243,12 @@ class MetadataImage:
                 **{name: value for name, value in given.items() if value is not None},
             )
         )
+
+    def _was_stopped(self, last: PartitionState) -> bool:
+        """Whether the leader announced that it stops; the controller notes that before it takes the leadership away."""
+        if last.leader_id is None:
+            return last.leader_stopped
+        return self._brokers.get(last.leader_id, (False, False))[1]
 
     def _configure(self, entry: Entry, message: ConfigSet) -> None:
         is_topic = message.resource_type == TOPIC_RESOURCE
