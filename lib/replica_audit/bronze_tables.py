@@ -27,6 +27,7 @@ replica_count int
 segment_count int
 size_bytes bigint
 inventory map<string,bigint>
+voters array<struct<node_id:int,log_dir:string,state:string,missing:array<string>>>
 """),
     "replica_dirs": columns("""
 broker_id int

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from replica_audit.answering.by_partition import Row
 from replica_audit.deciding.present_state import find_up, newest_states
+from replica_audit.formats.log_dirs.names import METADATA_PARTITION
 from replica_audit.model import Place
 from replica_audit.results import Results
 
@@ -75,6 +76,8 @@ class CaptureMatrix:
     brokers: tuple[BrokerCaptures, ...]
     missing: tuple[MissingReplicas, ...]
     """Those with a needed replica first."""
+    controllers: tuple[MissingReplicas, ...]
+    """The voters whose copies of the metadata log are missing."""
 
 
 def find_needed(results: Results) -> tuple[NeededBrokers, ...]:
@@ -110,10 +113,15 @@ def find_compared(results: Results) -> Compared:
 
 
 def find_matrix(results: Results) -> CaptureMatrix | None:
-    """The matrix of captures; None where every replica that anything names was captured whole."""
-    rows = results.rows("captures")
+    """The matrix of captures; None where every copy that anything names was captured whole.
+
+    Where all replicas were and a voter's copy of the metadata log was not, it has no rows by broker.
+    """
+    everything = results.rows("captures")
+    rows = [row for row in everything if not _is_of_voter(row)]
+    controllers = _missing([row for row in everything if _is_of_voter(row)])
     if not is_incomplete(rows):
-        return None
+        return CaptureMatrix((), (), controllers) if controllers else None
     counts: dict[int, Counter[str]] = defaultdict(Counter)
     for row in rows:
         counts[row["broker_id"]][row["state"]] += 1
@@ -122,6 +130,10 @@ def find_matrix(results: Results) -> CaptureMatrix | None:
     for broker_id, count in sorted(counts.items()):
         alike[tuple(count[name] for name in (*STATES, "needed"))].append(broker_id)
     brokers = tuple(BrokerCaptures(tuple(ids), numbers[:-1], numbers[-1]) for numbers, ids in alike.items())
+    return CaptureMatrix(brokers, _missing(rows), controllers)
+
+
+def _missing(rows: Sequence[Row]) -> tuple[MissingReplicas, ...]:
     by_place: dict[Place, list[Row]] = defaultdict(list)
     for row in rows:
         if row["state"] != "whole":
@@ -130,13 +142,16 @@ def find_matrix(results: Results) -> CaptureMatrix | None:
     for place, of_place in by_place.items():
         groups[tuple(_kind(row) for row in of_place)].append(place)
     missing = [MissingReplicas(tuple(places), tuple(by_place[places[0]])) for places in groups.values()]
-    missing.sort(key=lambda one: all(row["needed"] is None for row in one.rows))
-    return CaptureMatrix(brokers, tuple(missing))
+    return tuple(sorted(missing, key=lambda one: all(row["needed"] is None for row in one.rows)))
 
 
 def is_incomplete(captures: Sequence[Row]) -> bool:
-    """Whether a replica is not in the snapshot, or not whole."""
-    return any(row["state"] != "whole" for row in captures)
+    """Whether a replica is not in the snapshot, or not whole; copies of the metadata log do not count."""
+    return any(row["state"] != "whole" and not _is_of_voter(row) for row in captures)
+
+
+def _is_of_voter(row: Row) -> bool:
+    return row["topic"] == METADATA_PARTITION.topic
 
 
 def _kind(row: Row) -> tuple:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from replica_audit.closed_sets import CaptureKind, SegmentSource
+from replica_audit.closed_sets import CaptureKind, CaptureState, SegmentSource
 from replica_audit.model import Leadership, QuarantineRow, ReplicaDir
 
 
@@ -101,6 +101,18 @@ class MetadataLog:
 
 
 @dataclass(frozen=True, slots=True)
+class VoterCopy:
+    """A controller that votes on the metadata log, and its copy of that log."""
+
+    node_id: int
+    log_dir: str | None
+    """None where the snapshot has no copy."""
+    state: CaptureState
+    missing: tuple[str, ...]
+    """Names of files, or of the directory, that are not there or could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerLogFile:
     """A `server.log`, `state-change.log` or `controller.log`, rotated or not."""
 
@@ -145,6 +157,8 @@ class Inventory:
     orphan_checkpoints: tuple[OffsetCheckpoint, ...]
     """Lines whose partition has no current directory in that log dir: a future replica's, or one deleted since."""
     metadata_logs: tuple[MetadataLog, ...]
+    voters: tuple[VoterCopy, ...]
+    """Of the metadata log's quorum, as far as a control record or quorum-state names them."""
     leaderships: tuple[Leadership, ...]
     """From topic listings and leadership.json, each with its `source`."""
     leadership_files: tuple[str, ...]

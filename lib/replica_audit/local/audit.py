@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Protocol
 
 from replica_audit import __version__
@@ -13,6 +13,7 @@ from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.partitions.conclusion import conclude
 from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
 from replica_audit.auditing.rows.accounting import account_for_input, check_answered, check_losses
+from replica_audit.auditing.rows.captures import voter_rows
 from replica_audit.auditing.rows.evidence import AuditOptions, has_metadata_log, options_row, resolve_options
 from replica_audit.auditing.rows.failures import failure_rows
 from replica_audit.auditing.rows.lost_producers import transactional_producers, with_transactions
@@ -243,6 +244,7 @@ class _Gathered:
     def results(self, started: str, segment_count: int, size_bytes: int, unread: Iterable[Row]) -> Results:
         """All answers, with what belongs to no partition."""
         inventory, unplaced = self._opened.inventory, self._opened.unplaced
+        self._tables["captures"] += voter_rows(map(asdict, inventory.voters))
         self._tables["findings"] += self._log_dirs.findings(unplaced, inventory.cluster_id)
         verdicts = [row["verdict"] for row in self._tables["partitions"]]
         check_answered(self._opened.partitions, len(self._tables["partitions"]))

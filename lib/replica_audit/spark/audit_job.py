@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from replica_audit.auditing.findings.log_dirs import LogDirTally
 from replica_audit.auditing.leadership.capture_times import times_of_manifest
 from replica_audit.auditing.rows.accounting import check_answered
+from replica_audit.auditing.rows.captures import voter_rows
 from replica_audit.auditing.rows.evidence import (
     EARLIER,
     EVIDENCE_TABLES,
@@ -99,6 +100,8 @@ def audit(
         answers = audit_partitions(spark, groups, work)
         of_tasks = sum(file.row_count for file in answers.files.get("partitions", ()))
         check_answered(groups, len(answers.rows["partitions"]) + of_tasks)
+        # Rows of earlier versions lack the column.
+        answers.rows["captures"] += voter_rows(snapshot.get("voters") or ())
         answers.rows["findings"] += _log_dir_findings(warehouse, attempt, groups, ids["cluster_id"])
         counts = {TIMELINE_TABLE: warehouse.count_rows(TIMELINE_TABLE, ids["audit_id"]) if timelines else 0}
         for table in REPORTED_TABLES:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.replicas.segment_traces import traces_of_segment
 from replica_audit.closed_sets import NamedBy
+from replica_audit.formats.log_dirs.names import METADATA_PARTITION
 
 if TYPE_CHECKING:
     from replica_audit.auditing.findings.case import Case
@@ -47,6 +48,24 @@ def capture_rows(audit: PartitionAudit) -> Iterator[dict]:
             "named_by": _named_by(broker_id, evidence),
             "missing": [_DIRECTORY],
             "needed": needed.get(broker_id),
+        }
+
+
+def voter_rows(voters: Iterable[Mapping[str, Any]]) -> Iterator[dict]:
+    """A row for each copy of the metadata log that a voter has or should have, from `snapshots.voters`.
+
+    No answer on a partition needs one of them: what is committed is on a majority, and on brokers (META-FORK, META-STALE).
+    """
+    for one in voters:
+        yield {
+            "topic": METADATA_PARTITION.topic,
+            "partition": METADATA_PARTITION.partition,
+            "broker_id": one["node_id"],
+            "log_dir": one["log_dir"],
+            "state": one["state"],
+            "named_by": ["voters"],
+            "missing": list(one["missing"]),
+            "needed": None,
         }
 
 

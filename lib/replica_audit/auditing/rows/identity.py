@@ -5,6 +5,7 @@ and everything beyond ASCII escaped, and each ended by a newline:
 
 - ``["cluster", cluster_id]``, ``["manifest", {…}]`` where there is one, and ``["topics", [pattern…]]`` where there are observations:
   of other topics none are kept;
+- ``["voters", [row…]]`` where a voter's copy of the metadata log is missing;
 - ``[table, row]`` for each row of the bronze tables `replica_dirs`, `leader_epochs`, `offset_checkpoints`, `partition_states`
   and `quarantine` that is known before the scan: what checkpoints, metadata and listings say; without `reason`, and without
   columns that are null or empty there, so that a version that adds a column leaves other snapshots their ids;
@@ -65,6 +66,8 @@ def inventory_lines(inventory: Inventory, topics: Iterable[str] = ()) -> list[st
     lines = [_line("cluster", inventory.cluster_id)]
     if inventory.manifest is not None:
         lines.append(_line("manifest", asdict(inventory.manifest)))
+    if any(one.state != "whole" for one in inventory.voters):
+        lines.append(_line("voters", [asdict(one) for one in inventory.voters]))
     if inventory.progress_files:
         lines.append(_line("topics", sorted(topics)))
     for table, rows in bronze_rows(inventory).items():

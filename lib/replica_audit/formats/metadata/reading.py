@@ -34,6 +34,10 @@ class MetadataReading:
     quarantine: tuple[QuarantineRow, ...] = ()
     doubtful: bool = False
     """Part of the newest copy could not be read: the leadership may be older than what a listing says."""
+    voters: tuple[int, ...] = ()
+    """Of the quorum; () where nothing names them."""
+    unread: tuple[str, ...] = ()
+    """Paths of files, or of whole logs, that could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +75,10 @@ def read_metadata(
         except (FormatError, MessageError, OSError) as error:
             refused[newest.log.path] = error
             usable = [copy for copy in usable if copy is not newest]
+    unread = (*refused, *(path for copy in copies for path, _, _ in copy.problems))
     if reading is None:
         rows = [row for copy in copies for row in _unread(copy, refused.get(copy.log.path), lost=True)]
-        return MetadataReading(quarantine=(*rows, *ignored), doubtful=bool(rows))
+        return MetadataReading(quarantine=(*rows, *ignored), doubtful=bool(rows), unread=unread)
     quorum, stale = reading.quorum, reading.stale
     rows, doubtful = [], False
     if stale is not None:
@@ -90,7 +95,7 @@ def read_metadata(
         rows += _unread(copy, reason, lost=newer)
     told = {reading.history_of(fork.copy): fork for fork in reversed(quorum.forks)}
     forks = (_fork_row(told[number], reading.histories) for number in sorted(told))
-    return MetadataReading(reading.leaderships, (*rows, *ignored, *forks), doubtful)
+    return MetadataReading(reading.leaderships, (*rows, *ignored, *forks), doubtful, reading.voters, unread)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +106,8 @@ class _Reading:
     histories: tuple[History, ...]
     set_aside: tuple[MetadataCopy, ...]
     """Copies of histories that cannot be the right one, where one is left."""
+    voters: tuple[int, ...]
+    """By control records and quorum-state, else by the newest snapshot (KRAFT_VOTERS)."""
 
     def history_of(self, copy: MetadataCopy) -> int:
         """The number of the history that a copy is of."""
@@ -131,7 +138,7 @@ def _read(
     found = mark_sole_isr(image.leaderships(), _course(image, kept, settled), evidence.epochs)
     found = mark_lacking(found, stale) if stale else found
     left_over = _left_over(image, found, evidence.directories)
-    return _Reading(settled, (*found, *left_over), stale, histories, aside)
+    return _Reading(settled, (*found, *left_over), stale, histories, aside, settled.voters or image.voters)
 
 
 def _left_over(

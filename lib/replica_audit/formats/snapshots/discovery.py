@@ -37,6 +37,7 @@ from replica_audit.formats.log_dirs.put_aside import PutAside, deleted_segments,
 from replica_audit.formats.log_dirs.replica_dirs import OffsetFile, read_epochs, read_offset_files, read_replica
 from replica_audit.formats.metadata.reading import AppliedEvidence, read_metadata
 from replica_audit.formats.metadata.stale import copy_moments
+from replica_audit.formats.metadata.voter_copies import find_voters
 from replica_audit.formats.snapshots.file_kinds import is_put_beside, kind_by_name
 from replica_audit.formats.snapshots.whose_files import (
     find_broker_logs,
@@ -128,6 +129,7 @@ class _Discovery:
             duplicates=find_duplicates(self._replicas),
             orphan_checkpoints=tuple(self._orphans),
             metadata_logs=tuple(self._metadata_logs),
+            voters=find_voters(metadata.voters, self._metadata_logs, metadata.unread, log_dirs),
             leaderships=leaderships,
             leadership_files=leadership_files,
             manifest=manifest,

@@ -14,7 +14,7 @@ from replica_audit.reporting.phrases.sentences import (
     Template,
     capitalise,
     join_some,
-    name_brokers,
+    name_nodes,
     name_partitions,
 )
 from replica_audit.results import Results
@@ -31,15 +31,15 @@ _FILES = 3
 
 #: What is said of brokers by the state of their replica; `files` are those that are missing.
 _STATES = {
-    "partial": "{brokers} captured without {files}",
-    "named": "{brokers} not captured",
-    "absent": "{brokers} captured without the partition",
+    "partial": "{nodes} captured without {files}",
+    "named": "{nodes} not captured",
+    "absent": "{nodes} captured without the partition",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureText:
-    """The matrix in words: rows below `HEADS`, and what is missing in sentences."""
+    """The matrix in words: rows below `HEADS`, none where all replicas were captured, and what is missing in sentences."""
 
     rows: tuple[tuple[str, ...], ...]
     lines: tuple[Sentence, ...]
@@ -54,20 +54,21 @@ def tell_captures(results: Results) -> CaptureText | None:
     for one in matrix.brokers:
         whole, partial, named, absent = one.states
         rows.append((", ".join(map(str, one.brokers)), *map(str, (whole, partial, named + absent, one.needed))))
-    lines = [_line(group) for group in matrix.missing[:LINES]]
+    lines = [_line(group, "broker") for group in matrix.missing[:LINES]]
     if left := matrix.missing[LINES:]:
         lines.append(MORE_NOT_HERE.say(count=render_count(sum(len(one.places) for one in left), "more partition")))
+    lines += [_line(group, "controller") for group in matrix.controllers]
     return CaptureText(tuple(rows), tuple(lines))
 
 
-def _line(group: MissingReplicas) -> Sentence:
+def _line(group: MissingReplicas, noun: str) -> Sentence:
     alike: dict[tuple, list[Row]] = defaultdict(list)
     for row in group.rows:
         alike[row["state"], tuple(row["missing"]), row["needed"]].append(row)
     clauses = []
     for (state, missing, needed), rows in alike.items():
         clause = _STATES[state].format(
-            brokers=name_brokers([row["broker_id"] for row in rows]),
+            nodes=name_nodes(noun, [row["broker_id"] for row in rows]),
             files=join_some([clean(name) for name in missing], _FILES, "file"),
         )
         clauses.append(f"{clause}, and needed ({WHY_NEEDED[needed]})" if needed else clause)

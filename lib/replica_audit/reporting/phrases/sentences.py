@@ -64,7 +64,12 @@ def name_partitions(places: Sequence[tuple[str, int]], limit: int = 4) -> str:
 
 def name_brokers(ids: Sequence[int | None], last: str = "and") -> str:
     """Broker 1; brokers 1 and 2; broker 1 or 2."""
-    return f"broker{'' if len(ids) == 1 or last == 'or' else 's'} {join_words(ids, last)}"
+    return name_nodes("broker", ids, last)
+
+
+def name_nodes(noun: str, ids: Sequence[int | None], last: str = "and") -> str:
+    """The same of another kind of node."""
+    return f"{noun}{'' if len(ids) == 1 or last == 'or' else 's'} {join_words(ids, last)}"
 
 
 def name_offsets(start: int, end: int) -> str:

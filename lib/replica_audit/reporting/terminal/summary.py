@@ -87,7 +87,8 @@ def _captures(results: Results, colour: bool) -> list[str]:
     told = tell_captures(results)
     if told is None:
         return []
-    table = align_columns([[head.upper() for head in HEADS], *told.rows], right=range(1, len(HEADS)))
+    heads = [[head.upper() for head in HEADS]] if told.rows else []
+    table = align_columns([*heads, *told.rows], right=range(1, len(HEADS)))
     lines = ["", paint("Replicas in the snapshot", "head", colour), *table]
     return lines + [line for sentence in told.lines for line in wrap(plain_text(sentence), "", "    ")]
 

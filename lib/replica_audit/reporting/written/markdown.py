@@ -70,9 +70,9 @@ def _captures(results: Results) -> list[str]:
     told = tell_captures(results)
     if told is None:
         return []
-    rows = [HEADS, ("--:",) * len(HEADS), *told.rows]
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    return [f"**Replicas in the snapshot**\n\n{table}", "\n".join(f"- {_render(line)}" for line in told.lines)]
+    rows = [HEADS, ("--:",) * len(HEADS), *told.rows] if told.rows else []
+    table = ["\n".join(f"| {' | '.join(row)} |" for row in rows)] if rows else []
+    return ["**Replicas in the snapshot**", *table, "\n".join(f"- {_render(line)}" for line in told.lines)]
 
 
 def _what_to_do(todo: WhatToDo) -> str:
