@@ -16,9 +16,11 @@ import pytest
 from tests.exhaustive.snapshots import write_snapshot
 from tests.exhaustive.states import walks
 from tests.support.fixtures import ATTACKS, CAPTURES, FIXTURES
+from tests.support.less import CALM, too_calm
 from tests.support.parts import some_parts, take_away
 from tests.support.some import some
 
+from replica_audit.answering.captured import find_compared
 from replica_audit.answering.verdict import build_verdict
 from replica_audit.config import Settings
 from replica_audit.errors import InputError, UsageError
@@ -29,8 +31,6 @@ from replica_audit.results import Results
 #: Parts of each snapshot; `PARTS=50` for a long run.
 PARTS = int(os.environ.get("PARTS", "2"))
 SNAPSHOTS = [FIXTURES / name for name in CAPTURES] + sorted(path for path in ATTACKS.glob("*/*") if path.is_dir())
-#: Answers in which no loss is seen.
-CALM = ("CONSISTENT", "LAGGING")
 
 
 def audited(snapshot: Path) -> Results | None:
@@ -52,13 +52,24 @@ def whole(snapshot: Path) -> Results:
 
 
 def names(part: Results, place: Place) -> bool:
-    """Whether the part names a replica that it needs, a file that it lacks of one that it has, or that who leads is known by
-    older words only.
+    """Whether the part names a replica that it needs, a file that it lacks of one that it has, that who leads is known by
+    older words only, or that nothing says which replicas there are.
     """
     if any("older than the logs" in row["message"] for row in part.rows_of("findings").get(place, ())):
         return True
     rows = part.rows_of("captures").get(place, ())
-    return any(row["needed"] or (row["missing"] and row["state"] == "partial") for row in rows)
+    lacks = any(row["needed"] or (row["missing"] and row["state"] == "partial") for row in rows)
+    return lacks or place in find_compared(part).unassigned
+
+
+def names_for_election(part: Results, place: Place, candidate: int) -> bool:
+    """Whether the part names, besides, an in-sync replica that was not captured, or what the candidate's next start cuts."""
+    absent = (
+        row["state"] in ("named", "absent") and "isr" in row["named_by"] for row in part.rows_of("captures")[place]
+    )
+    findings = part.rows_of("findings").get(place, ())
+    damaged = any(row["code"].startswith("LOG-CORRUPT") and row["broker_id"] == candidate for row in findings)
+    return damaged or any(absent)
 
 
 def cannot_tell(part: Results, place: Place) -> bool:
@@ -108,15 +119,23 @@ def elections_never_become_surer(of_whole: Results, part: Results) -> Iterator[s
             candidate = row["candidate_id"]
             if row["broker_id"] != candidate or candidate not in before or before[candidate]["lost_at_most"]:
                 continue
+            if names_for_election(part, place, candidate):
+                continue
             told, proven = row["lost_committed"] + row["lost_possible"], before[candidate]["lost_committed"]
             if told < proven:
                 yield f"{place}: candidate {candidate} loses {told} at most, of {proven} committed"
+
+
+def the_verdict_is_no_calmer_than_the_costs(_: Results, part: Results) -> Iterator[str]:
+    """Nor is it on a part."""
+    return too_calm(part)
 
 
 RULES: tuple[Callable[[Results, Results], Iterator[str]], ...] = (
     no_loss_turns_into_calm,
     the_mark_stays_inside,
     elections_never_become_surer,
+    the_verdict_is_no_calmer_than_the_costs,
 )
 
 

@@ -18,6 +18,8 @@ from replica_audit.model import Place
 from replica_audit.reporting.answers.answer import build_answer
 from replica_audit.results import Results
 
+#: Verdicts that see no loss.
+CALM = ("CONSISTENT", "LAGGING")
 #: Sentences that no part may say of which a needed replica is missing.
 CALMING = re.compile("All is well|Nothing is lost|captured replicas agree|Bring the missing brokers back|loses nothing")
 
@@ -63,7 +65,7 @@ def too_sure(whole: Results, part: Results) -> Iterator[str]:
         if unseen.issuperset((*place, row["broker_id"]) for row in whole.rows("replicas") if _holds(row, place))
     }
     for row in part.rows("partitions"):
-        place, calm = _place(row), row["verdict"] in ("CONSISTENT", "LAGGING")
+        place, calm = _place(row), row["verdict"] in CALM
         if place in lost and calm and (place in needed or place not in named):
             yield f"{place}: {row['verdict']}"
         if place in needed and row["lost_records"] == 0:
@@ -75,6 +77,16 @@ def too_sure(whole: Results, part: Results) -> Iterator[str]:
         yield f"exit status {verdict['exit_status']}"
     if lost and (said := CALMING.search(build_answer(part, verdict).headline)):
         yield f"headline: {said[0]}"
+
+
+def too_calm(results: Results) -> Iterator[str]:
+    """Partitions whose verdict sees no loss, though keeping the present leader may cost committed records."""
+    for row in results.rows("partitions"):
+        place = _place(row)
+        for cost in results.rows_of("elections").get(place, ()) if row["verdict"] in CALM else ():
+            stays = cost["candidate_id"] == cost["broker_id"] == row["leader_id"]
+            if stays and (lost := cost["lost_committed"] + cost["lost_possible"]):
+                yield f"{place}: {row['verdict']}, and broker {row['leader_id']} may lose {lost} committed records"
 
 
 def _holds(row: Mapping[str, Any], place: Place) -> bool:

@@ -188,7 +188,7 @@ def _cost(
             gone = [
                 item.unproven() if item.is_ahead else item
                 for item in gone
-                if is_doubtful or not item.is_ahead or _is_of_later_leader(case, item)
+                if is_doubtful or not item.is_ahead or case.reference.is_before(item.leader_epoch)
             ]
         if broker != candidate.broker_id and not compacted:
             hidden += [item.above(candidate.local_start_offset) for item in kept]
@@ -240,13 +240,6 @@ def _cost(
         ),
         hidden_records=_count(filter(None, hidden), mine)[0].records,
     )
-
-
-def _is_of_later_leader(case: Case, item: Marked) -> bool:
-    """Whether records past the reference's end are of a later leader epoch than it knows: either what names it as the leader
-    is older than the logs, or it was elected without them."""
-    known = case.reference.leader_epoch
-    return known is not None and item.leader_epoch is not None and item.leader_epoch > known
 
 
 def _beside(case: Case, candidate: ReplicaFacts, holding: Holding, stays: bool, is_doubtful: bool) -> Iterator[Marked]:

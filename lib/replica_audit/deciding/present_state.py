@@ -38,19 +38,23 @@ def newest_states(results: Results) -> dict[Place, Row]:
 
 
 def find_up(results: Results) -> dict[int, bool]:
-    """Whether each broker was up when it was copied; a broker of which nothing tells is left out.
+    """Whether each broker was up when it was copied; a broker of which nothing tells is left out (docs/semantics.md H.2).
 
     In order of trust: what the manifest says of its copy; the newest metadata log, which knows who is fenced; the
-    clean-shutdown flag, which a broker deletes as it starts, so that one that is not fenced and has it stopped later. A
-    listing tells nothing: it may have been taken before the brokers went down.
+    clean-shutdown flag. A listing tells nothing: it may have been taken before the brokers went down.
     """
     up: dict[int, bool] = {}
     for row in results.rows("partition_states"):
         if row["fenced"] is not None:
             up.update({broker_id: broker_id not in row["fenced"] for broker_id in row["replicas"] or ()})
-    for row in results.rows("replicas"):
-        if row["clean_shutdown"]:
-            up[row["broker_id"]] = False
+    at_rest = (results.audit.get("options") or {}).get("quiesced")
+    for broker_id in {row["broker_id"] for row in results.rows("replicas") if row["clean_shutdown"]}:
+        if up.get(broker_id) and not at_rest:
+            del up[
+                broker_id
+            ]  # Flag and metadata log are of different moments, and nothing tells which is the later one.
+        else:
+            up[broker_id] = False
     kinds: dict[int, set[str]] = defaultdict(set)
     for item in (results.audit.get("inputs") or {}).get("brokers") or ():
         kinds[item["broker_id"]].add(item["kind"])

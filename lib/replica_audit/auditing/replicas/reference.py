@@ -44,6 +44,11 @@ class Reference:
     fenced_since: Mapping[int, int] = field(default_factory=dict)
     """As in `Leadership`."""
 
+    def is_before(self, leader_epoch: int | None) -> bool:
+        """Whether records of that epoch are of a later leader than it is known to be: either what names the reference as the
+        leader is older than the logs, or it was elected without them."""
+        return self.leader_epoch is not None and leader_epoch is not None and leader_epoch > self.leader_epoch
+
     def complete(self, lineage: Lineage) -> Lineage:
         """A lineage of the reference as its leader keeps it: with (leader epoch, log end) where it has not reached that epoch.
 

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 CAP_SKEW = Code(
     "CAP-SKEW",
-    severities=("info",),
-    verdicts=(),
+    severities=("medium", "info"),
+    verdicts=("INCONCLUSIVE",),
     summary="Copies of different moments explain what was seen",
     meaning="The brokers were running while they were copied one after the other, so ends and checkpoints do not "
-    "belong together. What they cannot decide is not reported as a fault.",
+    "belong together. What they cannot decide is not reported as a fault. Medium where another replica, not in sync, has records "
+    "of a later leader: who leads is not known then, and neither is what is lost.",
     proof="The values that disagree, and when each directory was copied, where the manifest says so.",
     remedy="Stop the brokers, or copy followers first and the leader last, each with its checkpoints before its "
     "segments, and write a manifest.json.",
@@ -50,10 +51,19 @@ CODES = (
 
 
 def skew(
-    case: Case, facts: ReplicaFacts, text: str, start: int, end: int, when: str | None = None, *, doubtful: bool = False
+    case: Case,
+    facts: ReplicaFacts,
+    text: str,
+    start: int,
+    end: int,
+    when: str | None = None,
+    *,
+    doubtful: bool = False,
+    is_undecided: bool = False,
 ) -> Finding:
-    """A tail that files copied at different moments may explain."""
-    explains = "may explain it, unless records were lost" if doubtful else "explains it"
+    """A tail that files copied at different moments may explain. `doubtful`: a loss explains it as well, which another finding
+    reports; `is_undecided`: none does."""
+    explains = "may explain it, unless records were lost" if doubtful or is_undecided else "explains it"
     if case.quiesced:
         why = f"brokers that are stopped one after the other end at different offsets, which {explains}"
     else:
@@ -61,6 +71,8 @@ def skew(
     return finding(
         CAP_SKEW,
         f"{text}; {why}",
+        severity="medium" if is_undecided else "info",
+        verdict="INCONCLUSIVE" if is_undecided else None,
         confidence="likely",
         broker_id=facts.broker_id,
         start_offset=start,

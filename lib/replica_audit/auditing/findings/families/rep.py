@@ -132,7 +132,11 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
     if not unknown and newest > (-1 if reference.leader_epoch is None else reference.leader_epoch):
         text += f", of leader epoch {newest}, which is later than that of broker {leader.broker_id}"
         if not case.one_moment:
-            yield skew(case, follower, f"{text}: the leadership given is older than the logs", start, end)
+            is_undecided = reference.is_before(newest)
+            text += ": the leadership given is older than the logs"
+            if is_undecided:
+                text += ", or the leader was elected without these records"
+            yield skew(case, follower, text, start, end, is_undecided=is_undecided)
             return
     when = case.times.describe((follower, leader))
     if lacks_tail(reference, item, case.leadership, case.times, case.one_moment):
