@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.comparing.provenance import open_question, why_not_comparable
@@ -88,7 +89,9 @@ def skew(
 
 def of_input(row: Mapping) -> Finding | None:
     """Of a quarantine row of a copy that may have been made before others; None for any other row."""
-    return unusable_input(CAP_SKEW, row) if row["code"] == CAP_SKEW.code else None
+    return (
+        replace(unusable_input(CAP_SKEW, row), severity="info", verdict=None) if row["code"] == CAP_SKEW.code else None
+    )
 
 
 def _outdated(case: Case) -> Iterator[Finding]:
@@ -98,6 +101,8 @@ def _outdated(case: Case) -> Iterator[Finding]:
         yield finding(
             CAP_SKEW,
             overtaken_text(case, older),
+            severity="info",
+            verdict=None,
             confidence="likely",
             broker_id=reference.facts.broker_id,
             evidence=[Evidence("leadership", name_source(older.source))],
@@ -108,6 +113,8 @@ def _outdated(case: Case) -> Iterator[Finding]:
             f"broker {reference.facts.broker_id} leads in epoch {reference.leader_epoch} by the metadata log, and its own "
             "epoch file does not know that epoch: its files were copied before it began to lead, so what others have past "
             "its end proves nothing",
+            severity="info",
+            verdict=None,
             confidence="likely",
             broker_id=reference.facts.broker_id,
             evidence=[
