@@ -138,7 +138,8 @@ def _read(
     found = mark_sole_isr(image.leaderships(), _course(image, kept, settled), evidence.epochs)
     found = mark_lacking(found, stale) if stale else found
     left_over = _left_over(image, found, evidence.directories)
-    return _Reading(settled, (*found, *left_over), stale, histories, aside, settled.voters or image.voters)
+    named = () if settled.voters is None else tuple(sorted(settled.voters.ids))
+    return _Reading(settled, (*found, *left_over), stale, histories, aside, named)
 
 
 def _left_over(
