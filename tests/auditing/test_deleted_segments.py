@@ -12,6 +12,7 @@ from tests.auditing.scenario import TOPIC, Answer, Broker, written
 from tests.auditing.test_copies_beside import COMMON, NEW, OLD, beside
 from tests.auditing.test_leadership_history import UNCLEAN_TO_2, change, scene
 from tests.support import metadata_log as write
+from tests.support.some import some
 
 from replica_audit.answering.losses import find_holders
 from replica_audit.answering.verdict import build_verdict
@@ -73,7 +74,7 @@ def test_what_only_deleted_segments_hold_is_lost_and_named_without_a_verdict(tmp
 
 def test_they_keep_nothing_whoever_leads(tmp_path: Path) -> None:
     answer = healed(tmp_path, CUT)
-    for row in answer.tables["elections"]:
+    for row in some(answer.tables["elections"]):
         assert (row["lost_records"], row["lost_committed"], row["lost_possible"]) == (6, 0, 6)
         (copy,) = row["beside"]
         assert (copy["broker_id"], copy["start_offset"], copy["end_offset"], copy["lost_held"]) == (1, 50, 56, 6)

@@ -25,7 +25,8 @@ def copy(broker_id: int, end: int = 30, mark: int | None = None, recovery_point:
         high_watermark_file=SimpleNamespace(path="marks"), recovery_point_file=SimpleNamespace(path="points"),
     )  # fmt: skip
     return SimpleNamespace(broker_id=broker_id, key=(broker_id, ""), directory=directory, is_about_to_go=False,
-                           log_end_offset=end, log_start_offset=0, end_is_open=end_is_open, last_leader_epoch=0, lineage=Lineage(held))  # fmt: skip
+                           log_end_offset=end, log_start_offset=0, end_is_open=end_is_open, last_leader_epoch=0, lineage=Lineage(held),
+                           found_lineage=None if epochs is None else Lineage(epochs), file_increases=True)  # fmt: skip
 
 
 def found(*copies: Any, leader: int = 0, quiesced: bool = False, stretches: Sequence[OffsetRange] = (), leads: bool = True,

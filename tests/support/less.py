@@ -80,12 +80,16 @@ def too_sure(whole: Results, part: Results) -> Iterator[str]:
 
 
 def too_calm(results: Results) -> Iterator[str]:
-    """Partitions whose verdict sees no loss, though keeping the present leader may cost committed records."""
+    """Partitions whose verdict sees no loss, though keeping the present leader may cost committed records that a log holds.
+
+    What only `.deleted` segments hold is gone whoever leads.
+    """
     for row in results.rows("partitions"):
         place = _place(row)
         for cost in results.rows_of("elections").get(place, ()) if row["verdict"] in CALM else ():
             stays = cost["candidate_id"] == cost["broker_id"] == row["leader_id"]
-            if stays and (lost := cost["lost_committed"] + cost["lost_possible"]):
+            gone = sum(one["lost_held"] for one in cost["beside"] if one["log_dir"].endswith("/*.deleted"))
+            if stays and (lost := cost["lost_committed"] + cost["lost_possible"]) > gone:
                 yield f"{place}: {row['verdict']}, and broker {row['leader_id']} may lose {lost} committed records"
 
 

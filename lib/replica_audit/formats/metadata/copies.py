@@ -99,14 +99,16 @@ class MetadataCopy:
                         yield entry
 
     def voters(self, snapshot: Snapshot) -> Voters | None:
-        """The voters that its last control record names; None where neither it nor its quorum-state names any.
+        """The voters that its last control record names, else its quorum-state, else its snapshot; None where none does.
 
         An election names them by id alone: from which directories they vote is in a VotersRecord of the log, or of the
         snapshot that it goes on from.
         """
         named = [one for _, one in self._voters_named(snapshot)]
+        if not named and self.state is not None and self.state.voters is not None:
+            return self.state.voters
         if not named:
-            return self.state.voters if self.state is not None else None
+            return next(iter(self._voters_before(snapshot)), None)
         last = named[0]
         records = [one for one in named if one.leader_id is None] or self._voters_before(snapshot)
         directories = records[0].directories if records else ()
