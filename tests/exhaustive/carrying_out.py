@@ -36,7 +36,10 @@ _ABORTED = re.compile(r"kafka-transactions.sh .*abort --topic (\S+) --partition 
 #: broker starts with two directories of one partition. What is left out of the assignment stays.
 _PERISHABLE = ("future", "delete", "duplicate")
 
-_UNCUT = re.compile(r"Broker (\d+) still has (\S+)-0 up to offset (\d+)")
+_UNCUT = re.compile(
+    r"Broker (\d+) still has (\S+)-0 up to offset (\d+), and the last entry of its leader-epoch-checkpoint below that offset is "
+    r"still (\d+) (\d+): "
+)
 
 
 def ways(states: Iterable[State]) -> Iterator[tuple[int, ...]]:
@@ -103,12 +106,17 @@ class Cluster:
         return True
 
     def _holds(self, condition: str) -> bool:
-        """Whether a condition is met that tells of a log: one that was cut and has grown again does not have what it had."""
+        """Whether a condition is met that tells of a log, which then has all that it had: it was not cut, to grow again."""
         found = _UNCUT.match(condition)
         if found is None:
+            assert " still has " not in condition, condition
             return True
-        broker = int(found[1])
-        return names(self._begun[found[2]].replicas[broker]) <= names(self.parts[found[2]].replicas[broker])
+        broker, (end, *entry) = int(found[1]), map(int, found.groups()[2:])
+        before, now = (parts[found[2]].replicas[broker] for parts in (self._begun, self.parts))
+        below = [one for one in now.epochs if one[1] < end]
+        is_met = now.end >= end and below[-1:] == [tuple(entry)]
+        assert not is_met or names(before) <= names(now), condition
+        return is_met
 
     def _copy(self, step: Step) -> None:
         for command in step.commands:

@@ -307,11 +307,20 @@ class _Attempt:
             leading = {way.leader(place) for way in self.clusters if candidate in way.up}
             for leader in sorted(cutting & leading):
                 found.append(
-                    f"Broker {candidate} still has {list_places([place])} up to offset "
-                    f"{self.decisions[place].chosen.log_end_offset}: if it has followed broker {leader} since it was copied, it "
-                    "was cut; then add a new copy of it to the snapshot, beside this one, and audit again"
+                    f"Broker {candidate} still has {list_places([place])} {self._how_far(place)}: if it has followed broker "
+                    f"{leader} since it was copied, it was cut; then add a new copy of it to the snapshot, beside this one, and "
+                    "audit again"
                 )
         return found
+
+    def _how_far(self, place: Place) -> str:
+        """What tells the chosen log from one that was cut and has grown again: its end, and the epoch before it."""
+        chosen = self.decisions[place].chosen
+        far = f"up to offset {chosen.log_end_offset}"
+        epochs = self._matrix.replicas[place][chosen.candidate_id]["epochs"]
+        if not epochs:
+            return far
+        return f"{far}, and the last entry of its leader-epoch-checkpoint below that offset is still {epochs[-1][0]} {epochs[-1][1]}"
 
     def _before_start(self, one: Round, taken: Sequence[Place]) -> list[str]:
         """What must hold before a candidate is started, which leads `taken` meanwhile though others are chosen for these."""
