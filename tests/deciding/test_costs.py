@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.captures import FIXTURES, audit_capture, truth
-from tests.auditing.scenario import Broker, audit, written
+from tests.auditing.scenario import TOPIC, Broker, audit, written
 from tests.auditing.test_leadership_history import change, scene
+from tests.auditing.test_transactions import COMPLETE_COMMIT, ONGOING, OVER
+from tests.auditing.test_transactions import _coordinator as write_coordinator
 from tests.formats.captures import batches_of, scan_file
+from tests.formats.test_transactions import _log_value
 from tests.property.capture import to_model
 from tests.property.cluster import Cluster
 from tests.support.encoder import encode_batch, encode_marker
@@ -238,6 +241,26 @@ def test_a_transaction_without_its_end_is_a_cost(tmp_path: Path, tail: list[byte
     old = Broker([*written(0, 30, 1), _begun(30), *tail])
     rows = own_rows(audit(tmp_path, {1: leader, 2: old}, isr=(1,)))
     assert (rows[1]["cut_transactions"], rows[2]["cut_transactions"]) == (cut, 0)
+
+
+@pytest.mark.parametrize(
+    ("values", "cut"),
+    [
+        ([_log_value(7, 1, COMPLETE_COMMIT, {}, updated=OVER)], 1),
+        ([_log_value(7, 0, ONGOING, {TOPIC: [0]}, updated=OVER)], 0),
+        ([], 0),
+    ],
+    ids=["ended", "in progress", "not known"],
+)
+def test_a_marker_whose_data_the_leader_has_lost_is_a_cost_where_the_coordinator_has_ended_the_transaction(
+    tmp_path: Path, values: list[bytes], cut: int
+) -> None:
+    """Of a producer that goes on with the same epoch the marker may be another transaction's."""
+    leader = Broker([*written(0, 30, 1), *written(30, 33, 2), _ended(33, epoch=1, leader_epoch=2)], high_watermark=34)
+    old = Broker([*written(0, 30, 1), _begun(30)], high_watermark=33)
+    options = {"before_audit": write_coordinator(tmp_path, *values)} if values else {}
+    rows = own_rows(audit(tmp_path, {1: leader, 2: old}, isr=(1,), **options))
+    assert (rows[1]["cut_transactions"], rows[2]["cut_transactions"]) == (0, cut)
 
 
 def test_a_committed_marker_decides_between_candidates_that_lose_no_record(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from replica_audit.auditing.comparing.replays import replay_lineage
 from replica_audit.auditing.comparing.tallies import Tally
 from replica_audit.auditing.findings.case import Case
 from replica_audit.auditing.findings.families.rep import brokers_past_leader
-from replica_audit.auditing.findings.families.txn import is_marker_due
+from replica_audit.auditing.findings.families.txn import is_ended, is_marker_due
 from replica_audit.auditing.partitions.conclusion import PartitionAudit
 from replica_audit.auditing.replicas.facts import CopyKey, ReplicaFacts
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
@@ -270,18 +270,20 @@ def _comparison(case: Case, holding: Holding) -> Comparison:
 def _cut_producers(
     case: Case, candidate: ReplicaFacts, holding: Holding, cut: int, may_be_newer: bool
 ) -> Iterator[int]:
-    """Producers whose transaction the candidate leaves open and a copy that is cut there goes on with."""
+    """Producers whose transaction the candidate leaves open and a copy that is cut goes on with."""
     for transaction in open_at_end(candidate.segments).values():
-        if _is_cut(case, holding.cut_part(transaction, cut), may_be_newer):
+        part = holding.cut_part(transaction, cut)
+        # A marker alone may be that of another transaction: the coordinator knows.
+        if part is not None and (part.was_open or is_ended(case, transaction)) and _is_cut(case, part, may_be_newer):
             yield transaction.producer_id
 
 
-def _is_cut(case: Case, part: TransactionPart | None, may_be_newer: bool) -> bool:
+def _is_cut(case: Case, part: TransactionPart, may_be_newer: bool) -> bool:
     """Whether a transaction that is open on a candidate is cut: its next part is dropped elsewhere, and nobody writes it again.
 
     `may_be_newer`: the candidate leads, and may have what lies past its end: it was copied earlier.
     """
-    if part is None or not part.is_possible or (part.is_ahead and may_be_newer):
+    if not part.is_possible or (part.is_ahead and may_be_newer):
         return False
     return not (part.batch.is_control and is_marker_due(case, part.batch.producer_id))
 

@@ -83,6 +83,8 @@ class TransactionPart:
     """It may have been committed."""
     is_ahead: bool
     """As in `Marked`."""
+    was_open: bool
+    """The transaction had begun below the cut, where the two logs are alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +122,19 @@ class Holding:
         return kept, dropped
 
     def cut_part(self, transaction: OpenTransaction, truncate_to: int) -> TransactionPart | None:
-        """The first part of a transaction that truncation drops, where it was open at the cut; else None."""
-        first = self._first_dropped(truncate_to)
-        if transaction.first_offset >= first:
-            return None
-        own = self.batches
+        """The first part of a transaction that truncation drops; of one that begins above the cut, in the other log, a marker
+        without any data before it. None where there is no such part.
+        """
+        first, own = self._first_dropped(truncate_to), self.batches
         dropped = (own.ends > first) & (own.rows["producer_id"] == transaction.producer_id)
         batch = next_part(transaction, own.where(dropped))
-        if batch is None:
+        was_open = transaction.first_offset < first
+        if batch is None or not (was_open or batch.is_control):
             return None
         at = next(iter(find_rows(Batches.of((batch,)).columns(*_PLACE), own.columns(*_PLACE)).tolist()))
         parts = list(_marked(self.case, self.facts, batch, self.places.runs_at(at), bool(self.places.ahead[at])))
         is_possible = any(one.possible_end > one.piece.start_offset for one in parts)
-        return TransactionPart(batch, is_possible, any(one.is_ahead for one in parts))
+        return TransactionPart(batch, is_possible, any(one.is_ahead for one in parts), was_open)
 
     def _first_dropped(self, truncate_to: int) -> int:
         return max(truncate_to, self.facts.log_start_offset)

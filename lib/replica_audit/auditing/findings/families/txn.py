@@ -129,8 +129,7 @@ def _is_over(case: Case, transaction: OpenTransaction, state: TransactionState) 
     The coordinator's log and the partition may be copied at different moments. What it says must be newer than the
     records, and the log must have gone on after it.
     """
-    newer = state.producer_epoch > transaction.last_epoch or state.updated_ms >= transaction.last_timestamp_ms
-    if not (newer or case.quiesced):
+    if not _is_newer(case, transaction, state):
         return None
     if case.quiesced:
         return "proven", "nothing was written while the copies were made"
@@ -146,6 +145,11 @@ def _is_over(case: Case, transaction: OpenTransaction, state: TransactionState) 
     if latest > state.updated_ms and facts.log_end_offset > transaction.last_offset + 1:
         return "likely", f"the log has records of {latest} ms, after that"
     return None
+
+
+def _is_newer(case: Case, transaction: OpenTransaction, state: TransactionState) -> bool:
+    newer = state.producer_epoch > transaction.last_epoch or state.updated_ms >= transaction.last_timestamp_ms
+    return newer or bool(case.quiesced)
 
 
 def _owner(transaction: OpenTransaction, state: TransactionState | None) -> str:
@@ -196,3 +200,9 @@ def is_marker_due(case: Case, producer_id: int) -> bool:
     state = case.transactions.get(producer_id)
     place = (case.topic_partition.topic, case.topic_partition.partition)
     return state is not None and state.state in _PREPARED and place in state.partitions
+
+
+def is_ended(case: Case, transaction: OpenTransaction) -> bool:
+    """Whether the coordinator, by its log, has ended a transaction that a replica leaves open."""
+    state = case.transactions.get(transaction.producer_id)
+    return state is not None and not _is_pending(case, transaction, state) and _is_newer(case, transaction, state)
