@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from tests.reporting.rows import finding, partition, results, row
@@ -244,6 +245,25 @@ def test_the_partition_page_shows_every_section() -> None:
         "- considered: capture skew: no",
     ):
         assert part in re.sub(r"\s+", " ", text) or part in text, part
+
+
+@pytest.mark.parametrize(
+    ("epoch", "other", "count", "text"),
+    [
+        (0, 1, 2, "epoch 0 where the reference has epoch 1"),
+        (0, None, 2, "epoch 0 where the reference has no record"),
+        (None, 1, 0, "no record where the reference has epoch 1"),
+        (None, None, 2, "records without an epoch where the reference has records without an epoch"),
+        (None, None, 0, "no record where the reference has records without an epoch"),
+    ],
+)
+def test_offsets_without_a_record_are_told_from_records_without_an_epoch(
+    epoch: int | None, other: int | None, count: int, text: str
+) -> None:
+    answer = _loss()
+    first = {**answer.tables["divergences"][0], "replica_epoch": epoch, "leader_epoch": other, "record_count": count}
+    page = render_partition(replace(answer, tables={**answer.tables, "divergences": [first]}))
+    assert f": {text}, {count} records" in re.sub(r"\s+", " ", page)
 
 
 def test_ranges_that_touch_are_joined() -> None:

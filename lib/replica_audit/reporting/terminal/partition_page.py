@@ -174,7 +174,12 @@ def _divergences(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for row in rows[:LIMIT]:
         text = f"broker {row['broker_id']} {render_range(row['start_offset'], row['end_offset'])} {row['code']}"
-        text += f": {_epoch(row['replica_epoch'])} where the reference has {_epoch(row['leader_epoch'])}"
+        # Neither records in a format without epochs nor an offset without a record have an epoch.
+        epoch, other = row["replica_epoch"], row["leader_epoch"]
+        own = _epoch(epoch) if row["record_count"] else "no record"
+        text += (
+            f": {own} where the reference has {'no record' if other is None and epoch is not None else _epoch(other)}"
+        )
         text += f", {render_count(row['record_count'], 'record')}"
         if row["committed"]:
             count = row["committed_records"]
@@ -210,7 +215,7 @@ def _truncations(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _epoch(epoch: int | None) -> str:
-    return "no record" if epoch is None else "records without epoch" if epoch < 0 else f"epoch {epoch}"
+    return "records without an epoch" if epoch is None or epoch < 0 else f"epoch {epoch}"
 
 
 def _step(step: Mapping[str, Any]) -> str:
