@@ -49,6 +49,14 @@ STORIES = {
             *("broker 1 loses power and its log from 2 on", "broker 1 starts"),
         ),
     ),
+    "a tail that was lost by an eligible replica, which led without it": (
+        2,
+        (
+            *("write", "all catch up", "broker 0 is killed, broker 2 leads"),
+            *("broker 2 loses power and its log from 4 on, broker 1 leads", "broker 1 is killed"),
+            *("broker 2 starts", "broker 2 is elected uncleanly"),
+        ),
+    ),
     "a tail that was left behind, brought back cleanly, committed and lost": (
         1,
         (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import dropwhile
+from itertools import dropwhile, pairwise
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.comparing.cause import Cause
@@ -148,7 +148,8 @@ def _promised(
 
     None of them when, from their leader's time to the last of `suspects`, the in-sync replicas were always too few or
     had the broker among them that was elected without the records: then these never were on all of them. That holds as
-    long as this broker had not lost the end of its log; what a checkpoint proves committed counts in any case.
+    long as this broker had not lost the end of its log, as one may have that lost its eligibility; what a checkpoint proves
+    committed counts in any case.
     """
     if past.known_from > epoch:
         return None
@@ -166,9 +167,25 @@ def _promised(
     without: set[int] = set()
     if len(suspects) == 1 and past.had(suspects[0].leader_epoch, run.start_offset, epoch) is False:
         without = {suspects[0].leader_id} - {states[0].leader_id}
+        if without & _dropped_from_elr(leadership.history, states[0].metadata_offset, end):
+            without = set()
     if any(not without & set(state.isr) for state in enough):
         return run.data_records
     return run.committed_records if enough else 0
+
+
+def _dropped_from_elr(history: Sequence[PartitionState], start: int, end: int | None) -> set[int]:
+    """Eligible replicas that came back from an unclean shutdown between two offsets of the metadata log (KIP-966).
+
+    With `min.insync.replicas` in sync all of them cease to be eligible, whatever became of them.
+    """
+    known = [one for one in history if one.metadata_offset >= start and (end is None or one.metadata_offset < end)]
+    return {
+        broker_id
+        for before, after in pairwise(known)
+        if len(after.isr) < _least_isr(after)
+        for broker_id in {*before.elr} - {*after.elr, *after.isr}
+    }
 
 
 def _least_isr(state: PartitionState) -> int:
