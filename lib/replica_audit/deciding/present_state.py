@@ -50,9 +50,8 @@ def find_up(results: Results) -> dict[int, bool]:
     at_rest = (results.audit.get("options") or {}).get("quiesced")
     for broker_id in {row["broker_id"] for row in results.rows("replicas") if row["clean_shutdown"]}:
         if up.get(broker_id) and not at_rest:
-            del up[
-                broker_id
-            ]  # Flag and metadata log are of different moments, and nothing tells which is the later one.
+            # Flag and metadata log are of different moments, and nothing tells which is the later one.
+            del up[broker_id]
         else:
             up[broker_id] = False
     kinds: dict[int, set[str]] = defaultdict(set)
