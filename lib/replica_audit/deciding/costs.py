@@ -24,6 +24,7 @@ from replica_audit.deciding.held_records import Holding, Marked, TransactionPart
 from replica_audit.deciding.remote_costs import in_holes, unserved
 from replica_audit.formats.segments.batches import BATCH_DTYPE
 from replica_audit.formats.segments.open_transactions import open_at_end
+from replica_audit.model import OpenTransaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +170,7 @@ def _cost(
     stays = candidate is case.reference.facts and case.reference.leader_id == candidate.broker_id
     mine = own.parted(cuts[candidate.broker_id])[0]
     held, dropped, cut_producers = list(mine), {}, set()
+    left_open = tuple(open_at_end(candidate.segments).values())
     hidden: list[Marked | None] = []
     committed: dict[int, int] = {}
     for broker, cut in cuts.items():
@@ -194,11 +196,11 @@ def _cost(
             hidden += [item.above(candidate.local_start_offset) for item in kept]
         dropped[broker] = [item for item in gone if not (compacted and _was_cleaned(candidate, item))]
         may_be_newer = stays and broker not in shorter and not is_doubtful
-        cut_producers |= set(_cut_producers(case, candidate, holdings[broker], cut, may_be_newer))
+        cut_producers |= set(_cut_producers(case, left_open, holdings[broker], cut, may_be_newer))
     for one in aside:
         item = _comparison(case, one)
         may_be_newer = stays and not is_doubtful and not case.is_lost_tail(item)
-        cut_producers |= set(_cut_producers(case, candidate, one, cuts_of[candidate.key][one.facts.key], may_be_newer))
+        cut_producers |= set(_cut_producers(case, left_open, one, cuts_of[candidate.key][one.facts.key], may_be_newer))
     beside = {one.facts.key: list(_beside(case, candidate, one, stays, is_doubtful)) for one in aside}
     lost = [item for items in (*dropped.values(), *beside.values()) for item in items]
     lost += unserved(case, candidate, stays=stays)
@@ -268,10 +270,10 @@ def _comparison(case: Case, holding: Holding) -> Comparison:
 
 
 def _cut_producers(
-    case: Case, candidate: ReplicaFacts, holding: Holding, cut: int, may_be_newer: bool
+    case: Case, left_open: Iterable[OpenTransaction], holding: Holding, cut: int, may_be_newer: bool
 ) -> Iterator[int]:
-    """Producers whose transaction the candidate leaves open and a copy that is cut goes on with."""
-    for transaction in open_at_end(candidate.segments).values():
+    """Producers whose transaction, one of those `left_open` on the candidate, a copy that is cut goes on with."""
+    for transaction in left_open:
         part = holding.cut_part(transaction, cut)
         # A marker alone may be that of another transaction: the coordinator knows.
         if part is not None and (part.was_open or is_ended(case, transaction)) and _is_cut(case, part, may_be_newer):
