@@ -365,6 +365,9 @@ class PartitionState:
     """On the state from which on the leader was alone in the ISR."""
     leader_stopped: bool = False
     """Nobody leads, and the last leader was in controlled shutdown when it ceased to: it flushed its log."""
+    crashed: tuple[int, ...] = ()
+    """Replicas that registered again since the state before without having announced that they stop: they may have lost the
+    end of their log."""
     lacked_by: tuple[int, ...] = ()
     """Controllers whose copies do not have this record, though it was committed before they were made (META-STALE)."""
 

@@ -60,6 +60,7 @@ sole_isr struct<min_isr:int,others_fenced:string,applied:string>
 lacked_by array<int>
 overtaken boolean
 leader_stopped boolean
+crashed array<int>
 """)
 
 #: Columns that begin every table.

@@ -301,6 +301,36 @@ def test_scene_clean_election(tmp_path):
     assert answer.tables["partitions"][0]["promised_dropped"] == 0
 
 
+#: Nobody leads any more, and 2 is elected uncleanly.
+ALONE = (change(isr=(1,), leader=-1), change(leader=2, isr=(2,), recovering=True))
+
+
+@pytest.mark.parametrize(
+    ("moves", "promised"),
+    [
+        ((change(isr=(1, 2)), *ALONE), 0),
+        ((change(isr=(1, 2)), write.registration_change(2, 1), write.register_broker(2), *ALONE), 20),
+        ((change(isr=(1, 2)), write.registration_change(2, 1), write.registration_change(2, -1), *ALONE), 0),
+        ((change(isr=(1, 2)), write.registration_change(2, stopping=1), write.register_broker(2), *ALONE), 0),
+        ((change(isr=(1, 2)), write.register_broker(3), *ALONE), 0),
+        ((change(isr=(1,)), write.register_broker(2), change(isr=(1, 2)), *ALONE), 0),
+        ((change(isr=(1,)), write.register_broker(2), *ALONE), 20),
+        ((change(isr=(1,), elr=(2,)), write.register_broker(2), change(isr=(), elr=(2,), leader=-1), ALONE[1]), 0),
+        ((change(isr=(1,), elr=(2,)), write.register_broker(2), change(isr=(), elr=(), leader=-1), ALONE[1]), 20),
+    ],
+    ids=[
+        *("nobody crashed", "crashed", "fenced, and up all the time", "stopped", "another crashed"),
+        *("crashed and followed again", "crashed out of the ISR", "still eligible", "no longer eligible"),
+    ],
+)
+def test_scene_one_that_crashed_may_have_had_what_it_led_without(tmp_path, moves, promised):
+    """Of three, two are enough; 2 was in sync whenever two were, lacks the end of the log and was elected uncleanly."""
+    old = Broker([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
+    new = Broker([*COMMON, *written(50, 60, 2, "new ")])
+    answer = scene(tmp_path, {1: old, 2: new, 3: new}, *moves, configs={"min.insync.replicas": "2"})
+    assert answer.tables["partitions"][0]["promised_dropped"] == promised
+
+
 def test_scene_a_clean_election_left_the_tail_before_an_unclean_one(tmp_path):
     """Broker 1's tail was abandoned cleanly by 2, which wrote on; then 3 was elected uncleanly and abandoned 2's."""
     first = Broker([*COMMON, *written(50, 60, 0, "first ")], high_watermark=50)

@@ -141,6 +141,32 @@ def test_a_leader_that_is_stopped_is_told_from_one_that_is_fenced(tmp_path):
     assert again.history == tuple(replace(state, batch_end=None) for state in one.history)
 
 
+def test_a_replica_that_registers_again_without_having_announced_that_it_stops_crashed(tmp_path):
+    (one,) = read_one(
+        tmp_path,
+        first_batches(),
+        write.batch(3, [write.register_broker(1), write.register_broker(2), write.change(TOPIC_ID, isr=(1, 2))]),
+        write.batch(6, [write.change(TOPIC_ID, isr=(1,)), write.registration_change(2, 1)]),
+        write.batch(8, [write.register_broker(2, fenced=True)]),
+        write.batch(9, [write.registration_change(2, -1)]),
+        write.batch(10, [write.config(2, "t", "min.insync.replicas", "1")], time_ms=TIME_MS + 1),
+        write.batch(11, [write.change(TOPIC_ID, isr=(1, 2))]),
+        write.batch(12, [write.registration_change(2, stopping=1), write.change(TOPIC_ID, isr=(1,))]),
+        write.batch(14, [write.registration_change(2, 1)]),
+        write.batch(15, [write.register_broker(2, fenced=True), write.registration_change(2, -1)]),
+        write.batch(17, [write.change(TOPIC_ID, isr=(1, 2))]),
+        write.batch(18, [write.registration_change(2, 1)]),
+        write.batch(19, [write.registration_change(2, -1), write.change(TOPIC_ID, isr=(1,))]),
+        write.batch(21, [write.register_broker(1), write.register_broker(2), write.change(TOPIC_ID, leader=2, isr=(2,))]),
+    ).values()  # fmt: skip
+    told = [(state.metadata_offset, state.crashed) for state in one.history if state.crashed]
+    # Told with the next state; after a controlled shutdown, and without a new process, nobody crashed.
+    assert told == [(10, (2,)), (23, (1, 2))]
+    assert leadership_of_rows(list(state_rows(one))).history == tuple(
+        replace(state, batch_end=None) for state in one.history
+    )
+
+
 def test_eligible_leader_replicas_are_cleared_by_topic_or_for_all(tmp_path):
     found = read_one(
         tmp_path,

@@ -148,8 +148,8 @@ def _promised(
 
     None of them when, from their leader's time to the last of `suspects`, the in-sync replicas were always too few or
     had the broker among them that was elected without the records: then these never were on all of them. That holds as
-    long as this broker had not lost the end of its log, as one may have that lost its eligibility; what a checkpoint proves
-    committed counts in any case.
+    long as this broker had not lost the end of its log, as one may have that crashed; what a checkpoint proves committed
+    counts in any case.
     """
     if past.known_from > epoch:
         return None
@@ -167,25 +167,25 @@ def _promised(
     without: set[int] = set()
     if len(suspects) == 1 and past.had(suspects[0].leader_epoch, run.start_offset, epoch) is False:
         without = {suspects[0].leader_id} - {states[0].leader_id}
-        if without & _dropped_from_elr(leadership.history, states[0].metadata_offset, end):
+        if without & _crashed(leadership.history, states[0].metadata_offset, end):
             without = set()
     if any(not without & set(state.isr) for state in enough):
         return run.data_records
     return run.committed_records if enough else 0
 
 
-def _dropped_from_elr(history: Sequence[PartitionState], start: int, end: int | None) -> set[int]:
-    """Eligible replicas that came back from an unclean shutdown between two offsets of the metadata log (KIP-966).
+def _crashed(history: Sequence[PartitionState], start: int, end: int | None) -> set[int]:
+    """Replicas that came back from an unclean shutdown between two offsets of the metadata log, `end` included.
 
-    With `min.insync.replicas` in sync all of them cease to be eligible, whatever became of them.
+    One that stays eligible came back with its clean-shutdown flag, whatever it had announced (KIP-966). One that joined the
+    ISR again as a follower has since fetched everything that was committed.
     """
-    known = [one for one in history if one.metadata_offset >= start and (end is None or one.metadata_offset < end)]
-    return {
-        broker_id
-        for before, after in pairwise(known)
-        if len(after.isr) < _least_isr(after)
-        for broker_id in {*before.elr} - {*after.elr, *after.isr}
-    }
+    known = [one for one in history if one.metadata_offset >= start and (end is None or one.metadata_offset <= end)]
+    crashed: set[int] = set()
+    for before, after in pairwise(known):
+        crashed |= {*after.crashed} - {*after.elr}
+        crashed -= {*after.isr} - {*before.isr, after.leader_id}
+    return crashed
 
 
 def _least_isr(state: PartitionState) -> int:

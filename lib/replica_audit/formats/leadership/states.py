@@ -42,13 +42,16 @@ def state_rows(leadership: Leadership) -> Iterator[dict]:
             "overtaken": None,
             # Null where it was not, so that snapshots keep their ids.
             "leader_stopped": state.leader_stopped or None,
+            "crashed": list(state.crashed) or None,
         }
     if not leadership.history:
         yield {
             **names,
             "entry": 0,
             "topic_id": leadership.topic_id,
-            **dict.fromkeys((*_STATE_VALUES, *_STATE_LISTS, "fenced", "fenced_since", "sole_isr", "leader_stopped")),
+            **dict.fromkeys(
+                (*_STATE_VALUES, *_STATE_LISTS, "fenced", "fenced_since", "sole_isr", "leader_stopped", "crashed")
+            ),
             "leader_id": leadership.leader_id,
             "leader_epoch": leadership.leader_epoch,
             "isr": None if leadership.isr is None else list(leadership.isr),
@@ -103,6 +106,7 @@ def _of_history(rows: list[Mapping]) -> Leadership:
             },
             configs=dict(row["configs"] or {}),
             leader_stopped=bool(row.get("leader_stopped")),
+            crashed=tuple(row.get("crashed") or ()),
             sole_isr=SoleIsr(**row["sole_isr"]) if row.get("sole_isr") else None,
         )
         for row in ordered

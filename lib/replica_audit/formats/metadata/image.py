@@ -59,6 +59,8 @@ class MetadataImage:
         self.elr_levels: list[tuple[int, int]] = []
         self._batch = (-1, -1)
         self._fenced_since: dict[int, int] = {}
+        self._crashed_at: dict[int, int] = {}
+        """Offset at which a broker last registered again without having announced that it stops."""
         self._held: list[Entry] | None = None
         self._uncommitted = False
 
@@ -156,6 +158,8 @@ class MetadataImage:
 
     def _note_broker(self, entry: Entry, broker_id: int, fenced: bool | None, registered: bool) -> None:
         if not self._uncommitted and (fenced is not None or registered):
+            if registered and broker_id in self._brokers and not self._brokers[broker_id][1]:
+                self._crashed_at[broker_id] = entry.offset
             self.brokers[broker_id].append(BrokerEvent(entry.batch_end, fenced, registered))
             if fenced:
                 # The records of a batch count together: the changes of partitions stand before the one that fences. A broker
@@ -235,6 +239,7 @@ class MetadataImage:
                 occasion="changed",
                 leader_id=leader,
                 leader_stopped=leader is None and self._was_stopped(last),
+                crashed=self._crashed_since(last),
                 leader_epoch=last.leader_epoch + (message.leader is not None),
                 partition_epoch=last.partition_epoch + 1,
                 configs=self._effective(self._names[message.topic_id], leader),
@@ -249,6 +254,13 @@ class MetadataImage:
         if last.leader_id is None:
             return last.leader_stopped
         return self._brokers.get(last.leader_id, (False, False))[1]
+
+    def _crashed_since(self, last: PartitionState) -> tuple[int, ...]:
+        return tuple(
+            broker
+            for broker in last.replicas
+            if self._crashed_at.get(broker, last.metadata_offset) > last.metadata_offset
+        )
 
     def _configure(self, entry: Entry, message: ConfigSet) -> None:
         is_topic = message.resource_type == TOPIC_RESOURCE
@@ -285,6 +297,7 @@ class MetadataImage:
                 occasion=occasion,
                 batch_end=entry.batch_end,
                 uncommitted=self._uncommitted,
+                crashed=self._crashed_since(last),
                 **changes,
             )
         )
