@@ -30,6 +30,8 @@ __all__ = [
 ]
 
 _GREATEST_PRODUCER_EPOCH = (1 << 15) - 1
+#: Batches that are summed up at once; a window of large batches has too few of them to be worth calling numpy for.
+_ROWS = 4096
 
 
 class Summariser:
@@ -48,19 +50,33 @@ class Summariser:
         self._epoch_starts: list[EpochStart] = []
         self._batch_count = 0
         self._sound_end = 0
+        self._waiting: list[np.ndarray] = []
+        self._waiting_rows = 0
 
     def add(self, item: np.ndarray | Damage) -> None:
         """Take the next array of `BATCH_DTYPE`, or the next damage."""
-        self._content.add(item)
         if isinstance(item, Damage):
+            self._sum_up()
+            self._content.add(item)
             self._damage.append(item)
             self._finder.pass_damage()
         elif len(item):
-            self._finder.watch(item)
-            self._transactions.watch(item)
-            self._add_facts(item)
-            self._add_epochs(item)
-            self._chunks = merge_chunks((self._chunks.values(), digest_chunks(item)))
+            self._waiting.append(item)
+            self._waiting_rows += len(item)
+            if self._waiting_rows >= _ROWS:
+                self._sum_up()
+
+    def _sum_up(self) -> None:
+        if not self._waiting:
+            return
+        batches = self._waiting[0] if len(self._waiting) == 1 else np.concatenate(self._waiting)
+        self._waiting, self._waiting_rows = [], 0
+        self._content.add(batches)
+        self._finder.watch(batches)
+        self._transactions.watch(batches)
+        self._add_facts(batches)
+        self._add_epochs(batches)
+        self._chunks = merge_chunks((self._chunks.values(), digest_chunks(batches)))
 
     def finish(self) -> SegmentSummary:
         """The summary of everything that was added.
@@ -68,6 +84,7 @@ class Summariser:
         A batch at the end with a wrong CRC is a batch, but not a sound one: what follows the last sound batch, such
         batches included, is the tail.
         """
+        self._sum_up()
         tail_length = self._facts["size_bytes"] - self._sound_end
         tail_kind: TailKind = "clean" if not tail_length else "garbage"
         if self._damage and self._damage[-1].kind != "corrupt":
