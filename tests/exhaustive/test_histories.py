@@ -86,6 +86,14 @@ STORIES = {
             *("broker 2 loses power and its log from 4 on", "broker 2 starts"),
         ),
     ),
+    "a tail of an older epoch below a log start that is the end": (
+        1,
+        False,
+        (
+            *("broker 1 loses power and its log from 2 on", "write", "broker 0 is killed, broker 2 leads"),
+            *("broker 0 starts", "write", "DeleteRecords up to the high watermark", "checkpoints are written"),
+        ),
+    ),
 }
 
 

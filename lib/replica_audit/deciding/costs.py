@@ -128,18 +128,11 @@ def holdings_of(
 
 
 def committed_ranges(case: Case, batches: Mapping[CopyKey, np.ndarray]) -> dict[CopyKey, list[tuple[int, int]]]:
-    """By copy, the [start, end) of its log whose records are proven committed; `batches` as for `candidate_costs`.
-
-    Of what lies below the reference's log start nothing tells whether the reference had the same.
-    """
+    """By copy, the [start, end) of its log whose records are proven committed; `batches` as for `candidate_costs`."""
     beside = copies_beside(case)
     cuts = cuts_of_candidates(case.reference, replicas_of(case), case.protocol, case.is_tiered, beside)
-    floor = case.reference.facts.log_start_offset
     return {
-        key: [
-            (max(item.piece.start_offset, floor), min(item.piece.committed_end, item.piece.end_offset))
-            for item in one.marked
-        ]
+        key: [(item.piece.start_offset, min(item.piece.committed_end, item.piece.end_offset)) for item in one.marked]
         for key, one in holdings_of(case, batches, cuts).items()
     }
 
@@ -194,7 +187,9 @@ def _cost(
             ]
         if broker != candidate.broker_id and not compacted:
             hidden += [item.above(candidate.local_start_offset) for item in kept]
-        dropped[broker] = [item for item in gone if not (compacted and _was_cleaned(candidate, item))]
+        # Of a batch that the candidate's log start goes through, the beginning was deleted.
+        above = filter(None, (item.above(candidate.log_start_offset) for item in gone))
+        dropped[broker] = [item for item in above if not (compacted and _was_cleaned(candidate, item))]
         may_be_newer = stays and broker not in shorter and not is_doubtful
         cut_producers |= set(_cut_producers(case, left_open, holdings[broker], cut, may_be_newer))
     for one in aside:

@@ -188,7 +188,7 @@ def _are_among(place: Sequence[np.ndarray], batches: Batches) -> np.ndarray:
 
 def holding(case: Case, facts: ReplicaFacts, batches: Batches, loaded: frozenset[int]) -> Holding:
     """The holding of one of a case's replicas, given its batches of the chunks `loaded`."""
-    item = next((one for one in (*case.comparisons, *case.beside) if one.follower is facts), None)
+    item = _comparison(case, facts)
     places, twins = Places.of(item, batches), {} if item is None else _twins(item)
     marked = list(_pieces(case, facts, batches, places, twins))
     marked += [
@@ -219,8 +219,10 @@ def _pieces(
     for low, high in known.stretches(chosen | odd, known.epochs, places.run, single):
         if plain[low]:
             within = next(iter(places.runs_at(low)), None)
-            marks = case.committed_in(within) if within is not None and within.conflicting else _shared(case)
             start = max(int(batches.starts[low]), facts.log_start_offset)
+            marks = (
+                case.committed_in(within) if within is not None and within.conflicting else _shared(case, facts, start)
+            )
             one = _piece(facts, known[low], start, int(batches.ends[low]), *marks)
             yield one if low == high else one.between(start, int(batches.ends[high]))
             continue
@@ -285,13 +287,14 @@ def _marked(case: Case, facts: ReplicaFacts, batch: Batch, runs: Sequence[Run], 
     for run in runs:
         begin, end = max(start, run.start_offset), min(batch.end_offset, run.end_offset)
         if start < begin:
-            yield _piece(facts, batch, start, begin, *_shared(case))
+            yield _piece(facts, batch, start, begin, *_shared(case, facts, start))
         if begin < end:
-            part = _piece(facts, batch, begin, end, *(case.committed_in(run) if run.conflicting else _shared(case)))
+            marks = case.committed_in(run) if run.conflicting else _shared(case, facts, begin)
+            part = _piece(facts, batch, begin, end, *marks)
             yield _as_other(part, facts) if run.kind == "content" else part
         start = max(start, end)
     if start < batch.end_offset:
-        yield _piece(facts, batch, start, batch.end_offset, *_shared(case))
+        yield _piece(facts, batch, start, batch.end_offset, *_shared(case, facts, start))
 
 
 def _as_other(part: Marked, facts: ReplicaFacts) -> Marked:
@@ -307,24 +310,34 @@ def _piece(facts: ReplicaFacts, batch: Batch, start: int, end: int, committed_en
     return Marked(piece, max(possible_end, committed_end), batch.epoch)
 
 
-def _shared(case: Case) -> tuple[int, int]:
-    """How far records of the reference's own history are committed: proven, and at most."""
-    mark = case.high_watermark
+def _shared(case: Case, facts: ReplicaFacts, start: int) -> tuple[int, int]:
+    """How far records from `start` on are committed that are in no run: proven, and at most. They are of the reference's own
+    history, except below its log start, where nothing may show that.
+    """
+    mark, item = case.high_watermark, _comparison(case, facts)
+    part = None if item is None else item.unproven_below_start
+    proven = mark.proven_lower if part is None or start >= part.end_offset else part.start_offset
     if mark.hw_upper is None or not keeps_committed(case.protocol):
-        return mark.proven_lower, case.reference.facts.log_end_offset
-    return mark.proven_lower, max(mark.hw_upper, mark.proven_lower)
+        return proven, case.reference.facts.log_end_offset
+    return proven, max(mark.hw_upper, mark.proven_lower)
+
+
+def _comparison(case: Case, facts: ReplicaFacts) -> Comparison | None:
+    """That of a copy with the reference; None of the reference itself."""
+    return next((one for one in (*case.comparisons, *case.beside) if one.follower is facts), None)
 
 
 def _of_ahead(case: Case, facts: ReplicaFacts, batch: Batch) -> tuple[int, int]:
     """The same of what a replica has past the reference's end."""
     committed = committed_ahead(case.reference.facts, facts)
-    tail = next(one.never_committed for one in (*case.comparisons, *case.beside) if one.follower is facts)
+    item = _comparison(case, facts)
+    tail = None if item is None else item.never_committed
     return committed, committed if tail is not None and batch.base_offset >= tail.start_offset else batch.end_offset
 
 
 def _of_chunk(case: Case, facts: ReplicaFacts, chunk: ChunkDigest) -> Marked:
     """A chunk that every replica which has it holds alike."""
-    committed, possible = _shared(case)
+    committed, possible = _shared(case, case.reference.facts, chunk.base_offset)
     piece = Piece(
         facts.key,
         ("chunk", chunk.chunk, chunk.digest),

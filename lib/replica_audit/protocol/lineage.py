@@ -92,6 +92,18 @@ class Lineage:
                 return offset
         return max(start_offset, end_offset)
 
+    def shared_with(self, other: Lineage, end_offset: int) -> int:
+        """Up to where, at most to `end_offset`, two logs have the same records: where the last epoch that both have ends in one.
+
+        An epoch has one leader, and whoever has a record of it has what that leader's log had below. 0 where they have
+        none in common.
+        """
+        for epoch, _ in reversed(self.entries):
+            if other.start_of(epoch) is not None:
+                ends = (one.end_offset_for(epoch, end_offset) for one in (self, other))
+                return min(end_offset, *(end[1] for end in ends if end is not None))
+        return 0
+
     def end_offset_for(self, requested_epoch: int | None, log_end_offset: int) -> tuple[int, int] | None:
         """Answer to OffsetsForLeaderEpoch: (epoch, its end offset), or None for undefined.
 

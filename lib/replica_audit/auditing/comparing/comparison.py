@@ -53,6 +53,8 @@ class Comparison:
     """Of what it has past the reference's end, that which was never committed; None: all may have been."""
     undecided: Tail | None = None
     """Of it, that of which no file tells whether it was committed."""
+    unproven_below_start: OffsetRange | None = None
+    """Of what it has below the reference's log start, that which nothing proves committed: it may be of another history."""
     doubt: str | None = None
     """What else would explain that the two differ, so that nothing of it is proven; None: nothing would."""
 

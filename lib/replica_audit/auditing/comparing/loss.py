@@ -240,10 +240,15 @@ def _clusters(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
 
 def _count(cluster: Sequence[Piece]) -> _Counted:
     """One cluster: by offsets where every offset has a record, else by the batches' own numbers."""
-    until = max(piece.committed_end for piece in cluster)
+    until = _committed_end(cluster)
     total, at_most = _union(cluster, until)
     of_copies = _shares(cluster, until, total, lambda piece: piece.copy)
     return _Counted(total, at_most, of_copies, _shares(cluster, until, total, lambda piece: piece.copy[0]))
+
+
+def _committed_end(cluster: Iterable[Piece]) -> int:
+    """Up to where the records of one identity are proven committed: no piece proves any past its own end."""
+    return max(min(piece.committed_end, piece.end_offset) for piece in cluster)
 
 
 def _shares(
@@ -295,7 +300,7 @@ def count_beyond(pieces: Sequence[Piece], held: Sequence[Piece] = ()) -> tuple[C
         inside = [piece for piece in cluster if id(piece) in kept]
         if len(inside) == len(cluster):
             continue
-        until = max(piece.committed_end for piece in cluster)
+        until = _committed_end(cluster)
         whole, bound = _union(cluster, until)
         rest, _ = _union(inside, until)
         records, committed = max(0, whole.records - rest.records), max(0, whole.committed - rest.committed)

@@ -46,7 +46,7 @@ def recorded_marks(
         found = [Proof(0, 0, "nothing: the leader may have been elected without what the others have")]
     for facts, stretches, agreed_above in (
         (leader, (), -1),
-        *((item.follower, item.stretches, _unseen_below(reference, item)) for item in comparisons),
+        *((item.follower, item.stretches, unseen_below(reference, item)) for item in comparisons),
     ):
         if not led and _may_have_been_cut(facts, last_epoch, clean):
             continue
@@ -84,8 +84,8 @@ def _values(facts: ReplicaFacts, cleaner_bound: bool) -> list[tuple[int, str]]:
     return [(value, name) for value, name in found if value is not None]
 
 
-def _unseen_below(reference: Reference, item: Comparison) -> int:
-    """Where the two logs begin, when nothing there shows that they agree: what lies below may be of another lineage."""
+def unseen_below(reference: Reference, item: Comparison) -> int:
+    """Where the two logs begin, when nothing there shows that they agree: what lies below may be of another lineage; else -1."""
     floor = shared_start(reference.facts, item.follower)
     agree = item.common_prefix_end is not None and item.common_prefix_end > floor
     return -1 if agree else floor

@@ -25,6 +25,7 @@ from replica_audit.auditing.leadership.alone_in_isr import sole_terms
 from replica_audit.auditing.leadership.bounds import bound_high_watermark
 from replica_audit.auditing.leadership.capture_times import are_of_one_moment, lacks_tail
 from replica_audit.auditing.leadership.commitment import with_proofs
+from replica_audit.auditing.leadership.deleted_ranges import with_unproven_below_start
 from replica_audit.auditing.leadership.election_causes import with_causes
 from replica_audit.auditing.leadership.exactness import narrow_high_watermark
 from replica_audit.auditing.leadership.frozen_epochs import bounded_by_frozen_epochs, frozen_epochs
@@ -99,7 +100,8 @@ def conclude(
     terms = sole_terms(replicas, leadership, evidence.kafka_version)
     frozen = frozen_epochs(replicas, leadership, evidence.kafka_version)
     everything = (*kept, *found[len(grouping.followers) :])
-    everything = with_lost_marks(everything, lost_marks(reference, replicas))
+    lost = lost_marks(reference, replicas)
+    everything = with_unproven_below_start(with_lost_marks(everything, lost), reference, replicas, lost)
     everything = with_causes(with_proofs(everything, terms), reference, leadership)
     everything = with_uncommitted_tails(everything, reference, leadership, frozen)
     compared, beside = everything[: len(kept)], everything[len(kept) :]
