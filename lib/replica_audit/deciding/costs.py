@@ -192,11 +192,13 @@ def _cost(
         dropped[broker] = [item for item in above if not (compacted and _was_cleaned(candidate, item))]
         may_be_newer = stays and broker not in shorter and not is_doubtful
         cut_producers |= set(_cut_producers(case, left_open, holdings[broker], cut, may_be_newer))
-    for one in aside:
-        item = _comparison(case, one)
+    for item, one in zip(case.beside, aside, strict=True):
         may_be_newer = stays and not is_doubtful and not case.is_lost_tail(item)
         cut_producers |= set(_cut_producers(case, left_open, one, cuts_of[candidate.key][one.facts.key], may_be_newer))
-    beside = {one.facts.key: list(_beside(case, candidate, one, stays, is_doubtful)) for one in aside}
+    beside = {
+        one.facts.key: list(_beside(case, candidate, item, one, stays, is_doubtful))
+        for item, one in zip(case.beside, aside, strict=True)
+    }
     lost = [item for items in (*dropped.values(), *beside.values()) for item in items]
     lost += unserved(case, candidate, stays=stays)
     count, at_most = _count(lost, held)
@@ -239,14 +241,15 @@ def _cost(
     )
 
 
-def _beside(case: Case, candidate: ReplicaFacts, holding: Holding, stays: bool, is_doubtful: bool) -> Iterator[Marked]:
+def _beside(
+    case: Case, candidate: ReplicaFacts, item: Comparison, holding: Holding, stays: bool, is_doubtful: bool
+) -> Iterator[Marked]:
     """What a copy that neither leads nor follows holds above the candidate's log start.
 
     Where the candidate `stays` the leader, it may have what the copy has past its end: the copy was made later. That
     counts where it was in the leader's log before, and where the leader's own checkpoints lie past its end (`is_doubtful`)
     as not proven.
     """
-    item = _comparison(case, holding)
     for one in holding.marked:
         part = one.above(candidate.local_start_offset)
         if part is None:
@@ -257,11 +260,6 @@ def _beside(case: Case, candidate: ReplicaFacts, holding: Holding, stays: bool, 
             part = part.unproven()
         if not (holding.facts.compacted or candidate.compacted) or not _was_cleaned(candidate, part):
             yield part
-
-
-def _comparison(case: Case, holding: Holding) -> Comparison:
-    """Of a copy that neither leads nor follows."""
-    return next(one for one in case.beside if one.follower is holding.facts)
 
 
 def _cut_producers(

@@ -188,7 +188,7 @@ def _are_among(place: Sequence[np.ndarray], batches: Batches) -> np.ndarray:
 
 def holding(case: Case, facts: ReplicaFacts, batches: Batches, loaded: frozenset[int]) -> Holding:
     """The holding of one of a case's replicas, given its batches of the chunks `loaded`."""
-    item = _comparison(case, facts)
+    item = case.comparison_of(facts)
     places, twins = Places.of(item, batches), {} if item is None else _twins(item)
     marked = list(_pieces(case, facts, batches, places, twins))
     marked += [
@@ -314,7 +314,7 @@ def _shared(case: Case, facts: ReplicaFacts, start: int) -> tuple[int, int]:
     """How far records from `start` on are committed that are in no run: proven, and at most. They are of the reference's own
     history, except below its log start, where nothing may show that.
     """
-    mark, item = case.high_watermark, _comparison(case, facts)
+    mark, item = case.high_watermark, case.comparison_of(facts)
     part = None if item is None else item.unproven_below_start
     proven = mark.proven_lower if part is None or start >= part.end_offset else part.start_offset
     if mark.hw_upper is None or not keeps_committed(case.protocol):
@@ -322,15 +322,10 @@ def _shared(case: Case, facts: ReplicaFacts, start: int) -> tuple[int, int]:
     return proven, max(mark.hw_upper, mark.proven_lower)
 
 
-def _comparison(case: Case, facts: ReplicaFacts) -> Comparison | None:
-    """That of a copy with the reference; None of the reference itself."""
-    return next((one for one in (*case.comparisons, *case.beside) if one.follower is facts), None)
-
-
 def _of_ahead(case: Case, facts: ReplicaFacts, batch: Batch) -> tuple[int, int]:
     """The same of what a replica has past the reference's end."""
     committed = committed_ahead(case.reference.facts, facts)
-    item = _comparison(case, facts)
+    item = case.comparison_of(facts)
     tail = None if item is None else item.never_committed
     return committed, committed if tail is not None and batch.base_offset >= tail.start_offset else batch.end_offset
 

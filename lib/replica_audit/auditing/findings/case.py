@@ -94,6 +94,10 @@ class Case:
         """`replicas`, and the copies beside them."""
         return (*self.replicas, *(item.follower for item in self.beside))
 
+    def comparison_of(self, facts: ReplicaFacts) -> Comparison | None:
+        """Of a replica, or a copy beside them, with the reference; None of the reference itself and of what was not compared."""
+        return next((item for item in (*self.comparisons, *self.beside) if item.follower is facts), None)
+
     def is_lost_tail(self, item: Comparison) -> bool:
         """Whether what a copy `beside` has past the reference's end was in the reference's log, and no skew of the two explains
         it: while a broker is down its disks do not change.

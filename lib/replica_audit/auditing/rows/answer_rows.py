@@ -181,7 +181,7 @@ def _role(case: Case, facts: ReplicaFacts) -> str:
 
 def _replica_row(case: Case, facts: ReplicaFacts, loss: Loss) -> dict:
     directory, reference = facts.directory, case.reference
-    comparison = next((item for item in (*case.comparisons, *case.beside) if item.follower is facts), None)
+    comparison = case.comparison_of(facts)
     prefix = comparison.common_prefix_end if comparison else None
     known = loss.total is not None and (comparison is not None or facts is reference.facts)
     held, only_here = ((one.get(facts.key, Count()) if known else None) for one in (loss.held, loss.only_here))

@@ -144,8 +144,8 @@ def _held_to(case: Case, facts: ReplicaFacts, other: ReplicaFacts, checkpoint: i
         return facts.log_end_offset  # segments from the middle of a log
     if lost is not None:
         return lost.agrees_to(other.lineage, facts.log_end_offset, end)
-    left = [part.start_offset for item in (*case.comparisons, *case.beside) if item.follower is other for part in item.stretches
-            if part.start_offset < end <= part.end_offset]  # fmt: skip
+    item = case.comparison_of(other)
+    left = item is not None and any(part.start_offset < end <= part.end_offset for part in item.stretches)
     return facts.log_end_offset if left else end
 
 
