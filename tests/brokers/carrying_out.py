@@ -125,7 +125,7 @@ class Operator:
     def _log_dir(self, node: int, named: Iterable[str]) -> Path:
         """Of several log directories of a node that with the directories which are named."""
         directories = self._cluster.log_dirs(node)
-        return next((one for one in directories if any((one / name).exists() for name in named)), directories[0])
+        return next((one for one in directories if all((one / name).exists() for name in named)), directories[0])
 
     def _leaders(self, step: Mapping[str, Any]) -> list[str]:
         """Partitions that do not have the leader that the plan says after a step."""

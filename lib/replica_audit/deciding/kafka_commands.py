@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from replica_audit.deciding.present_state import UNCLEAN
+from replica_audit.formats.log_dirs.names import META_PROPERTIES, METADATA_PARTITION
 from replica_audit.model import Place
 
 #: kafka-leader-election.sh does not exist in earlier versions.
@@ -163,13 +164,17 @@ class Copies:
         """The copy of partitions' directories."""
         return self.of_directories(broker_id, [f"{topic}-{partition}" for topic, partition in places])
 
-    def of_directories(self, broker_id: int, names: Iterable[str]) -> str:
-        """The copy of directories below a log dir; a name that begins with a dash is a name."""
-        self._archives[broker_id] += 1
-        number = self._archives[broker_id]
-        archive = f"broker-{broker_id}{self._of}{f'-{number}' if number > 1 else ''}.tgz"
+    def of_metadata(self, node_id: int, kind: str = "broker") -> str:
+        """The copy of a node's metadata log, with what says whose it is (node.id and directory.id)."""
+        return self.of_directories(node_id, [META_PROPERTIES, str(METADATA_PARTITION)], kind)
+
+    def of_directories(self, node_id: int, names: Iterable[str], kind: str = "broker") -> str:
+        """The copy of what is directly below a log dir; a name that begins with a dash is a name."""
+        self._archives[node_id] += 1
+        number = self._archives[node_id]
+        archive = f"{kind}-{node_id}{self._of}{f'-{number}' if number > 1 else ''}.tgz"
         named = [f"./{name}" for name in names]
-        return shlex.join(["tar", "-czf", archive, "-C", f"LOG_DIR_OF_{broker_id}", "--", *named])
+        return shlex.join(["tar", "-czf", archive, "-C", f"LOG_DIR_OF_{node_id}", "--", *named])
 
 
 def election_file(places: Iterable[Place]) -> str:

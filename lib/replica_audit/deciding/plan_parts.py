@@ -158,6 +158,8 @@ class Step:
     end_transaction or mend."""
     text: str
     brokers: tuple[int, ...] = ()
+    controllers: tuple[int, ...] = ()
+    """Those that are not brokers too."""
     partitions: tuple[tuple[str, int], ...] = ()
     commands: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)

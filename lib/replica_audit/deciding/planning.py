@@ -151,7 +151,7 @@ def _sort_out(state: PresentState, decision: Decision, tools: Tools) -> tuple[De
     """The decision with the procedure that it wants, and why there is none."""
     registration = state.partitions.get(place_of(decision))
     choice, reason = decision.candidate_id, None
-    if state.doubted_nodes is not None:
+    if state.doubted is not None:
         procedure, reason = "unplanned", _NO_METADATA
     elif place_of(decision) in state.overtaken:
         procedure, reason = "unplanned", _OVERTAKEN

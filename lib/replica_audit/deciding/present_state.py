@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from replica_audit.auditing.findings.catalogue import codes_with
+from replica_audit.formats.log_dirs.names import METADATA_PARTITION
 from replica_audit.model import Place
 from replica_audit.protocol.controller import Registration
 from replica_audit.results import Results
@@ -73,6 +74,14 @@ def find_clean(results: Results) -> dict[int, bool]:
     return clean
 
 
+class MetadataHolders(NamedTuple):
+    """Nodes that hold the metadata log, captured or not."""
+
+    brokers: tuple[int, ...]
+    controllers: tuple[int, ...]
+    """Voters that are not brokers too."""
+
+
 @dataclass(frozen=True)
 class PresentState:
     """What a plan starts from."""
@@ -95,8 +104,8 @@ class PresentState:
     """Partitions whose source says in which leader epoch they are."""
     overtaken: frozenset[Place] = frozenset()
     """Partitions whose source of leadership is older than the logs: what it says of leader and ISR is not in `partitions`."""
-    doubted_nodes: tuple[int, ...] | None = None
-    """Nodes whose metadata logs are stale or contradict each other; None: no node's, () where they are not known."""
+    doubted: MetadataHolders | None = None
+    """Whose metadata log may be the right one, where copies are stale or contradict each other; None where they are not."""
 
     @cached_property
     def brokers(self) -> frozenset[int]:
@@ -188,8 +197,16 @@ def present_state(
         mode=mode,
         epoch_said=frozenset(place for place, state in newest.items() if state["leader_epoch"] is not None),
         overtaken=overtaken,
-        doubted_nodes=tuple(sorted({node for node in nodes if node is not None})) if nodes else None,
+        doubted=_metadata_holders(results, brokers, {node for node in nodes if node is not None}) if nodes else None,
     )
+
+
+def _metadata_holders(results: Results, registered: Set[int], accused: Set[int]) -> MetadataHolders:
+    """All voters, and all brokers that anything names; an `accused` node of neither is a controller too."""
+    rows = results.rows("captures")
+    voters = {row["broker_id"] for row in rows if row["topic"] == METADATA_PARTITION.topic}
+    brokers = registered | {row["broker_id"] for row in rows if row["topic"] != METADATA_PARTITION.topic}
+    return MetadataHolders(tuple(sorted(brokers)), tuple(sorted((voters | accused) - brokers)))
 
 
 def _mode(sources: set[str], kafka_version: tuple[int, ...] | None) -> str | None:

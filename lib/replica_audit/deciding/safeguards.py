@@ -21,8 +21,6 @@ from replica_audit.results import Results
 from replica_audit.wording import brokers as name_brokers
 from replica_audit.wording import count
 
-METADATA_DIRECTORY = "__cluster_metadata-0"
-
 
 @dataclass(frozen=True, slots=True)
 class Holding:
@@ -54,16 +52,20 @@ def safeguard_steps(
 
 def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:
     """The metadata logs, where they contradict each other: a controller that starts may cut the only good one."""
-    if state.doubted_nodes is None:
+    if state.doubted is None:
         return
-    nodes = sorted({*state.brokers, *state.doubted_nodes})
+    brokers, controllers = state.doubted
     yield Step(
         action="copy",
         text="Start no controller and no broker before __cluster_metadata-0 of every one of them is copied: their metadata logs are "
         "stale or contradict each other, and a node that follows cuts its own without a warning. Then choose the right one by the "
-        "rules of replica-audit explain META-FORK. The same command copies that of any other controller",
-        brokers=tuple(nodes),
-        commands=tuple(copies.of_directories(node, [METADATA_DIRECTORY]) for node in nodes),
+        "rules of replica-audit explain META-FORK",
+        brokers=brokers,
+        controllers=controllers,
+        commands=(
+            *(copies.of_metadata(node) for node in brokers),
+            *(copies.of_metadata(node, "controller") for node in controllers),
+        ),
     )
 
 

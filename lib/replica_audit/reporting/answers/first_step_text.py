@@ -58,7 +58,7 @@ def _tell_step(step: Step) -> FirstStep:
     if step.snapshot:
         told += f" {tell_snapshot(step.snapshot)}"
     if commands:
-        told += f" On the broker{'' if len(commands) == 1 else 's'}:"
+        told += " On each node:" if step.controllers else f" On the broker{'' if len(commands) == 1 else 's'}:"
     return FirstStep(("", lead, f"{colon.strip()} {told}".rstrip() if colon else f". {told}".rstrip()), commands)
 
 
