@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from replica_audit.auditing.comparing.aligned_pair import batches_in
-from replica_audit.auditing.comparing.candidates import chunks_of_candidates, cuts_of_candidates
+from replica_audit.auditing.comparing.candidates import CandidateCuts, chunks_of_candidates, cuts_of_candidates
 from replica_audit.auditing.comparing.comparison import Comparison
 from replica_audit.auditing.comparing.epoch_rot import restore_epochs
 from replica_audit.auditing.comparing.loss import Count, count_beyond
@@ -99,7 +99,27 @@ def candidate_costs(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]
     found = holdings_of(case, batches, cuts)
     holdings = {facts.broker_id: found[facts.key] for facts in replicas}
     aside = [found[facts.key] for facts in beside]
-    return tuple(_cost(case, facts, replicas, holdings, aside, cuts, shorter, is_doubtful) for facts in replicas)
+    costs = []
+    for facts in replicas:
+        cost = _cost(case, facts, holdings, aside, cuts.as_found[facts.key], shorter, is_doubtful)
+        if facts.may_recover:
+            recovered = cuts.recovered[facts.key]
+            cost = _or_recovered(cost, _cost(case, facts.recovering, holdings, aside, recovered, shorter, is_doubtful))
+        costs.append(cost)
+    return tuple(costs)
+
+
+def _or_recovered(cost: CandidateCost, recovered: CandidateCost) -> CandidateCost:
+    """The cost of a candidate whose next start may cut its log, and may not: what only that loses is possible."""
+    if (recovered.lost_records, recovered.cut_transactions) <= (cost.lost_records, cost.cut_transactions):
+        return cost
+    return replace(
+        recovered,
+        facts=cost.facts,
+        lost_committed=cost.lost_committed,
+        lost_possible=max(cost.lost_possible, recovered.lost_acknowledged - cost.lost_committed),
+        at_most=True,
+    )
 
 
 def replicas_of(case: Case) -> list[ReplicaFacts]:
@@ -113,9 +133,7 @@ def copies_beside(case: Case) -> list[ReplicaFacts]:
     return [item.follower for item in case.beside]
 
 
-def holdings_of(
-    case: Case, batches: Mapping[CopyKey, np.ndarray], cuts: Mapping[CopyKey, Mapping[CopyKey, int]]
-) -> dict[CopyKey, Holding]:
+def holdings_of(case: Case, batches: Mapping[CopyKey, np.ndarray], cuts: CandidateCuts) -> dict[CopyKey, Holding]:
     """What each replica and each copy beside them holds, by copy; `cuts` are those of the candidates."""
     copies = (*replicas_of(case), *copies_beside(case))
     wanted = chunks_of_candidates(case.reference, copies, lambda: cuts)
@@ -152,15 +170,14 @@ def may_have_lost_tail(case: Case) -> bool:
 def _cost(
     case: Case,
     candidate: ReplicaFacts,
-    replicas: Sequence[ReplicaFacts],
     holdings: Mapping[int, Holding],
     aside: Sequence[Holding],
-    cuts_of: Mapping[CopyKey, Mapping[CopyKey, int]],
+    cuts_of: Mapping[CopyKey, int],
     shorter: Collection[int],
     is_doubtful: bool,
 ) -> CandidateCost:
-    own, cuts = holdings[candidate.broker_id], _cuts(case, candidate, replicas, cuts_of)
-    stays = candidate is case.reference.facts and case.reference.leader_id == candidate.broker_id
+    own, cuts = holdings[candidate.broker_id], _cuts(case, candidate, holdings, cuts_of)
+    stays = candidate.key == case.reference.facts.key and case.reference.leader_id == candidate.broker_id
     mine = own.parted(cuts[candidate.broker_id])[0]
     held, dropped, cut_producers = list(mine), {}, set()
     left_open = tuple(open_at_end(candidate.segments).values())
@@ -194,7 +211,7 @@ def _cost(
         cut_producers |= set(_cut_producers(case, left_open, holdings[broker], cut, may_be_newer))
     for item, one in zip(case.beside, aside, strict=True):
         may_be_newer = stays and not is_doubtful and not case.is_lost_tail(item)
-        cut_producers |= set(_cut_producers(case, left_open, one, cuts_of[candidate.key][one.facts.key], may_be_newer))
+        cut_producers |= set(_cut_producers(case, left_open, one, cuts_of[one.facts.key], may_be_newer))
     beside = {
         one.facts.key: list(_beside(case, candidate, item, one, stays, is_doubtful))
         for item, one in zip(case.beside, aside, strict=True)
@@ -229,11 +246,11 @@ def _cost(
         lost_records=count.records,
         lost_committed=count.committed,
         lost_possible=max(0, possible.committed - count.committed),
-        at_most=at_most or any(facts.compacted for facts in replicas) and count.records > 0,
+        at_most=at_most or any(one.facts.compacted for one in holdings.values()) and count.records > 0,
         cut_transactions=len(cut_producers),
         only_here=alone.records,
         beside=tuple(
-            CopyBeside(one.facts, max(cuts_of[candidate.key][one.facts.key], one.facts.log_start_offset), held_there)
+            CopyBeside(one.facts, max(cuts_of[one.facts.key], one.facts.log_start_offset), held_there)
             for one in aside
             if (held_there := _count(beside[one.facts.key], held)[0].records)
         ),
@@ -286,15 +303,16 @@ def _is_cut(case: Case, part: TransactionPart, may_be_newer: bool) -> bool:
 def _cuts(
     case: Case,
     candidate: ReplicaFacts,
-    replicas: Sequence[ReplicaFacts],
-    cuts: Mapping[CopyKey, Mapping[CopyKey, int]],
+    holdings: Mapping[int, Holding],
+    cuts: Mapping[CopyKey, int],
 ) -> dict[int, int]:
-    """By broker, where its log ends once the candidate leads: under the reference as the audit itself says it."""
+    """By broker, where its log ends once the candidate leads: under the reference as the audit itself says it, unless its
+    own start cuts that before.
+    """
     own = {candidate.broker_id: candidate.following_end_offset}
-    if candidate is case.reference.facts:
+    if candidate is case.reference.facts and candidate.following_end_offset >= candidate.log_end_offset:
         return own | {item.follower.broker_id: item.replays[case.protocol].kept_to for item in case.comparisons}
-    of_candidate = cuts[candidate.key]
-    return own | {facts.broker_id: of_candidate[facts.key] for facts in replicas if facts is not candidate}
+    return own | {broker: cuts[one.facts.key] for broker, one in holdings.items() if broker != candidate.broker_id}
 
 
 def _count(items: Iterable[Marked], held: Iterable[Marked] = ()) -> tuple[Count, bool]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from replica_audit.auditing.comparing.chunks import chunks_at
 from replica_audit.auditing.comparing.replays import answering_lineage, follower_state, leader_state, replay_one
@@ -33,14 +34,22 @@ def as_leader(reference: Reference, candidate: ReplicaFacts, replicas: Sequence[
     )
 
 
+class CandidateCuts(NamedTuple):
+    """By candidate, where the log of each other copy is cut once it follows; of copies `beside`, if they did."""
+
+    as_found: Mapping[CopyKey, Mapping[CopyKey, int]]
+    recovered: Mapping[CopyKey, Mapping[CopyKey, int]]
+    """The same after a start that cuts the candidate's own log; of those only that may recover."""
+
+
 def cuts_of_candidates(
     reference: Reference,
     replicas: Sequence[ReplicaFacts],
     protocol: str,
     tiered: bool,
     beside: Sequence[ReplicaFacts] = (),
-) -> dict[CopyKey, dict[CopyKey, int]]:
-    """By candidate, where the log of each other replica is cut once it follows, and that of copies `beside` if they did.
+) -> CandidateCuts:
+    """The cuts under each of `replicas`.
 
     Where nothing is known of a follower's own high watermark, nothing is dropped for it.
     """
@@ -49,22 +58,26 @@ def cuts_of_candidates(
         facts.key: follower_state(facts, tiered, None if facts.knows_high_watermark else facts.log_end_offset)
         for facts in copies
     }
-    found = {}
-    for candidate in replicas:
+
+    def cuts_under(candidate: ReplicaFacts) -> dict[CopyKey, int]:
         elected = as_leader(reference, candidate, replicas)
         leader = leader_state(elected, answering_lineage(elected.facts, tiered), protocol)
-        found[candidate.key] = {
+        return {
             facts.key: replay_one(protocol, facts, followers[facts.key], leader).kept_to
             for facts in copies
-            if facts is not candidate
+            if facts.key != candidate.key
         }
-    return found
+
+    return CandidateCuts(
+        {facts.key: cuts_under(facts) for facts in replicas},
+        {facts.key: cuts_under(facts.recovering) for facts in replicas if facts.may_recover},
+    )
 
 
 def chunks_of_candidates(
     reference: Reference,
     replicas: Sequence[ReplicaFacts],
-    cuts_of: Callable[[], Mapping[CopyKey, Mapping[CopyKey, int]]],
+    cuts_of: Callable[[], CandidateCuts],
 ) -> dict[CopyKey, set[int]]:
     """Chunks whose batches the costs of all candidates want, by copy: those that replicas do not hold alike or the
     reference does not have, and those that a cut, a log start or end, or a recorded high watermark goes through.
@@ -85,12 +98,14 @@ def chunks_of_candidates(
     if not wanted and len({facts.log_end_offset for facts in replicas}) < 2:
         return {}
     offsets = {facts.following_end_offset for facts in replicas}
+    offsets |= {facts.recovering.following_end_offset for facts in replicas if facts.may_recover}
     offsets |= {facts.log_start_offset for facts in replicas}
     offsets |= {mark for facts in replicas if (mark := facts.directory.high_watermark_checkpoint) is not None}
     cuts: dict[CopyKey, set[int]] = defaultdict(set)
-    for of_candidate in cuts_of().values():
-        for key, cut in of_candidate.items():
-            cuts[key].add(cut)
+    for ways in cuts_of():
+        for of_candidate in ways.values():
+            for key, cut in of_candidate.items():
+                cuts[key].add(cut)
     for facts in replicas:
         for offset in offsets | cuts[facts.key]:
             wanted[facts.key] |= chunks_at(facts, offset)

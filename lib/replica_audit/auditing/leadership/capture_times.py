@@ -40,6 +40,10 @@ class CaptureTimes:
         """Whether the manifest says that the broker was killed: its next start recovers what it left."""
         return "killed" in self._kinds_of(broker_id, log_dir)
 
+    def was_live(self, broker_id: int, log_dir: str) -> bool:
+        """Whether the manifest says that the broker was up."""
+        return self._kinds_of(broker_id, log_dir) == {"live"}
+
     def was_down(self, facts: ReplicaFacts, leadership: Leadership | None) -> bool:
         """Whether a replica's broker was down when it was copied: by the manifest, else by the end of the metadata log."""
         if kinds := self._kinds_of(facts.broker_id, facts.directory.log_dir):

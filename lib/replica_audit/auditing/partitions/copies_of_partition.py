@@ -116,6 +116,7 @@ def _facts_of(
             segments,
             tiered=leadership is not None and leadership.is_tiered,
             killed=times.was_killed(directory.broker_id, directory.log_dir),
+            is_live=times.was_live(directory.broker_id, directory.log_dir),
             rot=rot.get((directory.broker_id, directory.log_dir), ()),
         )
         for directory, segments in sorted(copies, key=lambda pair: (pair[0].broker_id, pair[0].log_dir))

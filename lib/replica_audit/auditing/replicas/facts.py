@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from replica_audit.auditing.replicas.cleaner_progress import Cleaning
@@ -70,6 +70,8 @@ class ReplicaFacts:
     """Batches whose epoch was changed: all that is concluded goes by the epoch that they were written in."""
     killed: bool = False
     """The broker is down, and its next start recovers the log (`loaded`) before it follows anybody."""
+    is_live: bool = False
+    """The broker was up when it was copied, by the manifest: it does not start before it leads or follows."""
     compacted: bool = False
     """Now or once: its topic's policy says so, or a cleaner's trace on any replica of the partition (F.0)."""
     cleaning: Cleaning = Cleaning()
@@ -222,6 +224,18 @@ class ReplicaFacts:
         end = min(self.log_end_offset, self.loaded.log_end_offset) if self.killed else self.log_end_offset
         return max(end, self.log_start_offset)
 
+    @property
+    def may_recover(self) -> bool:
+        """Whether it is not known that its next start cuts the log, as `killed` would have it, nor that it does not: the stop was
+        not clean as far as anything tells.
+        """
+        return not self.killed and not self.is_live and self.loaded.log_end_offset < self.log_end_offset
+
+    @cached_property
+    def recovering(self) -> ReplicaFacts:
+        """The same replica as one whose next start recovers the log."""
+        return replace(self, killed=True)
+
     def cannot_read(self, start_offset: int, end_offset: int) -> bool:
         """Whether a damaged or possibly missing stretch touches [start, end)."""
         return any(
@@ -236,6 +250,7 @@ def replica_facts(
     *,
     tiered: bool = False,
     killed: bool = False,
+    is_live: bool = False,
     rot: Sequence[EpochRot] = (),
 ) -> ReplicaFacts:
     """Facts of `directory`, whose scanned segments are given in any order; `with_cleaning` says what was compacted."""
@@ -274,4 +289,5 @@ def replica_facts(
         epoch_starts=epoch_starts,
         rot=tuple(rot),
         killed=killed,
+        is_live=is_live,
     )

@@ -198,7 +198,13 @@ def tell_predictions(after: Sequence[Prediction]) -> Iterator[str]:
     for (topic, partition, leader), some in by_place.items():
         epoch = some[0].leader_epoch
         since = "" if epoch is None else f" in leader epoch {epoch} or later"
-        cuts = [f"broker {one.broker_id} is cut to {one.truncate_to}" for one in some if one.dropped_records]
+        cuts = [
+            f"broker {one.broker_id} is cut to {one.truncate_to}"
+            if one.truncate_to is not None
+            else f"the start of broker {one.broker_id} may cut its own log there"
+            for one in some
+            if one.dropped_records
+        ]
         text = f"then: {clean(topic)}-{partition} has broker {leader} as leader{since} and ends at {some[0].log_end_offset}"
         yield "; ".join([text, *cuts])
 
