@@ -82,7 +82,13 @@ def test_the_sample_opens_with_the_answer_the_picture_and_the_story(browser, pag
     story = browser.text(".story")
     assert "cuts its log at 93: offsets 93 to 99 go with it, committed records among them" in story
     assert "Elect broker 2. Broker 2 loses nothing; broker 1 would lose 7 committed records." in browser.text(".todo")
-    assert "Elect broker 2. Broker 2 loses nothing; broker 1 would lose 7 committed records." in browser.text(".plan")
+    assert "Elect broker 2. Broker 2 loses nothing; broker 1 would lose 7 committed records." in browser.text(".first")
+    steps = browser.run(
+        "return [...document.querySelectorAll('.plan li')].map(li => [li.value, li.textContent.trim()])"
+    )
+    assert [number for number, _ in steps] == [2, 3, 4, 5, 6, 7] and steps[2][1].startswith(
+        "Elect broker 2 for orders-0."
+    )
     costs = browser.run("return [...document.querySelectorAll('.replay h4 + .scroll')].map(t => t.textContent)")
     assert any("broker 1 is cut to 93" in text or "nobody is cut" in text for text in costs)
     browser.quiet()

@@ -39,9 +39,10 @@ def test_the_answer_comes_first_then_what_to_do_then_the_table() -> None:
         for part in (
             told,
             "**Do not start broker 2 before its log directory is copied**: it holds 7 committed records",
-            "**What to do**",
-            "- `orders-0`: Elect broker 2. Broker 2 loses nothing; broker 1 would lose 7 committed records.",
-            "<details><summary>7 steps, with commands</summary>",
+            "2. **orders-0**: Elect broker 2. Broker 2 loses nothing; broker 1 would lose 7 committed records.",
+            "**What to do next**",
+            "<details><summary>6 more steps of the plan, with commands</summary>",
+            "- Step 2: Stop broker 1 with SIGTERM",
             "   kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type unclean",
             "| partition |",
             "<details><summary>4 new findings",

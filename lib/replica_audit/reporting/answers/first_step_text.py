@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from replica_audit.command_line import render_command
 from replica_audit.deciding.plan_parts import Plan, Step
-from replica_audit.reporting.answers.decision_text import tell_decisions
+from replica_audit.reporting.answers.decision_text import ToldDecision, tell_decisions
 from replica_audit.reporting.answers.election_plan_text import tell_snapshot
 from replica_audit.reporting.phrases.layout import clean
 from replica_audit.reporting.phrases.sentences import Sentence, name_partitions
@@ -48,6 +48,11 @@ def first_steps(plan: Plan, actions: Collection[str] = (*SAFE, *AFTER)) -> list[
     return found
 
 
+def first_decisions(plan: Plan) -> list[ToldDecision]:
+    """The decisions of `plan` that Do first prints, in order."""
+    return [one for one in tell_decisions(plan) if one.asks_for_something][:DECISION_LIMIT]
+
+
 def _tell_step(step: Step) -> FirstStep:
     """A step that keeps records safe with its first clause stressed."""
     commands = tuple(map(clean, step.commands))
@@ -65,7 +70,7 @@ def _tell_step(step: Step) -> FirstStep:
 def _decide(results: Results, plan: Plan) -> Iterator[FirstStep]:
     """What is decided, as far as it asks for anything, and where the steps are."""
     asking = [one for one in tell_decisions(plan) if one.asks_for_something]
-    for one in asking[:DECISION_LIMIT]:
+    for one in first_decisions(plan):
         yield FirstStep(("", name_partitions(one.places), f": {clean(one.sentence)}"))
     command = (render_command(results, "elect"),)
     if len(asking) > DECISION_LIMIT:

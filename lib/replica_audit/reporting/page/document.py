@@ -65,7 +65,7 @@ def render_page(
     earlier: Earlier | None = None,
     data_docs: str | None = None,
 ) -> str:
-    """index.html of `results`, whose verdict.json is `verdict` and whose plan in short is `todo`.
+    """index.html of `results`, whose verdict.json is `verdict` and the rest of whose plan is `todo`.
 
     `earlier` is the audit that it is compared with; `data_docs` the path of the quality checks' own pages, relative to
     this one, where they are.

@@ -36,7 +36,7 @@ _SPECIAL = re.compile(r"[\\`*_\[\]|~$]")
 
 
 def render_markdown(results: Results, verdict: Mapping[str, Any], todo: WhatToDo | None) -> str:
-    """summary.md of `results`, whose verdict.json is `verdict` and whose plan in short is `todo`; nothing from the snapshot is
+    """summary.md of `results`, whose verdict.json is `verdict` and the rest of whose plan is `todo`; nothing from the snapshot is
     taken for markup.
     """
     answer = build_answer(results, verdict)
@@ -76,8 +76,8 @@ def _captures(results: Results) -> list[str]:
 
 
 def _what_to_do(todo: WhatToDo) -> str:
-    """The choices, and below a fold the steps with their commands."""
-    lines = ["**What to do**", ""]
+    """Choices, and below a fold steps with their commands and their numbers in the plan, which need not follow each other."""
+    lines = ["**What to do next**", ""]
     for one in todo.choices:
         named = [code_span(f"{topic}-{partition}") for topic, partition in one.places]
         more = f" and {render_count(one.more, 'more partition')}" if one.more else ""
@@ -86,9 +86,12 @@ def _what_to_do(todo: WhatToDo) -> str:
         lines.append(f"- and {render_count(todo.left_out, 'more partition')}: {code_span(todo.command)}")
     if not todo.steps:
         return "\n".join(lines)
-    lines += ["", f"<details><summary>{render_count(len(todo.steps), 'step')}, with commands</summary>", ""]
+    if todo.choices or todo.left_out:
+        lines.append("")
+    steps = render_count(len(todo.steps), "more step" if todo.are_more else "step")
+    lines += [f"<details><summary>{steps} of the plan, with commands</summary>", ""]
     for step in todo.steps:
-        lines += [f"{step.number}. {escape(step.text)}", *_commands(step.commands)]
+        lines += [f"- Step {step.number}: {escape(step.text)}", *_commands(step.commands)]
     told = f"What must hold before each step, and what each log is after it: {code_span(todo.command)}"
     return "\n".join([*lines, "", told, "", "</details>"])
 
