@@ -498,7 +498,7 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
      "Only one replica of orders-2 is in the snapshot, and nothing was compared with it."),
     (condition_text.SINGLE, _one_has_one_replica, "There is one replica of orders-0, and nothing to compare with it."),
     (condition_text.UNASSIGNED, _second_replica(source="inferred"),
-     "Nothing says which brokers have a replica of orders-0, so one that is not here may hold more."),
+     "No source says which replicas of orders-0 exist: 2 copies were compared, and one that is not here may hold more."),
     (answer.SINCE, lambda path: replace(results(), audit={**AUDIT, "options": {"since": "a1"}}),
      "Compared is only what lies above the offsets that audit a1 verified, and what has changed since."),
     (answer.GONE_TOO,

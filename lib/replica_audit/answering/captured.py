@@ -39,8 +39,8 @@ class Compared:
     """One copy is in the snapshot, and there are others, or nothing says that there are none."""
     single: tuple[Place, ...]
     """One copy is in the snapshot, and the partition has one replica."""
-    unassigned: tuple[Place, ...]
-    """Several copies are, and nothing says whether these are all."""
+    unassigned: tuple[tuple[Place, int], ...]
+    """Several copies are, so many, and nothing says whether these are all."""
     second_copies: tuple[tuple[Place, int], ...]
     """Copies on another disk of the same broker that were compared with nothing, with the broker."""
 
@@ -100,14 +100,14 @@ def find_compared(results: Results) -> Compared:
     copies = Counter(_place(row) for row in results.rows("replicas") if row["role"] in _COMPARED)
     alone: list[Place] = []
     single: list[Place] = []
-    unassigned: list[Place] = []
+    unassigned: list[tuple[Place, int]] = []
     for row in results.rows("partitions"):
         place = _place(row)
         replicas, count = assigned.get(place), copies[place]
         if count == 1:
             (single if replicas is not None and len(replicas) == 1 else alone).append(place)
         elif count and replicas is None:
-            unassigned.append(place)
+            unassigned.append((place, count))
     second = [(_place(row), row["broker_id"]) for row in results.rows("replicas") if row["role"] == "duplicate"]
     return Compared(tuple(alone), tuple(single), tuple(unassigned), tuple(second))
 

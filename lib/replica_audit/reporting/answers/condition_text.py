@@ -47,7 +47,9 @@ ABOUT_TO_GO = Template(
 SECOND_COPIES = Template("A second copy on {brokers} was not compared in {places}.")
 ALONE = Template("Only one replica of {places} is in the snapshot, and nothing was compared with it.")
 SINGLE = Template("There is one replica of {places}, and nothing to compare with it.")
-UNASSIGNED = Template("Nothing says which brokers have a replica of {places}, so one that is not here may hold more.")
+UNASSIGNED = Template(
+    "No source says which replicas of {places} exist: {copies} were compared, and one that is not here may hold more."
+)
 NO_FILES = Template("What {replicas} of {places} {hold} is not known: the files are missing or could not be read.")
 
 
@@ -92,7 +94,11 @@ def tell_compared(conditions: Conditions, kind: str) -> Iterator[Sentence]:
     if compared.single and kind != "single":
         yield SINGLE.say(places=name_partitions(compared.single))
     if compared.unassigned:
-        yield UNASSIGNED.say(places=name_partitions(compared.unassigned))
+        least, most = (count([number for _, number in compared.unassigned]) for count in (min, max))
+        yield UNASSIGNED.say(
+            places=name_partitions([place for place, _ in compared.unassigned]),
+            copies=f"{least} copies" if least == most else f"{least} to {most} copies",
+        )
 
 
 def tell_doubts(conditions: Conditions, results: Results) -> Iterator[Sentence]:
