@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 from tests.support.fixtures import FIXTURES
+from tests.support.samples import SAMPLES
 
 from replica_audit.cli.main import main
 
@@ -80,6 +82,31 @@ def test_a_partition_without_a_plan_makes_1(capsys: pytest.CaptureFixture[str]) 
 def test_where_nothing_is_to_be_decided_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["elect", str(FIXTURES / "healthy-running")]) == 0
     assert capsys.readouterr().out.startswith("Nothing needs to be decided")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ([], "Let broker 2 go on leading, if it does lead."),
+        (["--up", "1,2"], "Nothing needs to be done."),
+        (
+            ["--up", "1"],
+            "Elect broker 2. Broker 2 loses nothing; broker 1 would lose 7 committed records. No plan: nothing",
+        ),
+    ],
+    ids=["nothing says who is up", "the leader is up", "the leader is down"],
+)
+def test_a_leader_of_which_only_its_name_is_known_leads_only_where_it_is_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], said: str
+) -> None:
+    for broker in ("broker-1", "broker-2"):
+        directory = SAMPLES / "last-replica-standing" / broker
+        shutil.copytree(directory, tmp_path / broker, ignore=shutil.ignore_patterns("__cluster_metadata-0"))
+    (tmp_path / "leadership.json").write_text('[{"topic": "orders", "partition": 0, "leader": 2}]', encoding="utf-8")
+    main(["elect", str(tmp_path), "orders-0", *more])
+    text = capsys.readouterr().out
+    assert text.startswith(f"orders-0\n  {said}")
+    assert (" see that broker 2 leads " in text.lower()) == (not more)
 
 
 def test_a_calm_partition_that_is_asked_for_has_its_costs(capsys: pytest.CaptureFixture[str]) -> None:

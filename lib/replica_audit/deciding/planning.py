@@ -158,8 +158,10 @@ def _sort_out(state: PresentState, decision: Decision, tools: Tools) -> tuple[De
     elif decision.depends_on and not decision.asked:
         procedure, reason = "unplanned", decision.open_question
     elif registration is None:
-        stays = decision.chosen.standing == "leader"
-        procedure, reason = ("none", None) if stays else ("unplanned", _NO_ISR)
+        if decision.chosen.standing != "leader" or not {choice} & (state.up | state.unknown):
+            procedure, reason = "unplanned", _NO_ISR
+        else:
+            procedure = "none" if choice in state.up else "confirm"
     elif state.leader_now(place_of(decision)) == choice:
         procedure = "none"
     elif registration.leader_id == choice and choice in state.unknown:

@@ -183,6 +183,7 @@ def present_state(
             removing=frozenset(state["removing"] or ()),
         )
     brokers = {broker for one in partitions.values() for broker in one.replicas}
+    brokers |= {row["leader_id"] for place, row in leaders.items() if place not in partitions} - {None}
     is_up = {broker for broker in brokers if found_up.get(broker)} if up is None else set(up)
     clean = (
         {broker for broker in brokers if found_clean.get(broker)} if stopped_cleanly is None else set(stopped_cleanly)
