@@ -3,7 +3,7 @@
 #   make audit     audits the sample whose last standing replica lost records
 #   make lint      ruff, mypy and vulture, locked, in build/lint: style, types, and what only tests use
 #   make test-fast the tests that need neither Java nor Chromium and take less than a minute, in two processes
-#   make test      the whole suite but the runs under Airflow, in three processes
+#   make test      the whole suite but the runs under Airflow, in four processes
 #   make test-exhaustive   every history of a replicated partition in up to five events, written as logs, audited and judged
 #   make test-spark SPARK=4.0   build/spark-4.0 with the locked packages of that minor of Spark, and every Spark test in it
 #   make mutation  changes in the protocol and the rules that no test notices; fails for one that is not in the list of them
@@ -26,6 +26,9 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .PHONY: install audit lint mutation fuzz test-fast test test-exhaustive test-spark sbom advisories test-airflow test-s3 test-brokers test-brokers-quick install-restore zip environment lock clean
 MAKEFLAGS += --no-builtin-rules
+# Without bytecode every Python process compiles the project anew, and pytest all tests: a third of what make test costs. Some
+# environments have it switched off for pip's sake.
+unexport PYTHONDONTWRITEBYTECODE
 
 # PYTHON=... chooses another interpreter for .venv; IVY_SETTINGS=... a mirror for the JARs.
 PYTHON ?=
@@ -136,15 +139,21 @@ test-fast: $(STAMPS)/project
 
 # Where tests of Spark are; pytest refuses one that is elsewhere (tests/conftest.py). To look through all takes ten seconds.
 SPARK_TESTS := tests/spark tests/api tests/cli/test_interruption.py tests/test_readme.py
-# Three processes side by side, since none keeps a core busy all the time: the tests that share a Spark session, those that
-# start Spark anew, and all others, which take longest and so come first. What the last two print is shown at the end.
+# What audits captures and looks at the answers, which a process keeps.
+ANSWER_TESTS := tests/auditing tests/deciding tests/property tests/reporting tests/salvaging tests/verifying
+# Four processes side by side, two for the tests without Spark, one for those that share a Spark session and one for those that
+# start Spark anew: they end at about the same time, so that no core is left idle. What three of them print is shown at the end.
 test: install
 	@mkdir -p build; \
-	$(RUN) -m pytest -m "not session and not spark and $(OPT_IN)" $(PYTEST_ARGS) > build/tests.log 2>&1 & others=$$!; \
-	nice -n 5 $(RUN) -m pytest -m "spark and not session and $(OPT_IN)" $(SPARK_TESTS) $(PYTEST_ARGS) > build/tests-spark.log 2>&1 & starting=$$!; \
-	status=0; nice -n 5 $(RUN) -m pytest -m "session and $(OPT_IN)" $(SPARK_TESTS) $(PYTEST_ARGS) || status=$$?; \
+	chosen="not session and not spark and $(OPT_IN)"; \
+	$(RUN) -m pytest -m "$$chosen" $(ANSWER_TESTS) $(PYTEST_ARGS) > build/tests-answers.log 2>&1 & answers=$$!; \
+	$(RUN) -m pytest -m "$$chosen" tests $(ANSWER_TESTS:%=--ignore=%) $(PYTEST_ARGS) > build/tests.log 2>&1 & others=$$!; \
+	$(RUN) -m pytest -m "spark and not session and $(OPT_IN)" $(SPARK_TESTS) $(PYTEST_ARGS) > build/tests-spark.log 2>&1 & starting=$$!; \
+	status=0; $(RUN) -m pytest -m "session and $(OPT_IN)" $(SPARK_TESTS) $(PYTEST_ARGS) || status=$$?; \
 	wait $$starting || status=$$?; \
 	cat build/tests-spark.log; \
+	wait $$answers || status=$$?; \
+	cat build/tests-answers.log; \
 	wait $$others || status=$$?; \
 	cat build/tests.log; exit $$status
 

@@ -21,9 +21,7 @@ def spark():
     """The local session of this test run; a JVM is started only when a test needs it."""
     from replica_audit.spark.session import build_session
 
-    # A local session stays with quick compilation, since it lives for seconds; this one lives for minutes.
-    flags = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"}
-    session = build_session("replica-audit tests", flags, local=True)
+    session = build_session("replica-audit tests", local=True)
     yield session
     session.stop()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from tests.exhaustive.events import cut_ends, happenings, settle
+from tests.exhaustive.events import cut_ends, events_of, happenings, settle
 from tests.exhaustive.partition import BROKERS, Aside, Entry, State, decide, take_note
 from tests.exhaustive.replica import Replica
 
@@ -29,7 +29,7 @@ def with_copy(way: Sequence[State], kind: str, chance: random.Random, more: int)
         dies = [kill for kill in happenings(after) if kill.replicas[broker].status == "killed"]
         return chance.choice([after, *dies])
     for _ in range(chance.randrange(more + 1)):
-        after = chance.choice(list(happenings(after)))
+        after = chance.choice(list(events_of(after))).happen()
     return after
 
 

@@ -2,45 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from tests.exhaustive.partition import BROKERS, Entry, State, advance, decide, take_note
 from tests.exhaustive.replica import RECORDS, Batch, Replica, follow
 
 
+class Event(NamedTuple):
+    """Something that may happen, and the state that it leads to, which is worked out where it is asked for."""
+
+    name: str
+    change: Callable[..., State]
+    arguments: tuple[Any, ...]
+
+    def happen(self) -> State:
+        after = self.change(*self.arguments)
+        return after._replace(story=(*after.story, self.name))
+
+
 def happenings(state: State) -> Iterator[State]:
     """Every state that one event leads to."""
-    begun = state._replace(clock=state.clock + 1)
-    for name, after in _happenings(begun):
-        yield after._replace(story=(*state.story, name))
+    return (event.happen() for event in events_of(state))
 
 
-def _happenings(state: State) -> Iterator[tuple[str, State]]:
+def events_of(state: State) -> Iterator[Event]:
+    """Everything that may happen next."""
+    state = state._replace(clock=state.clock + 1)
+    return (Event(name, change, (state, *arguments)) for name, change, *arguments in _events(state))
+
+
+def _events(state: State) -> Iterator[tuple[Any, ...]]:
+    """Name, function and further arguments of each event."""
     leader, up = state.leader, state.up
     if leader is not None:
-        yield "write", _write(state)
+        yield "write", _write
         for broker in up:
             if broker != leader:
-                yield f"broker {broker} fetches", fetch(state, broker)
+                yield f"broker {broker} fetches", fetch, broker
                 if broker in state.isr and state.fetched[broker] < state.replicas[leader].end:
-                    yield f"broker {broker} leaves the ISR", _shrink(state, broker)
-        yield "all catch up", settle(state)
+                    yield f"broker {broker} leaves the ISR", _shrink, broker
+        yield "all catch up", settle
         if state.replicas[leader].log_start < state.replicas[leader].high_watermark:
-            yield "DeleteRecords up to the high watermark", _delete(state)
+            yield "DeleteRecords up to the high watermark", _delete
     elif up:
         for broker in up:
-            yield f"broker {broker} is elected uncleanly", _elect_uncleanly(state, broker)
-    yield "checkpoints are written", _checkpoint(state)
+            yield f"broker {broker} is elected uncleanly", _elect_uncleanly, broker
+    yield "checkpoints are written", _checkpoint
     for broker in up:
         for successor in _successors(state, broker):
             then = "" if successor is None else f", broker {successor} leads"
-            yield f"broker {broker} stops{then}", _stop(state, broker, successor)
+            yield f"broker {broker} stops{then}", _stop, broker, successor
             for end in cut_ends(state.replicas[broker]):
                 lost = "is killed" if end == state.replicas[broker].end else f"loses power and its log from {end} on"
-                yield f"broker {broker} {lost}{then}", _kill(state, broker, end, successor)
+                yield f"broker {broker} {lost}{then}", _kill, broker, end, successor
     for broker in BROKERS:
         if broker not in up:
-            yield f"broker {broker} starts", _start(state, broker)
+            yield f"broker {broker} starts", _start, broker
 
 
 def cut_ends(replica: Replica) -> list[int]:

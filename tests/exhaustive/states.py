@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Iterator
 from itertools import permutations
 
-from tests.exhaustive.events import happenings
+from tests.exhaustive.events import events_of, happenings
 from tests.exhaustive.partition import BROKERS, State, created
 
 #: (min.insync.replicas, eligible leader replicas on).
@@ -49,7 +49,7 @@ def histories(seed: int, events: int, count: int) -> Iterator[list[State]]:
     for _ in range(count):
         way = [created(*chance.choice(CONFIGURATIONS))]
         for _ in range(events):
-            way.append(chance.choice(list(happenings(way[-1]))))
+            way.append(chance.choice(list(events_of(way[-1]))).happen())
         yield way
 
 
@@ -57,7 +57,7 @@ def after(min_isr: int, elr_on: bool, story: Iterable[str]) -> State:
     """The state after the events of a story, as `State.story` has them. Raises StopIteration for an event that cannot happen."""
     state = created(min_isr, elr_on)
     for name in story:
-        state = next(one for one in happenings(state) if one.story[-1] == name)
+        state = next(one for one in events_of(state) if one.name == name).happen()
     return state
 
 

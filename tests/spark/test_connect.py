@@ -46,7 +46,7 @@ def server(tmp_path_factory):
         "--master",
         "local[2]",
         "--driver-java-options",
-        "-XX:TieredStopAtLevel=1",
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     ]
     for name, value in settings.items():
         command += ["--conf", f"{name}={value}"]

@@ -37,6 +37,8 @@ class Cluster:
             "SPARK_HOME": str(self.home),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
+            # As in conf/spark-defaults.conf for driver and executors: master and worker live for seconds too.
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         }
         master = ["master.Master", "--host", "127.0.0.1", "--port", "0"]
         self.url = self._start(started, master, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")

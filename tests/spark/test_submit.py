@@ -9,6 +9,7 @@ import sys
 import sysconfig
 import venv
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -72,29 +73,41 @@ def submit(archive, executors_python, tmp_path_factory):
     return run
 
 
-#: Runs mains of jobs/ one after the other, each with a session of its own, in one Java.
+#: Runs mains of jobs/ one after the other, each with a session of its own, in one Java; says after each whether there is a verdict.
 JOBS_IN_TURN = """
-import json, runpy, sys
+import json, os, runpy, sys
 
-for job, *arguments in json.loads(sys.argv[1]):
+jobs, verdict = json.loads(sys.argv[1])
+for job, *arguments in jobs:
     sys.argv = [job, *arguments]
     try:
         runpy.run_path(job, run_name="__main__")
     except SystemExit as end:
-        print("exit status", end.code, flush=True)
+        print("exit status", end.code, os.path.exists(verdict), flush=True)
 """
 
 
-def in_turn(submit, directory: Path, *jobs: list[str]) -> list[tuple[int, list[str]]]:
-    """The status of each job, and what it wrote to stdout itself: spark-submit adds a line of Ivy's, and stderr."""
+class Ended(NamedTuple):
+    """A job's status, what it wrote to stdout itself (spark-submit adds a line of Ivy's, and stderr), and whether there was a
+    verdict when it ended."""
+
+    status: int
+    lines: list[str]
+    has_verdict: bool
+
+
+def in_turn(submit, directory: Path, verdict: Path, *jobs: list[str]) -> list[Ended]:
     program = directory / "jobs_in_turn.py"
     program.write_text(JOBS_IN_TURN, encoding="utf-8")
-    ran = submit(program, json.dumps([[str(ROOT / "jobs" / job), *arguments] for job, *arguments in jobs]))
+    ran = submit(
+        program, json.dumps([[[str(ROOT / "jobs" / job), *arguments] for job, *arguments in jobs], str(verdict)])
+    )
     assert ran.returncode == 0, ran.stderr[-3000:]
     answers, own = [], []
     for line in ran.stdout.splitlines():
         if line.startswith("exit status "):
-            answers.append((int(line.split()[2]), own))
+            status, has_verdict = line.split()[2:]
+            answers.append(Ended(int(status), own, has_verdict == "True"))
             own = []
         elif not line.startswith((":: loading settings", "report: ", "replica-audit: ")):
             own.append(line)
@@ -110,17 +123,18 @@ def test_the_stages_one_after_the_other_then_the_main_job(submit, tmp_path):
     never = ["--fail-on", "never"]
     verdict = tmp_path / "report" / "verdict.json"
 
-    ingest, audit = in_turn(submit, tmp_path, ["ingest.py", str(SAMPLE), *place], ["audit.py", *place])
-    word, snapshot_id = ingest[1][-1].split()
-    assert (ingest[0], word, len(snapshot_id)) == (0, "snapshot", 32)
-    assert (audit[0], audit[1][-1]) == (1, CRITICAL)
-    assert not verdict.exists()
-
-    quality, report = in_turn(submit, tmp_path, ["quality.py", *place, *never], ["report.py", *place, *never])
+    ingest, audit, quality, report = in_turn(
+        submit, tmp_path, verdict, ["ingest.py", str(SAMPLE), *place], ["audit.py", *place],
+        ["quality.py", *place, *never], ["report.py", *place, *never],
+    )  # fmt: skip
+    word, snapshot_id = ingest.lines[-1].split()
+    assert (ingest.status, word, len(snapshot_id)) == (0, "snapshot", 32)
+    assert (audit.status, audit.lines[-1]) == (1, CRITICAL)
+    assert not audit.has_verdict
     # The suites, and the frames of Data Docs, come out of the zip.
-    assert (quality[0], quality[1][-1]) == (0, "WARNING: 15 expectations; failed: 1 critical, 1 medium, 1 low")
+    assert (quality.status, quality.lines[-1]) == (0, "WARNING: 15 expectations; failed: 1 critical, 1 medium, 1 low")
     assert (tmp_path / "report" / "data_docs" / "index.html").is_file()
-    assert (report[0], report[1][:-1]) == (0, audit[1][:-1])
+    assert (report.status, report.lines[:-1], report.has_verdict) == (0, audit.lines[:-1], True)
     first = json.loads(verdict.read_text())
     assert (first["exit_status"], first["fail_on"], first["verdict"]) == (0, "never", "COMMITTED_LOSS")
 

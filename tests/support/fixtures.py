@@ -12,6 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from tests.support.archives import SUFFIX, Files, read_archive, write_directory
@@ -101,6 +102,10 @@ ATTACKS = unpack_once(archives(ARCHIVED_ATTACKS), UNPACKED / "attacks", _unpack_
 EXPECTED = json.loads((ARCHIVED / "expected.json").read_text(encoding="utf-8"))
 
 
+@cache
 def truth(capture: str) -> dict:
-    """What is true of a capture: what was produced and acknowledged, what clients saw, what brokers logged."""
+    """What is true of a capture: what was produced and acknowledged, what clients saw, what brokers logged.
+
+    Decoded once, since some tests ask for each row: nobody may change it.
+    """
     return json.loads((ARCHIVED / "truth" / f"{capture}.json").read_text(encoding="utf-8"))
