@@ -7,9 +7,19 @@ from multiprocessing.context import BaseContext
 
 import pytest
 
+#: What runs, and what a run imports late: twice as long as the run itself, were it done in each process.
+_IMPORTED = [
+    "tests.faults.stages",
+    "tests.faults.command",
+    "pandas",
+    "pyspark",
+    "replica_audit.spark.segment_scan",
+    "replica_audit.warehouse.row_files",
+]
+
 
 @pytest.fixture(scope="session")
 def processes() -> BaseContext:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.faults.stages", "tests.faults.command"])
+    context.set_forkserver_preload(_IMPORTED)
     return context

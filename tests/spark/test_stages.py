@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from tests.spark.conftest import SILENT
@@ -201,7 +203,7 @@ def test_a_pattern_that_matches_nothing_is_told(spark, planted):
 
 
 def test_tables_in_a_catalog_hold_the_same(spark, sample):
-    from replica_audit.spark.pipeline import load_results, run_audit, run_ingest
+    from replica_audit.spark.pipeline import load_results, open_warehouse, run_audit, run_ingest
 
     spark.sql("CREATE SCHEMA IF NOT EXISTS audits_of_kafka")
     try:
@@ -212,8 +214,48 @@ def test_tables_in_a_catalog_hold_the_same(spark, sample):
         assert render_audit_json(load_results(spark, None, own)) == render_audit_json(results)
         tables = {row.tableName for row in spark.sql("SHOW TABLES IN spark_catalog.audits_of_kafka").collect()}
         assert {"audits", "batches", "findings", "partitions"} <= tables
+        spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+        scheduler = spark.sparkContext._jsc.sc().dagScheduler()
+        before = scheduler.numTotalJobs()
+        assert open_warehouse(spark, own).exists("findings")
+        assert scheduler.numTotalJobs() - before <= 1, "its log is not replayed for the number of its files"
     finally:
         spark.sql("DROP SCHEMA audits_of_kafka CASCADE")
+
+
+def test_tables_of_a_catalog_that_are_no_delta_tables_are_refused(spark):
+    from replica_audit.spark.pipeline import open_warehouse
+
+    spark.sql("CREATE SCHEMA IF NOT EXISTS of_others")
+    try:
+        spark.sql("CREATE TABLE of_others.findings (code string) USING parquet")
+        spark.sql("CREATE VIEW of_others.partitions AS SELECT 1 AS partition")
+        warehouse = open_warehouse(spark, Settings(catalog="spark_catalog.of_others"))
+        for table in ("findings", "partitions"):
+            with pytest.raises(UsageError, match=f"spark_catalog.of_others.{table} is no Delta table"):
+                warehouse.exists(table)
+        assert not warehouse.exists("replicas")
+    finally:
+        spark.sql("DROP SCHEMA of_others CASCADE")
+
+
+@pytest.mark.parametrize(("feature", "is_refused"), [("catalogManaged", True), ("vacuumProtocolCheck", False)])
+def test_a_table_whose_catalog_manages_commits_is_refused(feature, is_refused, tmp_path):
+    """As Spark describes such a table; a session's own catalog makes none."""
+    from replica_audit.spark.pipeline import open_warehouse
+
+    described = {
+        "location": "string",
+        "# Detailed Table Information": "",
+        "Location": f"file:{tmp_path}",
+        "Provider": "delta",
+        "Table Properties": f"[delta.feature.{feature}=supported,delta.minReaderVersion=3]",
+    }
+    rows = [{"col_name": name, "data_type": value} for name, value in described.items()]
+    session = SimpleNamespace(sql=lambda statement: SimpleNamespace(collect=lambda: rows))
+    warehouse = open_warehouse(session, Settings(catalog="unity.audits"))
+    with pytest.raises(UsageError, match="its catalog manages commits") if is_refused else nullcontext():
+        assert not warehouse.exists("findings")
 
 
 def test_spark_sees_tables_with_the_columns_of_the_contract_ids_first(spark, sample, warehouse):

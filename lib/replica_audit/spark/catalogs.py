@@ -17,15 +17,8 @@ from replica_audit.warehouse.table_layout import columns_of, key_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Spark's and Delta's names for a table that is not there.
-_MISSING = (
-    "DELTA_MISSING_DELTA_TABLE",
-    "DELTA_TABLE_NOT_FOUND",
-    "DELTA_PATH_DOES_NOT_EXIST",
-    "PATH_NOT_FOUND",
-    "TABLE_OR_VIEW_NOT_FOUND",
-    "SCHEMA_NOT_FOUND",
-)
+#: Spark's names for a table that is not there.
+_MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
 
 
 def catalog_warehouse(spark: SparkSession, catalog: str, settings: Settings) -> Warehouse:
@@ -47,20 +40,29 @@ def catalog_warehouse(spark: SparkSession, catalog: str, settings: Settings) -> 
 
 
 def _location(spark: SparkSession, name: str) -> str | None:
+    """Where a table of the catalog lies; None where there is none. Raises UsageError for one that takes no commit of ours.
+
+    Not by DESCRIBE DETAIL, which replays the log of each table in several Spark jobs to count its files.
+    """
     from pyspark.errors import AnalysisException
 
     try:
-        (row,) = spark.sql(f"DESCRIBE DETAIL {name}").collect()
+        rows = spark.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()
     except AnalysisException as error:
         if error.getCondition() in _MISSING:
             return None
         raise
-    if "catalogManaged" in (row["tableFeatures"] or ()):
+    names = [row["col_name"] for row in rows]
+    # What comes before are the table's columns.
+    facts = {row["col_name"]: row["data_type"] for row in rows[names.index("# Detailed Table Information") :]}
+    if facts.get("Provider", "none").lower() != "delta":
+        raise UsageError(f"{name} is no Delta table; give another schema with --catalog")
+    if "delta.feature.catalogManaged=" in facts.get("Table Properties", ""):
         raise UsageError(
             f"{name}: its catalog manages commits itself, and takes none from here; give an external location with "
             "--warehouse instead of --catalog"
         )
-    return row["location"]
+    return facts["Location"]
 
 
 def _make(spark: SparkSession, name: str, time_travel_days: int, table: str) -> None:
