@@ -1,4 +1,4 @@
-"""The captures of real clusters, each partition audited once per run of the tests."""
+"""The captures of real clusters, each audited once per run of the tests: as a whole, and partition by partition."""
 
 from __future__ import annotations
 
@@ -9,11 +9,27 @@ from tests.formats.captures import batches_of, scan_file
 from tests.support.fixtures import CAPTURES, EXPECTED, FIXTURES, truth
 
 from replica_audit.config import Settings
-from replica_audit.local.audit import audit_one, open_snapshot
+from replica_audit.local.audit import audit_all, audit_one, open_snapshot
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results
 
-__all__ = ["CAPTURES", "EXPECTED", "FIXTURES", "audit_by_listing", "audit_capture", "batch_keys", "told", "truth"]
+__all__ = [
+    "CAPTURES",
+    "EXPECTED",
+    "FIXTURES",
+    "audit_by_listing",
+    "audit_capture",
+    "audit_whole",
+    "batch_keys",
+    "told",
+    "truth",
+]
+
+
+@cache
+def audit_whole(snapshot: Path) -> Results:
+    """The answers of a capture, an attack or a sample, which nobody may change."""
+    return audit_all(str(snapshot), Settings())
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from tests.auditing.captures import CAPTURES, FIXTURES
+from tests.auditing.captures import CAPTURES, FIXTURES, audit_whole
 from tests.formats.captures import batches_of, scan_file
 
 from replica_audit.auditing.rows.accounting import account_for_input, check_answered
@@ -18,7 +18,7 @@ from replica_audit.local.audit import audit_all, open_snapshot
 def test_bytes_seen_are_batches_and_quarantine_and_padding(capture: str) -> None:
     place = FIXTURES / capture
     _, inventory = open_snapshot(str(place), (), None)
-    results = audit_all(str(place), Settings())
+    results = audit_whole(place)
     quarantine = results.rows("quarantine")
     outside: Counter[str] = Counter()
     for row in quarantine:
@@ -40,8 +40,7 @@ def test_bytes_seen_are_batches_and_quarantine_and_padding(capture: str) -> None
 
 def test_there_is_something_to_account_for() -> None:
     found = [
-        audit_all(str(FIXTURES / name), Settings()).audit["inputs"]
-        for name in ("corrupted-middle-zeros", "corrupted-tail-zeros")
+        audit_whole(FIXTURES / name).audit["inputs"] for name in ("corrupted-middle-zeros", "corrupted-tail-zeros")
     ]
     assert found[0]["quarantined_bytes"] > 0 and found[1]["padding_bytes"] > 0
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import shutil
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
@@ -23,8 +24,6 @@ from replica_audit.warehouse.attempts import finished_attempts, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.sweeping import sweep
 from replica_audit.warehouse.table_layout import columns_of
-
-SNAPSHOT = str(FIXTURES / "diverged-unclean")
 
 #: Columns that differ from run to run.
 _OF_THE_RUN = {"ingest_id", "audit_id", "batch_file", "batch_row", "last_changes", "location"}
@@ -55,16 +54,24 @@ def _answers(place: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(processes: BaseContext, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A capture whose files nobody else links: tables have when a file was last changed, and a link is a change."""
+    return str(shutil.copytree(FIXTURES / "diverged-unclean", tmp_path_factory.mktemp("capture") / "diverged-unclean"))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    processes: BaseContext, snapshot: str, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[dict[str, Any]]]:
     place = tmp_path_factory.mktemp("undisturbed")
-    assert _end(processes, run_stages, SNAPSHOT, str(place)) == 0
+    assert _end(processes, run_stages, snapshot, str(place)) == 0
     answers = _answers(place)
     assert answers["findings"] and answers["batches"]
     return answers
 
 
-def _check(processes: BaseContext, place: Path, undisturbed: dict[str, list[dict[str, Any]]]) -> None:
-    assert _end(processes, run_stages, SNAPSHOT, str(place)) == 0
+def _check(processes: BaseContext, snapshot: str, place: Path, undisturbed: dict[str, list[dict[str, Any]]]) -> None:
+    assert _end(processes, run_stages, snapshot, str(place)) == 0
     assert _answers(place) == undisturbed
     warehouse = Warehouse(str(place))
     sweep(warehouse, before=datetime.now(timezone.utc) + timedelta(minutes=1))
@@ -75,13 +82,13 @@ def _check(processes: BaseContext, place: Path, undisturbed: dict[str, list[dict
             assert {row["ingest_id"] for row in warehouse.read(table, ("ingest_id",))} <= owners, table
 
 
-def _points(processes: BaseContext, tmp_path: Path) -> Iterator[tuple[Path, int | None]]:
+def _points(processes: BaseContext, snapshot: str, tmp_path: Path) -> Iterator[tuple[Path, int | None]]:
     # One in three, before and after in turns; KILL_POINTS=all tries every one.
     step = 1 if os.environ.get("KILL_POINTS") == "all" else 3
     for point in itertools.count(0, step):
         number, after = 1 + point // 2, bool(point % 2)
         place = tmp_path / f"{number}-{after}"
-        status = _end(processes, die_at_commit, SNAPSHOT, str(place), number, after)
+        status = _end(processes, die_at_commit, snapshot, str(place), number, after)
         yield place, status
         if status == 0:
             return
@@ -89,12 +96,12 @@ def _points(processes: BaseContext, tmp_path: Path) -> Iterator[tuple[Path, int 
 
 @pytest.mark.slow
 def test_killed_before_and_after_commits(
-    processes: BaseContext, undisturbed: dict[str, list[dict[str, Any]]], tmp_path: Path
+    processes: BaseContext, snapshot: str, undisturbed: dict[str, list[dict[str, Any]]], tmp_path: Path
 ) -> None:
     statuses = []
-    for place, status in _points(processes, tmp_path):
+    for place, status in _points(processes, snapshot, tmp_path):
         statuses.append(status)
-        _check(processes, place, undisturbed)
+        _check(processes, snapshot, place, undisturbed)
     assert statuses[-1] == 0
     assert set(statuses[:-1]) == {KILLED}
     assert len(statuses) > (30 if os.environ.get("KILL_POINTS") == "all" else 10)
@@ -102,15 +109,15 @@ def test_killed_before_and_after_commits(
 
 @pytest.mark.slow
 def test_killed_at_random_times(
-    processes: BaseContext, undisturbed: dict[str, list[dict[str, Any]]], tmp_path: Path
+    processes: BaseContext, snapshot: str, undisturbed: dict[str, list[dict[str, Any]]], tmp_path: Path
 ) -> None:
     began = time.monotonic()
-    assert _end(processes, run_stages, SNAPSHOT, str(tmp_path / "timed")) == 0
+    assert _end(processes, run_stages, snapshot, str(tmp_path / "timed")) == 0
     lasts, chance = time.monotonic() - began, random.Random(20)
     place, killed = tmp_path / "again and again", 0
     for _ in range(12):
-        killed += _end(processes, die_in_time, SNAPSHOT, str(place), chance.uniform(0.2, 0.9) * lasts) == KILLED
+        killed += _end(processes, die_in_time, snapshot, str(place), chance.uniform(0.2, 0.9) * lasts) == KILLED
     assert killed
     # Whatever runs were through, the first finished ingest counts, and the last finished audit.
-    assert _end(processes, run_stages, SNAPSHOT, str(place)) == 0
+    assert _end(processes, run_stages, snapshot, str(place)) == 0
     assert _answers(place) == undisturbed

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
 from itertools import combinations
 from pathlib import Path
 
 import pytest
+from tests.auditing.captures import audit_whole
 from tests.support.fixtures import CAPTURES, FIXTURES
 from tests.support.less import holders, lost_places, too_sure, without
 from tests.support.some import some
@@ -17,9 +17,8 @@ from replica_audit.local.audit import audit_all
 from replica_audit.results import Results
 
 
-@cache
 def whole(capture: str) -> Results:
-    return audit_all(str(FIXTURES / capture), Settings())
+    return audit_whole(FIXTURES / capture)
 
 
 LOSING = [name for name in CAPTURES if not name.startswith("corrupted") and lost_places(whole(name))]

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.auditing.captures import audit_whole
 from tests.auditing.scenario import Broker, audit, written
 from tests.reporting.rows import AUDIT, finding, partition, results, row
 from tests.support.fixtures import ATTACKS, FIXTURES, truth
 
 from replica_audit.answering.verdict import build_verdict
-from replica_audit.config import Settings
 from replica_audit.deciding.election_plan import advise
-from replica_audit.local.audit import audit_all
 from replica_audit.reporting.answers.answer import build_answer
 from replica_audit.reporting.answers.first_step_text import LIMITS, SAFE
 from replica_audit.reporting.phrases.sentences import plain_text
@@ -30,11 +28,6 @@ def steps_of(found: Results) -> list[str]:
         " ".join([plain_text(step.sentence), *step.commands])
         for step in build_answer(found, build_verdict(found, "high")).first_steps
     ]
-
-
-@cache
-def audited(place: Path) -> Results:
-    return audit_all(str(place), Settings())
 
 
 def is_up(told: Truth, broker: int) -> bool:
@@ -100,12 +93,12 @@ TABLE: tuple[tuple[str, str, Callable[[Truth], bool]], ...] = (
 
 @pytest.mark.parametrize(("capture", "step", "fact"), TABLE, ids=[f"{one[0]} {one[1][:30]}" for one in TABLE])
 def test_a_capture_begins_with_what_is_true_of_it(capture: str, step: str, fact: Callable[[Truth], bool]) -> None:
-    assert step in steps_of(audited(FIXTURES / capture))
+    assert step in steps_of(audit_whole(FIXTURES / capture))
     assert fact(truth(capture))
 
 
 def test_of_brokers_of_which_nothing_tells_whether_they_are_up_neither_is_assumed() -> None:
-    first, *_ = steps_of(audited(ATTACKS / "12-minor" / "third-replica-proves"))
+    first, *_ = steps_of(audit_whole(ATTACKS / "12-minor" / "third-replica-proves"))
     assert first.startswith(
         "If broker 2 or 3 is down, do not start it before the log directory of one of them is copied; if it is up, copy the "
         "directory now: each holds the same 7 committed records that the leader does not have, in t-0;"
@@ -117,7 +110,7 @@ def test_of_brokers_of_which_nothing_tells_whether_they_are_up_neither_is_assume
 )
 def test_do_first_is_the_beginning_of_the_plan(capture: str) -> None:
     """What keeps records safe comes first there too, in the same words; nothing else is advised."""
-    found = audited(FIXTURES / capture)
+    found = audit_whole(FIXTURES / capture)
     plan, told = advise(found), steps_of(found)
     safe = [step for step in plan.steps if step.action in SAFE]
     assert [step.action for step in plan.steps[: len(safe)]] == [step.action for step in safe]
@@ -159,7 +152,7 @@ def test_brokers_that_hold_the_same_are_copied_once(tmp_path: Path) -> None:
 
 def test_without_costs_what_is_held_is_kept_all_the_same() -> None:
     """Where replicas differ in very many batches, a run works out no costs."""
-    whole = audited(FIXTURES / "diverged-unclean")
+    whole = audit_whole(FIXTURES / "diverged-unclean")
     steps = steps_of(replace(whole, tables={name: rows for name, rows in whole.tables.items() if name != "elections"}))
     assert steps[0].startswith(
         "Do not start broker 0 before its log directory is copied: it holds 84 committed records"
@@ -178,7 +171,7 @@ def test_a_remedy_names_the_brokers_of_a_partition_together_and_never_one_that_n
 
 
 def test_one_partition_that_cannot_be_judged_takes_no_other_steps_away() -> None:
-    whole = audited(FIXTURES / "diverged-unclean")
+    whole = audit_whole(FIXTURES / "diverged-unclean")
     unread = partition("other", verdict="INCONCLUSIVE")
     more = finding("CAP-UNREADABLE", "high", topic="other")
     tables = {
@@ -194,7 +187,7 @@ def test_one_partition_that_cannot_be_judged_takes_no_other_steps_away() -> None
 
 
 def test_equal_advice_is_one_line_with_its_partitions() -> None:
-    whole = audited(FIXTURES / "diverged-unclean")
+    whole = audit_whole(FIXTURES / "diverged-unclean")
     tables = {name: list(rows) for name, rows in whole.tables.items()}
     for name in ("partitions", "replicas", "elections", "partition_states", "findings", "divergences", "truncations"):
         tables[name] += [

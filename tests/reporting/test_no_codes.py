@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import get_args, get_origin
 
 import pytest
+from tests.auditing.captures import audit_whole
 from tests.support.fixtures import ATTACKS, CAPTURES, FIXTURES
 from tests.support.samples import SAMPLES
 from tests.support.some import some
 
 from replica_audit import closed_sets, wording
 from replica_audit.answering.verdict import build_verdict
-from replica_audit.config import Settings
 from replica_audit.deciding.election_plan import plan_elections
-from replica_audit.local.audit import audit_all
 from replica_audit.reporting.answers.election_plan_text import render_plan
 from replica_audit.reporting.answers.what_to_do import tell_what_to_do
 from replica_audit.reporting.terminal.partition_page import render_partition
@@ -59,7 +58,7 @@ def test_the_sets_have_codes():
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=[f"{path.parent.name}-{path.name}" for path in SNAPSHOTS])
 def test_no_text_of_a_snapshot_has_one(path: Path):
-    results = audit_all(str(path), Settings())
+    results = audit_whole(path)
     codes = closed_codes() | {
         str(row[column]) for table, column in OPEN_COLUMNS for row in results.rows(table) if "_" in str(row[column])
     }

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import cache
 from xml.etree import ElementTree
 
 import pytest
+from tests.auditing.captures import audit_whole
 from tests.support.fixtures import FIXTURES
 
 from replica_audit.answering.by_partition import worst_partitions
 from replica_audit.answering.verdict import build_verdict
-from replica_audit.config import Settings
-from replica_audit.local.audit import audit_all
 from replica_audit.reporting.answers.answer import build_answer
 from replica_audit.reporting.answers.what_to_do import tell_what_to_do
 from replica_audit.reporting.page.columns import encode_column
@@ -35,9 +33,8 @@ LOSSES = (
 )
 
 
-@cache
 def answers(capture: str) -> Results:
-    return audit_all(str(FIXTURES / capture), Settings())
+    return audit_whole(FIXTURES / capture)
 
 
 @pytest.mark.parametrize(("capture", "records", "committed", "brokers"), LOSSES, ids=[loss[0] for loss in LOSSES])

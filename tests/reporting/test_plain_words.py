@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from tests.auditing.captures import audit_whole
 from tests.reporting.rows import finding, partition, results
 from tests.support.fixtures import FIXTURES
 
 from replica_audit.auditing.findings.catalogue import CATALOGUE
-from replica_audit.config import Settings
-from replica_audit.local.audit import audit_all
 from replica_audit.reporting.terminal.summary import render_summary
 
 #: Codes of input that belongs to no partition.
@@ -27,7 +26,7 @@ def unbroken(text: str) -> str:
     ["corrupted-tail-garbage", "corrupted-hw-garbage", "corrupted-odd-dirs", "jbod-moved"],
 )
 def test_of_captures(capture):
-    assert not UNSAID.search(unbroken(render_summary(audit_all(str(FIXTURES / capture), Settings()))))
+    assert not UNSAID.search(unbroken(render_summary(audit_whole(FIXTURES / capture))))
 
 
 @pytest.mark.parametrize("code", sorted(CATALOGUE))
