@@ -223,7 +223,7 @@ def test_tables_in_a_catalog_hold_the_same(spark, sample):
         spark.sql("DROP SCHEMA audits_of_kafka CASCADE")
 
 
-def test_tables_of_a_catalog_that_are_no_delta_tables_are_refused(spark):
+def test_what_is_not_a_delta_table_is_refused_in_a_catalog(spark):
     from replica_audit.spark.pipeline import open_warehouse
 
     spark.sql("CREATE SCHEMA IF NOT EXISTS of_others")
@@ -232,7 +232,7 @@ def test_tables_of_a_catalog_that_are_no_delta_tables_are_refused(spark):
         spark.sql("CREATE VIEW of_others.partitions AS SELECT 1 AS partition")
         warehouse = open_warehouse(spark, Settings(catalog="spark_catalog.of_others"))
         for table in ("findings", "partitions"):
-            with pytest.raises(UsageError, match=f"spark_catalog.of_others.{table} is no Delta table"):
+            with pytest.raises(UsageError, match=f"spark_catalog.of_others.{table} is not a Delta table"):
                 warehouse.exists(table)
         assert not warehouse.exists("replicas")
     finally:

@@ -56,7 +56,7 @@ def _location(spark: SparkSession, name: str) -> str | None:
     # What comes before are the table's columns.
     facts = {row["col_name"]: row["data_type"] for row in rows[names.index("# Detailed Table Information") :]}
     if facts.get("Provider", "none").lower() != "delta":
-        raise UsageError(f"{name} is no Delta table; give another schema with --catalog")
+        raise UsageError(f"{name} is not a Delta table; give another schema with --catalog")
     if "delta.feature.catalogManaged=" in facts.get("Table Properties", ""):
         raise UsageError(
             f"{name}: its catalog manages commits itself, and takes none from here; give an external location with "
