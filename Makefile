@@ -128,11 +128,11 @@ build/fuzz/tools/.installed: $(STAMPS)/project .locks/fuzz.txt
 
 # What an edit of the reading, judging and telling can break. The simulated cluster is left to make test: on few
 # histories its tests cannot see enough cases. Some of tests/auditing are here, so that both processes take as long.
-FAST_RULES := $(wildcard tests/auditing/test_r*.py)
-FAST_TESTS := tests/formats tests/protocol tests/reporting tests/docs tests/test_imports.py $(FAST_RULES)
+FAST_SHARE := $(wildcard tests/auditing/test_[lr]*.py)
+FAST_TESTS := tests/formats tests/protocol tests/reporting tests/docs tests/test_imports.py $(FAST_SHARE)
 test-fast: $(STAMPS)/project
 	@mkdir -p build; chosen="not spark and not session and not chromium and not slow and $(OPT_IN)"; \
-	$(RUN) -m pytest -q -m "$$chosen" tests/auditing $(FAST_RULES:%=--ignore=%) $(PYTEST_ARGS) > build/tests-fast.log 2>&1 & others=$$!; \
+	$(RUN) -m pytest -q -m "$$chosen" tests/auditing $(FAST_SHARE:%=--ignore=%) $(PYTEST_ARGS) > build/tests-fast.log 2>&1 & others=$$!; \
 	status=0; $(RUN) -m pytest -q -m "$$chosen" $(FAST_TESTS) $(PYTEST_ARGS) || status=$$?; \
 	wait $$others || status=$$?; \
 	cat build/tests-fast.log; exit $$status
