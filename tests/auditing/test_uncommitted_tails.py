@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import TOPIC, TOPIC_ID, Broker, audit
+from tests.auditing.scenario import TOPIC, TOPIC_ID, Broker, audit, written
 from tests.auditing.test_below_min_isr import costs, loss_of
 from tests.auditing.test_bounding_members import FENCE, TWO, log
 from tests.auditing.test_leadership_history import change, scene
@@ -173,3 +173,11 @@ def test_where_the_history_begins_later_it_may_have_been(tmp_path: Path) -> None
 def test_a_listing_does_not_tell_who_led_since(tmp_path: Path) -> None:
     answer = audit(tmp_path, three(), leader=None, isr=(), elr=(3,), replicas=(1, 2, 3), **KAFKA)
     assert answer.one("REP-LEADER-SHORTER", 1) == ("high", "likely", 50, 55), answer
+
+
+@pytest.mark.parametrize("start", [50, 53])
+def test_what_another_deleted_below_its_log_start_was_committed(tmp_path: Path, start: int) -> None:
+    """Broker 2 has only what broker 1 has at its log start: what it deleted was what broker 1 has below."""
+    second = Broker(written(start, 55, 0, step=1), high_watermark=None, log_start=start)
+    answer = scene(tmp_path, three(second=second), *MOVES, **KAFKA)
+    assert bool(answer.found("REP-LEADER-SHORTER")) == (start > 50), answer

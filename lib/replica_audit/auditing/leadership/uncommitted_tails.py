@@ -35,21 +35,23 @@ def with_uncommitted_tails(
     past = past_elections(replicas, leadership)
     if past is None or reference.outdated:
         return tuple(comparisons)
-    lacks_committed = any(_is_proven(batch, replicas) for item in comparisons for batch in item.alignment.ahead)
+    lacks_committed = any(
+        _is_proven(batch, item.follower, replicas) for item in comparisons for batch in item.alignment.ahead
+    )
     history = _History(reference, replicas, past, frozen, lacks_committed)
     found = []
     for item in comparisons:
-        never = _tail(_unproven(item.alignment.ahead, replicas), history.why_never_committed)
+        never = _tail(_unproven(item.alignment.ahead, item.follower, replicas), history.why_never_committed)
         item = replace(item, never_committed=never)
         reached = committed_ahead(reference.facts, item.follower)
-        rest = (batch for batch in _unproven(item.ahead, replicas) if batch.base_offset >= reached)
+        rest = (batch for batch in _unproven(item.ahead, item.follower, replicas) if batch.base_offset >= reached)
         found.append(replace(item, undecided=_tail(rest, history.why_undecided)))
     return tuple(found)
 
 
-def _unproven(batches: Sequence[Batch], replicas: Sequence[ReplicaFacts]) -> Iterable[Batch]:
+def _unproven(batches: Sequence[Batch], holder: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Iterable[Batch]:
     """The last of `batches`, from behind, up to one that is proven committed."""
-    return takewhile(lambda batch: not _is_proven(batch, replicas), reversed(batches))
+    return takewhile(lambda batch: not _is_proven(batch, holder, replicas), reversed(batches))
 
 
 def _tail(batches: Iterable[Batch], why_of: Callable[[Batch], str | None]) -> Tail | None:
@@ -130,12 +132,16 @@ class _History:
         return bool(stopped) and not wrote and not is_open
 
 
-def _is_proven(batch: Batch, replicas: Sequence[ReplicaFacts]) -> bool:
-    """Whether a checkpoint or a log start of a replica that has the record proves it committed."""
+def _is_proven(batch: Batch, holder: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> bool:
+    """Whether a checkpoint or a log start of a replica that has the record, or had it, proves it committed."""
     return any(
         mark is not None
         and batch.base_offset < mark <= facts.log_end_offset
-        and facts.lineage.epoch_for_offset(batch.base_offset) == batch.epoch
+        and (
+            facts.lineage.epoch_for_offset(batch.base_offset) == batch.epoch
+            # What was deleted below a log start was of the history that goes on there.
+            or holder.lineage.shared_with(facts.lineage, mark) > batch.base_offset
+        )
         for facts in replicas
         for mark in (facts.directory.high_watermark_checkpoint, facts.log_start_offset)
     )
